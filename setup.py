@@ -1,0 +1,71 @@
+"""Builds the compiled kernels: every `kernels/<name>.py` also as the extension module `kernels/_<name>`.
+
+The extension has another name than its source, so that both can be imported and a test can run over either. Beside each
+extension lies `_<name>.source`, the digest of the source that it was built from: `tidelog.kernel_choice` refuses a
+binary whose source has changed since. Where Cython, a compiler or Python's headers are missing the install goes on without.
+"""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+SOURCES = sorted(path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_"))
+
+
+def extension_name(source: Path) -> str:
+    package = source.parent.relative_to(ROOT / "src").as_posix().replace("/", ".")
+    return f"{package}._{source.stem}"
+
+
+class BuildKernels(build_ext):
+    """Compiles what it can; says what it could not."""
+
+    def run(self) -> None:
+        try:
+            from Cython.Build import cythonize
+
+            self.extensions[:] = cythonize(
+                self.extensions,
+                build_dir=str(Path(self.build_temp) / "cython"),
+                compiler_directives={
+                    "language_level": 3,
+                    "boundscheck": False,
+                    "wraparound": False,
+                    "embedsignature": True,
+                },
+                quiet=True,
+            )
+            super().run()
+        except Exception as error:  # noqa: BLE001 - any failure here means "no compiled kernels", never "no install"
+            print(f"tidelog: compiled kernels were not built, plain Python serves instead: {error}", file=sys.stderr)
+            self.extensions.clear()
+
+    def build_extension(self, ext: Extension) -> None:
+        super().build_extension(ext)
+        source = next(path for path in SOURCES if extension_name(path) == ext.name)
+        stamp = Path(self.get_ext_fullpath(ext.name)).with_name(f"_{source.stem}.source")
+        stamp.write_text(hashlib.sha256(source.read_bytes()).hexdigest() + "\n")
+
+    def copy_extensions_to_source(self) -> None:
+        super().copy_extensions_to_source()
+        for source in SOURCES:
+            built = Path(self.build_lib) / source.parent.relative_to(ROOT / "src") / f"_{source.stem}.source"
+            if built.exists():
+                source.with_name(built.name).write_text(built.read_text())
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get("TIDELOG_BUILD_KERNELS") == "0":
+        return []
+    return [
+        Extension(extension_name(path), [path.relative_to(ROOT).as_posix()], extra_compile_args=["-O3"], optional=False)
+        for path in SOURCES
+    ]
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels})

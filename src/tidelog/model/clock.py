@@ -1,0 +1,30 @@
+"""The time, as a thing that is passed in: a node on virtual time must not notice the difference."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from tidelog.model.ids import TimestampMs
+
+
+class Clock(Protocol):
+    """Two readings, as every system has them: one that people agree on, and one that never goes back."""
+
+    def now_ms(self) -> TimestampMs:
+        """Milliseconds since 1970, for timestamps that others read. May jump."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some moment, for time-outs and intervals. Never goes back."""
+        ...
+
+
+class SystemClock:
+    """The machine's own."""
+
+    def now_ms(self) -> TimestampMs:
+        return TimestampMs(time.time_ns() // 1_000_000)
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
