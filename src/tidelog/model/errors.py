@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Self
+from typing import Self, cast
 
 
 class ErrorCode(IntEnum):
@@ -21,6 +21,12 @@ class ErrorCode(IntEnum):
         row.retriable = retriable
         row.message = message
         return row
+
+    @classmethod
+    def of(cls, code: int) -> ErrorCode:
+        """The row of a code from the wire. A code that a newer server may send counts as UNKNOWN_SERVER_ERROR, as in Kafka."""
+        row = cls._value2member_map_.get(code, cls.UNKNOWN_SERVER_ERROR)
+        return cast("ErrorCode", row)
 
     UNKNOWN_SERVER_ERROR = -1, False, "The server failed in a way that it did not foresee."
     NONE = 0, False, "No error."

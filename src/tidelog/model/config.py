@@ -1,0 +1,301 @@
+"""Configuration keys: what a key is called, what it may hold, what it holds when nobody says, and when it may change.
+
+    SEGMENT_BYTES = int_key("segment.bytes", 1_073_741_824, at_least=14, doc="...", synonym="log.segment.bytes")
+
+    keys = ConfigKeys([SEGMENT_BYTES, ...])
+    values = keys.parse({"segment.bytes": "1048576"})     # ConfigError for a bad value or an unknown name
+    values[SEGMENT_BYTES]                                  # 1048576, an int to the type checker too
+
+Names, types, defaults and ranges are Kafka's. A key is declared once it works: the presence of a key in a table is the promise
+that some code reads it, and a test of the repository holds it to that.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+INT_MAX = 2**31 - 1
+SHORT_MAX = 2**15 - 1
+LONG_MAX = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """The types of Kafka's configuration values, with the numbers that DescribeConfigs sends."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class UpdateMode(Enum):
+    """When a key may change. Kafka's documentation uses the same words."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be taken, in one sentence that names the key."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfigKey(Generic[T]):
+    """One key. `synonym` is the broker's key that gives a topic its default, where there is one."""
+
+    name: str
+    type: ConfigType
+    default: T
+    doc: str
+    update_mode: UpdateMode = UpdateMode.READ_ONLY
+    synonym: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+    valid: Callable[[T], str | None] | None = field(default=None, repr=False)
+    """Says in half a sentence what is wrong with a value, for rules that no range expresses."""
+
+    @property
+    def is_sensitive(self) -> bool:
+        """A value that is never shown again."""
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def range_text(self) -> str:
+        """The allowed values in the form of Kafka's documentation, empty where anything goes."""
+        if self.choices:
+            return f"[{', '.join(self.choices)}]"
+        if self.at_least is None and self.at_most is None:
+            return ""
+        low = (
+            "..."
+            if self.at_least is None
+            else f"{self.at_least:g}"
+            if self.type is ConfigType.DOUBLE
+            else str(self.at_least)
+        )
+        high = (
+            "..."
+            if self.at_most is None
+            else f"{self.at_most:g}"
+            if self.type is ConfigType.DOUBLE
+            else str(self.at_most)
+        )
+        return f"[{low},...,{high}]" if high != "..." else f"[{low},...]"
+
+    def parse(self, text: str) -> T:
+        """The value that `text` spells, checked against type and range."""
+        value = cast("T", _PARSERS[self.type](self.name, text.strip()))
+        self.check(value)
+        return value
+
+    def check(self, value: T) -> None:
+        """ConfigError unless the key may hold this value."""
+        problem = self._problem(value)
+        if problem is not None:
+            raise ConfigError(f"Invalid value {self.shown(value)} for configuration {self.name}: {problem}")
+
+    def shown(self, value: T) -> str:
+        """The value as text, or a mask for what must not be shown."""
+        return "[hidden]" if self.is_sensitive else self.format(value)
+
+    def format(self, value: T) -> str:
+        """The text that `parse` reads back as `value`."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (list, tuple)):
+            return ",".join(str(each) for each in value)
+        return "" if value is None else str(value)
+
+    def _problem(self, value: T) -> str | None:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if self.at_least is not None and value < self.at_least:
+                return f"value must be at least {self.at_least}"
+            if self.at_most is not None and value > self.at_most:
+                return f"value must be no more than {self.at_most}"
+        if self.choices:
+            held = value if isinstance(value, (list, tuple)) else (value,)
+            for each in held:
+                if each not in self.choices:
+                    return f"{each!r} is not one of {', '.join(self.choices)}"
+        return None if self.valid is None else self.valid(value)
+
+
+class ConfigValues(Mapping[str, object]):
+    """Values by key, each of its key's type. A key that was not set has its default."""
+
+    def __init__(self, keys: ConfigKeys, given: Mapping[str, object]) -> None:
+        self._keys = keys
+        self._given = dict(given)
+
+    def __getitem__(self, key: ConfigKey[T] | str) -> T:
+        known = self._keys[key] if isinstance(key, str) else key
+        return cast("T", self._given.get(known.name, known.default))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def given(self) -> Mapping[str, object]:
+        """What was set, without the defaults."""
+        return self._given
+
+
+class ConfigKeys(Mapping[str, ConfigKey[Any]]):
+    """A table of keys by name: a topic's, a broker's, a client's."""
+
+    def __init__(self, keys: Iterable[ConfigKey[Any]]) -> None:
+        self._keys = {key.name: key for key in keys}
+
+    def __getitem__(self, name: str) -> ConfigKey[Any]:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def parse(self, given: Mapping[str, str]) -> ConfigValues:
+        """The typed values of a set of texts. The first thing that is wrong, in the order given, is the ConfigError."""
+        return ConfigValues(self, {name: self.known(name).parse(text) for name, text in given.items()})
+
+    def known(self, name: str) -> ConfigKey[Any]:
+        """The key of this name, or a ConfigError that proposes the nearest one."""
+        key = self._keys.get(name)
+        if key is not None:
+            return key
+        nearest = difflib.get_close_matches(name, self._keys, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise ConfigError(f"Unknown configuration {name}{hint}")
+
+
+def bool_key(
+    name: str, default: bool, *, doc: str, synonym: str | None = None, update_mode: UpdateMode = UpdateMode.READ_ONLY
+) -> ConfigKey[bool]:
+    return ConfigKey(name, ConfigType.BOOLEAN, default, doc, update_mode, synonym)
+
+
+def int_key(
+    name: str,
+    default: int,
+    *,
+    doc: str,
+    at_least: int | None = None,
+    at_most: int = INT_MAX,
+    synonym: str | None = None,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
+) -> ConfigKey[int]:
+    return ConfigKey(name, ConfigType.INT, default, doc, update_mode, synonym, at_least, at_most)
+
+
+def long_key(
+    name: str,
+    default: int,
+    *,
+    doc: str,
+    at_least: int | None = None,
+    at_most: int = LONG_MAX,
+    synonym: str | None = None,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
+) -> ConfigKey[int]:
+    return ConfigKey(name, ConfigType.LONG, default, doc, update_mode, synonym, at_least, at_most)
+
+
+def double_key(
+    name: str,
+    default: float,
+    *,
+    doc: str,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    synonym: str | None = None,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
+) -> ConfigKey[float]:
+    return ConfigKey(name, ConfigType.DOUBLE, default, doc, update_mode, synonym, at_least, at_most)
+
+
+def string_key(
+    name: str,
+    default: str,
+    *,
+    doc: str,
+    choices: tuple[str, ...] = (),
+    synonym: str | None = None,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
+    valid: Callable[[str], str | None] | None = None,
+) -> ConfigKey[str]:
+    return ConfigKey(name, ConfigType.STRING, default, doc, update_mode, synonym, choices=choices, valid=valid)
+
+
+def list_key(
+    name: str,
+    default: tuple[str, ...],
+    *,
+    doc: str,
+    choices: tuple[str, ...] = (),
+    synonym: str | None = None,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
+    valid: Callable[[tuple[str, ...]], str | None] | None = None,
+) -> ConfigKey[tuple[str, ...]]:
+    return ConfigKey(name, ConfigType.LIST, default, doc, update_mode, synonym, choices=choices, valid=valid)
+
+
+def _parse_bool(name: str, text: str) -> bool:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ConfigError(f"Invalid value {text} for configuration {name}: expected true or false")
+
+
+def _parse_whole(name: str, text: str, limit: int, kind: str) -> int:
+    # int() also reads "1_000" and other scripts' digits, which no other program would understand.
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20 or not -limit - 1 <= int(text) <= limit:
+        raise ConfigError(f"Invalid value {text} for configuration {name}: not a number of type {kind}")
+    return int(text)
+
+
+def _parse_double(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ConfigError(f"Invalid value {text} for configuration {name}: not a number of type DOUBLE")
+    return value
+
+
+def _parse_list(_name: str, text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",")) if text else ()
+
+
+_PARSERS: dict[ConfigType, Callable[[str, str], object]] = {
+    ConfigType.BOOLEAN: _parse_bool,
+    ConfigType.STRING: lambda _name, text: text,
+    ConfigType.INT: lambda name, text: _parse_whole(name, text, INT_MAX, "INT"),
+    ConfigType.SHORT: lambda name, text: _parse_whole(name, text, SHORT_MAX, "SHORT"),
+    ConfigType.LONG: lambda name, text: _parse_whole(name, text, LONG_MAX, "LONG"),
+    ConfigType.DOUBLE: _parse_double,
+    ConfigType.LIST: _parse_list,
+    ConfigType.CLASS: lambda _name, text: text,
+    ConfigType.PASSWORD: lambda _name, text: text,
+}
