@@ -1,0 +1,44 @@
+# Each target sets up all it needs from PyPI in .venv (tools/environment.py: under a lock, and only when something changed).
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.PHONY: help test check format bench compat soak environment clean
+
+help:
+	@echo "make test     set-up, all checks and every test that needs PyPI alone"
+	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
+	@echo "make bench    Tidelog beside its peers, as ratios in one run"
+	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn and java)"
+	@echo "make soak     the property tests, with many more and random examples (SOAK_EXAMPLES=2000)"
+	@echo "make format   put the source into its canonical form"
+
+environment:
+	@$(PYTHON) tools/environment.py dev
+
+test: check
+	$(RUN) -m pytest -n 2 --dist worksteal --ignore tests/repo
+
+check: environment
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m mypy
+	.venv/bin/lint-imports
+	$(RUN) -m pytest -q tests/repo
+
+format: environment
+	$(RUN) -m ruff check --fix
+	$(RUN) -m ruff format
+
+bench: environment
+	$(RUN) -m benchmarks.all
+
+compat: environment
+	@$(RUN) tools/prerequisites.py mvn java javac
+	$(RUN) tools/compatibility_report.py
+
+soak: environment
+	SOAK_EXAMPLES=$${SOAK_EXAMPLES:-2000} $(RUN) -m pytest -n 2 --timeout 3600 --hypothesis-profile soak tests/property
+
+clean:
+	rm -rf .venv .venv-ready .venv-lock build src/tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src -name '*.so' -delete -o -name '_*.source' -delete

@@ -1,0 +1,20 @@
+"""Settings that hold for every test."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# The same examples on every machine: a failure in CI is a failure at the desk. `make soak` looks further, at random.
+settings.register_profile(
+    "default", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "soak",
+    deadline=None,
+    max_examples=int(os.environ.get("SOAK_EXAMPLES", "2000")),
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("default")
