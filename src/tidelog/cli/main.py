@@ -1,0 +1,46 @@
+"""`tidelog`: the entry point, and the errors that people see.
+
+A command that fails says why in one sentence on stderr and exits with a code that is not 0: 1 when the answer is no (a damaged
+file, a failed check), 2 when the question was wrong. A traceback is a bug.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tidelog import __version__
+
+app = typer.Typer(
+    name="tidelog",
+    help="A distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def tidelog() -> None:
+    """Keeps the commands as subcommands, however many there are."""
+
+
+@app.command()
+def version(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say which Tidelog this is, and whether its kernels are compiled."""
+    from tidelog.cli.version import print_version  # noqa: PLC0415
+
+    print_version(__version__, as_json=as_json)
+
+
+def main() -> None:
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough: not an error, and nothing is left to say it to.
+        sys.stderr.close()
+        raise SystemExit(0) from None
