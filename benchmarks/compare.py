@@ -3,8 +3,9 @@
     result = compare("decode 100-byte records", {"tidelog": ours, "aiokafka": theirs}, at_least=2.5)
 
 A shared machine is noisy, so an absolute time says nothing: every contestant is warmed up, then all run in turn, round after
-round, on the process's CPU time, and the ratio is taken within each round. What counts is the median of those ratios; the spread
-(smallest and largest) says how much to trust it. The first contestant is ours; `ratio` is how many times cheaper it is than the second.
+round, on the process's CPU time, and the ratio is taken within each round. What counts is the median of those ratios; the
+spread (smallest and largest) says how much to trust it. The first contestant is ours; `ratio` is how many times cheaper it is
+than the second, or, where a cost has a ceiling (`at_most`), how many times dearer.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Comparison:
         goal = f"at most {self.at_most:g}" if self.at_most is not None else goal
         rates = ", ".join(f"{name} {_rate(self.per_call / each)} {self.unit}/s" for name, each in self.seconds.items())
         verdict = "" if not goal else ("reached" if self.reached else "MISSED")
-        return f"{self.name:<62} {self.ratio:7.2f} x  ({self.ratio_min:.2f} to {self.ratio_max:.2f})  {goal:<13} {verdict:<8} {rates}"
+        spread = f"({self.ratio_min:.2f} to {self.ratio_max:.2f})"
+        return f"{self.name:<62} {self.ratio:7.2f} x  {spread:<16} {goal:<13} {verdict:<8} {rates}"
 
 
 def compare(
