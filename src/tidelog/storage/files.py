@@ -1,0 +1,472 @@
+"""The one door to the disk: every file and directory of `storage` is reached through `Files`.
+
+`OsFiles` is the real one. A test or the simulator passes another that loses what was not synced, tears writes and fails
+on request, so what is durable is stated here precisely:
+
+    content    what `File.pwritev`, `truncate`, `allocate` and a mapping changed is durable after `File.sync`
+    names      what `open(create=True)`, `rename`, `remove` and the `*_directory` calls changed is durable after
+               `sync_directory` of the directory that holds the name
+
+Every failure is a `StorageError`. Paths are `str`. Nothing here knows what a log is.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
+
+# Byte buffers whose `len` is their size. A memoryview of anything but bytes is cast by its owner.
+ReadableBytes = bytes | bytearray | memoryview | mmap.mmap
+WritableBytes = bytearray | memoryview | mmap.mmap
+
+# What `write_bytes_atomically` writes to before the rename; Kafka's name for it, so that either program cleans up.
+TEMPORARY_SUFFIX = ".tmp"
+
+# The kernel refuses longer vectors. Linux, macOS and the BSDs agree on the number.
+IOV_MAX = 1024
+
+# fdatasync leaves out times and modes but never a size that is needed to read the data back, and that is all we rely on.
+# Where it does not exist (macOS), fsync does.
+_sync_descriptor: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+# A mapping keeps a duplicate of its descriptor unless told otherwise; two per active segment add up.
+_MMAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+class Mapping(Protocol):
+    """The first bytes of a file as memory. What is stored into `view` is in the file at once, durable after a sync.
+
+    Nobody keeps a slice of `view`: `close` releases it, and a slice would keep the memory mapped.
+    """
+
+    @property
+    def view(self) -> memoryview: ...
+
+    def flush(self) -> None:
+        """Make what was stored durable."""
+        ...
+
+    def close(self) -> None:
+        """Release the memory. What was stored stays in the file. A second close does nothing."""
+        ...
+
+
+class File(Protocol):
+    """An open file. All reads and writes name their position; there is no cursor."""
+
+    @property
+    def path(self) -> str:
+        """Where it was when it was opened."""
+        ...
+
+    def fileno(self) -> int:
+        """The descriptor, for `os.sendfile`."""
+        ...
+
+    def size(self) -> int: ...
+
+    def pread(self, count: int, position: int) -> bytes:
+        """Up to `count` bytes; fewer only where the file ends."""
+        ...
+
+    def preadv(self, buffers: Sequence[WritableBytes], position: int) -> int:
+        """Fill `buffers` in order; fewer bytes than they hold only where the file ends."""
+        ...
+
+    def pwritev(self, buffers: Sequence[ReadableBytes], position: int) -> int:
+        """Write all bytes of all `buffers` in order, or raise; then any part of them may have been written."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut to `size`, or extend to it with zeros that take no space."""
+        ...
+
+    def allocate(self, size: int, position: int = 0) -> None:
+        """Reserve space for `size` bytes at `position`, extending the file: what is stored there later cannot fail for want
+        of space. A mapping needs it, since a store into memory has no other way to report a full disk than to kill."""
+        ...
+
+    def sync(self) -> None:
+        """Make content and size durable. Not the name: that is `Files.sync_directory`."""
+        ...
+
+    def map(self, size: int) -> Mapping:
+        """The first `size` > 0 bytes as memory, writable if the file is. The file may be closed meanwhile."""
+        ...
+
+    def close(self) -> None:
+        """A second close does nothing."""
+        ...
+
+
+class Lock(Protocol):
+    """A held lock. Released by `release`, and by the death of the process."""
+
+    @property
+    def path(self) -> str: ...
+
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    """A file system."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        """`create` makes an empty file where there is none; otherwise a missing file is an error."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def size_of(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int:
+        """When the content last changed, in milliseconds since 1970: the age of a file that has no timestamps inside."""
+        ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in a directory, sorted, without `.` and `..`."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make it, and its parents. One that exists already is no error."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomically; a file at `new` is replaced."""
+        ...
+
+    def remove(self, path: str) -> bool:
+        """Remove a file. False if there was none."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all that is in it. A missing one is no error."""
+        ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        """The whole of a small file. `DamagedFileError` where it is longer than `limit`: nothing small grows like that."""
+        ...
+
+    def write_bytes_atomically(self, path: str, data: bytes) -> None:
+        """Replace a small file, durably: a crash leaves the old content or the new, never a part."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take an exclusive lock, or raise `DirectoryInUseError` at once. Creates the file."""
+        ...
+
+
+@contextmanager
+def _translated(operation: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(path, operation, error.errno) from error
+
+
+class OsMapping:
+    """A mapping of a real file."""
+
+    def __init__(self, memory: mmap.mmap, path: str) -> None:
+        self._memory = memory
+        self._path = path
+        self.view = memoryview(memory)
+
+    def flush(self) -> None:
+        with _translated("sync", self._path):
+            self._memory.flush()
+
+    def close(self) -> None:
+        self.view.release()
+        self._memory.close()
+
+
+class OsFile:
+    """A real file. Hot calls translate errors by hand: a context manager costs as much as the system call."""
+
+    __slots__ = ("_descriptor", "_writable", "path")
+
+    def __init__(self, path: str, descriptor: int, *, writable: bool) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._writable = writable
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def size(self) -> int:
+        with _translated("stat", self.path):
+            return os.fstat(self._descriptor).st_size
+
+    def pread(self, count: int, position: int) -> bytes:
+        try:
+            data = os.pread(self._descriptor, count, position)
+            if len(data) == count or not data:
+                return data
+            # A short read before the end is rare (a signal, a network file system), so it may be slow but not wrong.
+            parts = [data]
+            got = len(data)
+            while got < count and (data := os.pread(self._descriptor, count - got, position + got)):
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            raise StorageError(self.path, "read", error.errno) from error
+
+    def preadv(self, buffers: Sequence[WritableBytes], position: int) -> int:
+        wanted = sum(map(len, buffers))
+        try:
+            done = os.preadv(self._descriptor, buffers, position) if len(buffers) <= IOV_MAX else 0
+            while done < wanted:
+                count = os.preadv(self._descriptor, _remaining(buffers, done), position + done)
+                if count == 0:
+                    break
+                done += count
+        except OSError as error:
+            raise StorageError(self.path, "read", error.errno) from error
+        return done
+
+    def pwritev(self, buffers: Sequence[ReadableBytes], position: int) -> int:
+        wanted = sum(map(len, buffers))
+        try:
+            done = os.pwritev(self._descriptor, buffers, position) if len(buffers) <= IOV_MAX else 0
+            while done < wanted:
+                done += os.pwritev(self._descriptor, _remaining(buffers, done), position + done)
+        except OSError as error:
+            raise StorageError(self.path, "write", error.errno) from error
+        return done
+
+    def truncate(self, size: int) -> None:
+        with _translated("truncate", self.path):
+            os.ftruncate(self._descriptor, size)
+
+    def allocate(self, size: int, position: int = 0) -> None:
+        with _translated("allocate", self.path):
+            try:
+                os.posix_fallocate(self._descriptor, position, size)
+            except (AttributeError, OSError) as error:
+                # macOS has no such call and some file systems refuse it. The file still gets its size there.
+                if isinstance(error, OSError) and error.errno not in {errno.EOPNOTSUPP, errno.EINVAL}:
+                    raise
+                if os.fstat(self._descriptor).st_size < position + size:
+                    os.ftruncate(self._descriptor, position + size)
+
+    def sync(self) -> None:
+        with _translated("sync", self.path):
+            _sync_descriptor(self._descriptor)
+
+    def map(self, size: int) -> Mapping:
+        access = mmap.ACCESS_WRITE if self._writable else mmap.ACCESS_READ
+        try:
+            memory = mmap.mmap(self._descriptor, size, access=access, **_MMAP_OPTIONS)
+        except ValueError as error:
+            raise DamagedFileError(self.path, f"it is shorter than the {size} bytes to be mapped") from error
+        except OSError as error:
+            raise StorageError(self.path, "map", error.errno) from error
+        return OsMapping(memory, self.path)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with _translated("close", self.path):
+                os.close(descriptor)
+
+
+def _remaining(buffers: Sequence[ReadableBytes], done: int) -> list[memoryview]:
+    """What is left of `buffers` after `done` bytes, in as many pieces as one system call takes."""
+    left: list[memoryview] = []
+    for buffer in buffers:
+        view = memoryview(buffer)
+        if done >= len(view):
+            done -= len(view)
+            continue
+        left.append(view[done:])
+        done = 0
+        if len(left) == IOV_MAX:
+            break
+    return left
+
+
+# fcntl locks belong to the process: a second node in it would get the same lock again, and its close would drop both.
+_locked_here: dict[tuple[int, int], str] = {}
+_locked_here_guard = threading.Lock()
+
+
+class OsLock:
+    """`fcntl.lockf` on the whole file, which is what Java's `FileChannel.tryLock` takes, plus the table above."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        # The table is asked before the file is opened: closing any descriptor of a file drops the process's locks on it.
+        with _locked_here_guard:
+            if (holder := _locked_here.get(_identity(path))) is not None:
+                raise _in_use(path, f"a node in this process ({holder})")
+            with _translated("lock", path):
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                try:
+                    fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self._identity = _identity(path)
+                except OSError as error:
+                    os.close(self._descriptor)
+                    if error.errno in {errno.EACCES, errno.EAGAIN}:
+                        raise _in_use(path, "another process") from error
+                    raise
+            _locked_here[self._identity] = path
+
+    def release(self) -> None:
+        with _locked_here_guard:
+            if _locked_here.pop(self._identity, None) is not None:
+                with _translated("unlock", self.path):
+                    os.close(self._descriptor)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Device and inode: two names of one directory are one directory."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return (-1, -1)
+    except OSError as error:
+        raise StorageError(path, "lock", error.errno) from error
+    return (status.st_dev, status.st_ino)
+
+
+def _in_use(path: str, holder: str) -> DirectoryInUseError:
+    return DirectoryInUseError(
+        path,
+        f"{holder} uses the directory {parent_of(path)}; stop it (Apache Kafka included), or choose another directory",
+    )
+
+
+class OsFiles:
+    """The machine's own file system."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        with _translated("open", path):
+            return OsFile(path, os.open(path, flags, 0o644), writable=writable)
+
+    def exists(self, path: str) -> bool:
+        return self._stat(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        status = self._stat(path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
+
+    def size_of(self, path: str) -> int:
+        with _translated("stat", path):
+            return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        with _translated("stat", path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
+    def list_directory(self, path: str) -> list[str]:
+        with _translated("list", path):
+            return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        with _translated("create", path):
+            os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        with _translated("rename", old):
+            os.replace(old, new)
+
+    def remove(self, path: str) -> bool:
+        try:
+            with _translated("remove", path):
+                os.unlink(path)
+        except StorageError as error:
+            if error.is_missing:
+                return False
+            raise
+        return True
+
+    def remove_directory(self, path: str) -> None:
+        with _translated("remove", path):
+            os.rmdir(path)
+
+    def remove_tree(self, path: str) -> None:
+        with _translated("remove", path):
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                if os.path.lexists(path):
+                    raise
+
+    def sync_directory(self, path: str) -> None:
+        with _translated("sync", path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        file = self.open(path, writable=False)
+        try:
+            data = file.pread(limit + 1, 0)
+        finally:
+            file.close()
+        return check_limit(path, data, limit)
+
+    def write_bytes_atomically(self, path: str, data: bytes) -> None:
+        replace_file(self, path, data)
+
+    def lock(self, path: str) -> Lock:
+        return OsLock(path)
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        try:
+            with _translated("stat", path):
+                return os.stat(path)
+        except StorageError as error:
+            if error.is_missing:
+                return None
+            raise
+
+
+def parent_of(path: str) -> str:
+    """The directory that holds the name."""
+    return os.path.dirname(path) or "."
+
+
+def check_limit(path: str, data: bytes, limit: int) -> bytes:
+    """`data`, unless it is longer than such a file can be."""
+    if len(data) > limit:
+        raise DamagedFileError(path, f"it is longer than the {limit} bytes that such a file may have")
+    return data
+
+
+def replace_file(files: Files, path: str, data: bytes) -> None:
+    """`write_bytes_atomically`, in terms of the rest of `Files`: content first, then the name, each made durable."""
+    temporary = path + TEMPORARY_SUFFIX
+    file = files.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.pwritev([data], 0)
+        file.sync()
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    files.sync_directory(parent_of(path))
