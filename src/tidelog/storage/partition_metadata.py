@@ -1,0 +1,52 @@
+"""Which topic a partition's directory belongs to: `partition.metadata`. Names come back after a deletion, ids never.
+
+version: 0
+topic_id: F6Q5sCdKR3mLmpUTYTnHrQ            no line end behind it
+"""
+
+from __future__ import annotations
+
+from tidelog.model.ids import ZERO_UUID, TopicId, uuid_from_text, uuid_to_text
+from tidelog.storage.errors import DamagedFileError, StorageError
+from tidelog.storage.files import Files
+
+FILE_NAME = "partition.metadata"
+FILE_BYTES_MAX = 4 * 1024
+VERSION = 0
+
+
+def read_partition_metadata(files: Files, directory: str) -> TopicId | None:
+    """The topic id of a partition's directory, or None if it has no such file. `DamagedFileError` if it makes no sense."""
+    path = f"{directory}/{FILE_NAME}"
+    try:
+        content = files.read_bytes(path, FILE_BYTES_MAX)
+    except StorageError as error:
+        if error.is_missing:
+            return None
+        raise
+    lines = content.decode("latin-1").splitlines()
+    version = _value(path, lines, 0, "version")
+    # A later version only adds lines: Kafka promises it, to be able to go back to an older release.
+    if not version.isascii() or not version.isdigit():
+        raise DamagedFileError(path, f"it has version {version[:20]!r}; {VERSION} or above is known")
+    try:
+        topic_id = TopicId(uuid_from_text(_value(path, lines, 1, "topic_id")))
+    except ValueError as error:
+        raise DamagedFileError(path, f"topic_id: {error}") from None
+    if topic_id == ZERO_UUID:
+        raise DamagedFileError(path, "the topic id is all zeros, which no topic has")
+    return topic_id
+
+
+def write_partition_metadata(files: Files, directory: str, topic_id: TopicId) -> None:
+    """Write the topic id, atomically and durably."""
+    content = f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}"
+    files.write_bytes_atomically(f"{directory}/{FILE_NAME}", content.encode("ascii"))
+
+
+def _value(path: str, lines: list[str], index: int, key: str) -> str:
+    line = lines[index] if index < len(lines) else ""
+    found, colon, value = line.partition(":")
+    if found != key or not colon:
+        raise DamagedFileError(path, f"line {index + 1} is {line[:100]!r}; expected {key}: ...")
+    return value.strip()
