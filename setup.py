@@ -25,25 +25,31 @@ def extension_name(source: Path) -> str:
 class BuildKernels(build_ext):
     """Compiles what it can; says what it could not."""
 
-    def run(self) -> None:
+    def finalize_options(self) -> None:
+        # Here, before setuptools lays out what each extension becomes: it must see the generated C, not the Python.
         try:
             from Cython.Build import cythonize
 
-            self.extensions[:] = cythonize(
-                self.extensions,
-                build_dir=str(Path(self.build_temp) / "cython"),
-                compiler_directives={
-                    "language_level": 3,
-                    "boundscheck": False,
-                    "wraparound": False,
-                    "embedsignature": True,
-                },
+            self.distribution.ext_modules = cythonize(
+                self.distribution.ext_modules or [],
+                build_dir="build/cython",
+                compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False, "embedsignature": True},
                 quiet=True,
             )
-            super().run()
         except Exception as error:  # noqa: BLE001 - any failure here means "no compiled kernels", never "no install"
-            print(f"tidelog: compiled kernels were not built, plain Python serves instead: {error}", file=sys.stderr)
-            self.extensions.clear()
+            self._go_on_without(error)
+        super().finalize_options()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001 - see above
+            self._go_on_without(error)
+
+    def _go_on_without(self, error: Exception) -> None:
+        print(f"tidelog: compiled kernels were not built, plain Python serves instead: {error}", file=sys.stderr)
+        self.distribution.ext_modules = []
+        self.extensions = []
 
     def build_extension(self, ext: Extension) -> None:
         super().build_extension(ext)
