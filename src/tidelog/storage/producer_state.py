@@ -1,0 +1,335 @@
+"""What a partition remembers of those who write to it: Kafka's idempotence and transactions, seen from one log.
+
+For each producer id: its epoch, its last five batches, and the transaction that it has open here. From that follow
+
+    duplicates      a batch that is one of the last five is not written again; its first answer is given again
+    order           a batch must continue the sequence (2147483647 is followed by 0), a new epoch begins at 0; a producer
+                    that is not known, because it expired or its records are gone, may begin anywhere
+    fencing         an older producer epoch is refused, and so is a marker from an older transaction coordinator
+    stability       nobody may read committed beyond the first offset of a transaction that is open, or that has ended
+                    with a marker which the high watermark has not passed
+
+An append goes in three steps. `prepare` looks at one batch (at several, collected `into` one update) and changes nothing;
+its answer is an `ErrorCode`, a `Duplicate` or a `PreparedUpdate`. The batch is written. Then `apply` takes the update in,
+and each of its `completed` transactions is given to `last_stable_offset`, to the transaction index if it was aborted, and
+to `complete`. A batch without a producer id needs none of it. The rules themselves are in `producer_append`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_PRODUCER_ID, Offset, ProducerId
+from tidelog.storage.errors import DamagedFileError
+from tidelog.storage.files import Files
+from tidelog.storage.producer_append import (
+    BATCHES_KEPT,
+    NO_TRANSACTION,
+    AppendOrigin,
+    BatchMetadata,
+    CompletedTransaction,
+    Duplicate,
+    EndTransactionMarker,
+    PreparedUpdate,
+    ProducerState,
+    prepare_batch,
+    prepare_marker,
+)
+from tidelog.storage.producer_snapshot import (
+    ProducerSnapshotEntry,
+    offset_of_snapshot,
+    read_snapshot,
+    snapshot_name,
+    write_snapshot,
+)
+from tidelog.wire.record_batch import BatchHeader
+
+__all__ = [
+    "BATCHES_KEPT",
+    "NO_TRANSACTION",
+    "AppendOrigin",
+    "BatchMetadata",
+    "CompletedTransaction",
+    "Duplicate",
+    "EndTransactionMarker",
+    "PreparedUpdate",
+    "ProducerState",
+    "ProducerStateTable",
+]
+
+DELETED_SUFFIX = ".deleted"
+
+
+class ProducerStateTable:
+    """The producers of one partition, and their snapshots in its directory."""
+
+    def __init__(self, files: Files, directory: str, *, producer_id_expiration_ms: int) -> None:
+        """Take note of the snapshots in the directory. None is read before `truncate_and_reload`."""
+        self.producer_id_expiration_ms = producer_id_expiration_ms
+        self._files = files
+        self._directory = directory
+        self._producers: dict[int, ProducerState] = {}
+        # First offset of each open transaction -> who has it open. In order of offset, since offsets only grow.
+        self._ongoing: OrderedDict[Offset, ProducerId] = OrderedDict()
+        # First offset of each transaction that has ended above the high watermark -> its marker. In order of markers.
+        self._unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
+        # The same first offsets, smallest on top; those that are not in the map any more are dropped when they surface.
+        self._unreplicated_firsts: list[Offset] = []
+        self._map_end_offset = Offset(0)
+        self._last_snapshot_offset = Offset(0)
+        self._snapshots: list[Offset] = []
+        self.reload_snapshots()
+
+    def __len__(self) -> int:
+        """How many producers are known."""
+        return len(self._producers)
+
+    # --- reading -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._producers and not self._unreplicated
+
+    @property
+    def map_end_offset(self) -> Offset:
+        """The offset after the last one that the state covers."""
+        return self._map_end_offset
+
+    @property
+    def first_unstable_offset(self) -> Offset | None:
+        """The first offset whose outcome a reader of committed records cannot rely on yet. None if there is none."""
+        first = next(iter(self._ongoing), None)
+        firsts = self._unreplicated_firsts
+        while firsts and firsts[0] not in self._unreplicated:
+            heapq.heappop(firsts)
+        if firsts and (first is None or firsts[0] < first):
+            return firsts[0]
+        return first
+
+    @property
+    def first_undecided_offset(self) -> Offset | None:
+        """The first offset of the oldest open transaction."""
+        return next(iter(self._ongoing), None)
+
+    def producer(self, producer_id: int) -> ProducerState | None:
+        return self._producers.get(producer_id)
+
+    def each_producer(self) -> Iterator[ProducerState]:
+        return iter(self._producers.values())
+
+    def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, in this epoch."""
+        state = self._producers.get(producer_id)
+        return state is not None and state.epoch == epoch and state.transaction_first_offset != NO_TRANSACTION
+
+    # --- appending ---------------------------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        origin: AppendOrigin,
+        *,
+        marker: EndTransactionMarker | None = None,
+        transaction_version: int = 0,
+        into: PreparedUpdate | None = None,
+    ) -> PreparedUpdate | Duplicate | ErrorCode:
+        """Look at a batch that is about to be appended at `base_offset`; change nothing.
+
+        `marker` is the record of a control batch; one without records (compaction took them) changes nothing. With
+        `transaction_version` 2 a marker must raise the producer's epoch (KIP-890). On an error or duplicate, `into` is void.
+        """
+        update = into if into is not None else PreparedUpdate()
+        producer_id = header.producer_id
+        if producer_id == NO_PRODUCER_ID or (header.is_control and marker is None):
+            return update
+        current, state = update.producer(producer_id, self._producers.get(producer_id))
+        if marker is not None:
+            return prepare_marker(
+                update, state, header.producer_epoch, base_offset, origin, marker, transaction_version
+            )
+        if origin is AppendOrigin.CLIENT and current is not None:
+            duplicate = current.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        return prepare_batch(update, current, state, header, base_offset, origin)
+
+    def apply(self, update: PreparedUpdate) -> None:
+        """Take in what was prepared, once it is written. `completed` transactions are still open: see `complete`."""
+        for producer_id, (current, state) in update.producers.items():
+            if current is None:
+                self._producers[producer_id] = state
+                continue
+            current.begin_epoch(state.epoch)
+            for batch in state.batches:
+                current.add_batch(batch)
+            current.coordinator_epoch = state.coordinator_epoch
+            current.last_timestamp = state.last_timestamp
+            current.transaction_first_offset = state.transaction_first_offset
+        for first_offset, producer in update.started:
+            self._ongoing[first_offset] = producer
+
+    def last_stable_offset(self, completed: CompletedTransaction) -> Offset:
+        """What the last stable offset will be once `completed` is: for the transaction index, which is written first."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return Offset(completed.last_offset + 1)
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """Close a transaction. It stays unstable until the high watermark has passed its marker."""
+        if self._ongoing.pop(completed.first_offset, None) is None:
+            raise ValueError(f"{completed} was not open in {self._directory}")
+        self._unreplicated[completed.first_offset] = completed.last_offset
+        heapq.heappush(self._unreplicated_firsts, completed.first_offset)
+
+    def update_map_end_offset(self, offset: int) -> None:
+        """Note that the state covers all up to `offset`, exclusive: after every append."""
+        self._map_end_offset = Offset(offset)
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        """Forget the ended transactions whose marker everybody has."""
+        unreplicated = self._unreplicated
+        while unreplicated and next(iter(unreplicated.values())) < high_watermark:
+            unreplicated.popitem(last=False)
+        if not unreplicated:
+            self._unreplicated_firsts.clear()
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Forget what lies wholly before the log's start. Producers stay: they expire by time."""
+        self.on_high_watermark_updated(log_start_offset)
+        self._map_end_offset = Offset(max(self._map_end_offset, log_start_offset))
+        self._last_snapshot_offset = self._snapshots[-1] if self._snapshots else Offset(log_start_offset)
+
+    def remove_expired(self, now_ms: int) -> int:
+        """Forget the producers that have been silent for `producer.id.expiration.ms` and have nothing open. How many."""
+        expired = [state.producer_id for state in self._producers.values() if self._is_expired(state, now_ms)]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    # --- snapshots ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot_offsets(self) -> tuple[Offset, ...]:
+        return tuple(self._snapshots)
+
+    @property
+    def latest_snapshot_offset(self) -> Offset | None:
+        return self._snapshots[-1] if self._snapshots else None
+
+    @property
+    def oldest_snapshot_offset(self) -> Offset | None:
+        return self._snapshots[0] if self._snapshots else None
+
+    def snapshot_path(self, offset: int) -> str:
+        return f"{self._directory}/{snapshot_name(offset)}"
+
+    def take_snapshot(self, *, sync: bool = True) -> str | None:
+        """Write the state at `map_end_offset`, and return the file's path. None if there is nothing new since the last."""
+        if self._map_end_offset <= self._last_snapshot_offset:
+            return None
+        offset = self._map_end_offset
+        path = self.snapshot_path(offset)
+        write_snapshot(self._files, path, (state.to_snapshot() for state in self._producers.values()), sync=sync)
+        if offset not in self._snapshots:
+            insort(self._snapshots, offset)
+        self._last_snapshot_offset = offset
+        return path
+
+    def reload_snapshots(self) -> None:
+        """Look for snapshots in the directory again."""
+        self._snapshots = []
+        if self._files.is_dir(self._directory):
+            offsets = map(offset_of_snapshot, self._files.list_directory(self._directory))
+            self._snapshots = sorted(offset for offset in offsets if offset is not None)
+
+    def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
+        """Delete the snapshots that belong to no segment, except the newest one if it is beyond all: a clean stop left it."""
+        self.reload_snapshots()
+        last_base_offset = max(segment_base_offsets, default=None)
+        stray = [offset for offset in self._snapshots if offset not in segment_base_offsets]
+        if stray and (last_base_offset is None or stray[-1] >= last_base_offset):
+            stray.pop()
+        for offset in stray:
+            self._delete_snapshot(offset)
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        """Delete the snapshots below `offset`."""
+        for snapshot in self._snapshots[: bisect_left(self._snapshots, offset)]:
+            self._delete_snapshot(snapshot)
+
+    def mark_snapshot_for_deletion(self, offset: int) -> str | None:
+        """Forget the snapshot at `offset` and rename it to `.deleted`, for a later removal: its new path, or None."""
+        if offset not in self._snapshots:
+            return None
+        self._snapshots.remove(Offset(offset))
+        path = self.snapshot_path(offset)
+        if not self._files.exists(path):
+            return None
+        self._files.rename(path, path + DELETED_SUFFIX)
+        return path + DELETED_SUFFIX
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Go back to the newest good snapshot within the log. The caller replays the log from `map_end_offset` on.
+
+        Nothing to do when the state already ends at `log_end_offset`. That must not be above the high watermark, so ended
+        transactions need not be remembered.
+        """
+        for offset in tuple(self._snapshots):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._delete_snapshot(offset)
+        if log_end_offset == self._map_end_offset:
+            self.on_log_start_offset_incremented(log_start_offset)
+            return
+        self._forget_all()
+        while self._snapshots:
+            offset = self._snapshots[-1]
+            try:
+                entries = read_snapshot(self._files, self.snapshot_path(offset))
+            except DamagedFileError:
+                self._delete_snapshot(offset)
+                continue
+            self._load(entries, now_ms)
+            self._last_snapshot_offset = self._map_end_offset = offset
+            return
+        self._last_snapshot_offset = self._map_end_offset = Offset(log_start_offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything and delete every snapshot."""
+        self._forget_all()
+        for snapshot in tuple(self._snapshots):
+            self._delete_snapshot(snapshot)
+        self._last_snapshot_offset = Offset(0)
+        self._map_end_offset = Offset(offset)
+
+    def relocate(self, directory: str) -> None:
+        """Take note that the partition's directory was renamed."""
+        self._directory = directory
+
+    def _load(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
+        for entry in entries:
+            state = ProducerState.from_snapshot(entry)
+            if not self._is_expired(state, now_ms):
+                self._producers[state.producer_id] = state
+        opened = [state for state in self._producers.values() if state.transaction_first_offset != NO_TRANSACTION]
+        for state in sorted(opened, key=lambda state: state.transaction_first_offset):
+            self._ongoing[Offset(state.transaction_first_offset)] = state.producer_id
+
+    def _is_expired(self, state: ProducerState, now_ms: int) -> bool:
+        idle_ms = now_ms - state.last_timestamp
+        return state.transaction_first_offset == NO_TRANSACTION and idle_ms >= self.producer_id_expiration_ms
+
+    def _forget_all(self) -> None:
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self._unreplicated_firsts.clear()
+
+    def _delete_snapshot(self, offset: Offset) -> None:
+        self._snapshots.remove(offset)
+        self._files.remove(self.snapshot_path(offset))
