@@ -173,7 +173,8 @@ def build_empty_batch(
             record_count=0,
             base_offset=base_offset,
             last_offset=last_offset,
-            base_timestamp=timestamp,
+            # No record counts from it; Kafka's cleaner writes -1 as well.
+            base_timestamp=-1,
             max_timestamp=timestamp,
             attributes=attributes_of(
                 timestamp_type=timestamp_type, is_transactional=is_transactional, is_control=is_control
