@@ -1,0 +1,264 @@
+"""What a simulated disk holds: files and directories, each with what is in memory and what has reached the platter.
+
+A file has its cached content, its durable content, and the changes in between that no sync has covered. So has a directory,
+for names. A crash keeps some of those changes and loses others, as a journaling file system (ext4, xfs) may:
+
+    writes          each on its own: kept, lost, cut short, holed by lost sectors, or only the length kept
+    sizes           truncations and extensions are journaled: one that is lost takes all later ones of the file with it, and
+                    what was written behind its end reaches no further than the block that the end is in
+    names           creation, removal and renaming are journaled: in each directory a first part of them is kept. A sync of
+                    the file does not make its name durable.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple, TypeAlias
+
+BLOCK_BYTES = 4096
+SECTOR_BYTES = 512
+
+
+class Write(NamedTuple):
+    position: int
+    data: bytes
+
+
+class Resize(NamedTuple):
+    size: int
+
+
+Change: TypeAlias = Write | Resize
+
+
+class MappedMemory:
+    """A mapping's memory: a copy that is looked through whenever somebody looks at the file.
+
+    Stores into memory cannot be seen as they happen; what they changed is found page by page, against what was there last.
+    """
+
+    def __init__(self, content: bytearray) -> None:
+        self.memory = content
+        self._seen = bytearray(content)
+
+    def stores(self) -> list[Write]:
+        """The stores since the last time, as writes: one for each page that they changed."""
+        memory, seen = self.memory, self._seen
+        if memory == seen:
+            return []
+        writes = []
+        for begin in range(0, len(memory), BLOCK_BYTES):
+            new, old = memory[begin : begin + BLOCK_BYTES], seen[begin : begin + BLOCK_BYTES]
+            if new != old:
+                changed = [index for index in range(len(new)) if new[index] != old[index]]
+                writes.append(Write(begin + changed[0], bytes(new[changed[0] : changed[-1] + 1])))
+                seen[begin : begin + len(new)] = new
+        return writes
+
+    def show(self, write: Write) -> None:
+        """Let a write that came another way be seen in the memory."""
+        end = min(write.position + len(write.data), len(self.memory))
+        if write.position < end:
+            data = write.data[: end - write.position]
+            self.memory[write.position : end] = data
+            self._seen[write.position : end] = data
+
+
+class FileNode:
+    """One file, whatever it is called."""
+
+    def __init__(self) -> None:
+        self.cached = bytearray()
+        self.modified_ms = 0
+        self.mappings: list[MappedMemory] = []
+        self._durable = bytearray()
+        self._pending: list[Change] = []
+
+    @property
+    def content(self) -> bytearray:
+        """What a reader sees now."""
+        self.absorb()
+        return self.cached
+
+    @property
+    def unsynced(self) -> int:
+        """How many changes a crash could lose."""
+        self.absorb()
+        return len(self._pending)
+
+    def map(self, size: int) -> MappedMemory:
+        mapping = MappedMemory(self.content[:size])
+        self.mappings.append(mapping)
+        return mapping
+
+    def unmap(self, mapping: MappedMemory) -> None:
+        """Drop a mapping; one from before a crash is not known any more, and what the dead store is lost."""
+        self.absorb()
+        self.mappings = [other for other in self.mappings if other is not mapping]
+
+    def absorb(self) -> None:
+        """Take in what was stored into mappings."""
+        for mapping in self.mappings:
+            for write in mapping.stores():
+                # Behind the end of a file that was cut there is nothing to store to.
+                data = write.data[: max(0, len(self.cached) - write.position)]
+                if data:
+                    self._write(Write(write.position, data))
+
+    def change(self, change: Change) -> None:
+        self.absorb()
+        if isinstance(change, Write):
+            self._write(change)
+        else:
+            self._pending.append(change)
+            _apply(self.cached, change)
+
+    def _write(self, write: Write) -> None:
+        self._pending.append(write)
+        _apply(self.cached, write)
+        for mapping in self.mappings:
+            mapping.show(write)
+
+    def sync(self) -> None:
+        self.absorb()
+        self._durable = bytearray(self.cached)
+        self._pending.clear()
+
+    def fail_sync(self) -> None:
+        """A sync that reports an error marks the pages as clean all the same: the writes will never be tried again."""
+        self.absorb()
+        self._pending = [change for change in self._pending if isinstance(change, Resize)]
+
+    def crash(self, random: Random) -> None:
+        """Become what a crash may leave."""
+        self.absorb()
+        self.mappings.clear()
+        content = self._durable
+        limit: int | None = None
+        for change in self._pending:
+            if isinstance(change, Resize):
+                if limit is None and random.random() < 0.5:
+                    _apply(content, change)
+                else:
+                    block_end = -(-change.size // BLOCK_BYTES) * BLOCK_BYTES
+                    limit = block_end if limit is None else min(limit, block_end)
+                continue
+            for piece in _surviving(change, random):
+                end = len(piece.data) if limit is None else max(0, min(len(piece.data), limit - piece.position))
+                if end:
+                    _apply(content, Write(piece.position, piece.data[:end]))
+        self._pending.clear()
+        self._durable = content
+        self.cached = bytearray(content)
+
+
+def _apply(content: bytearray, change: Change) -> None:
+    if isinstance(change, Resize):
+        if change.size < len(content):
+            del content[change.size :]
+        else:
+            content.extend(bytes(change.size - len(content)))
+        return
+    if change.position > len(content):
+        content.extend(bytes(change.position - len(content)))
+    content[change.position : change.position + len(change.data)] = change.data
+
+
+def _surviving(write: Write, random: Random) -> list[Write]:
+    """The parts of an unsynced write that a crash leaves."""
+    fate = random.random()
+    if fate < 0.4:
+        return [write]
+    if fate < 0.7 or not write.data:
+        return []
+    if fate < 0.85:
+        return [Write(write.position, write.data[: random.randrange(len(write.data))])]
+    if fate < 0.95:
+        pieces = []
+        begin = 0
+        while begin < len(write.data):
+            end = min(len(write.data), begin + SECTOR_BYTES - (write.position + begin) % SECTOR_BYTES)
+            if random.random() < 0.5:
+                pieces.append(Write(write.position + begin, write.data[begin:end]))
+            begin = end
+        return pieces
+    # The length was journaled before the data was on the disk.
+    return [Write(write.position, bytes(len(write.data)))]
+
+
+class DirectoryNode:
+    """One directory."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Node] = {}
+        self.durable: dict[str, Node] = {}
+
+
+Node: TypeAlias = FileNode | DirectoryNode
+
+
+class NameChange(NamedTuple):
+    """Names that change together: one for a creation or removal, two for a renaming. No node means no such name."""
+
+    names: tuple[tuple[DirectoryNode, str, Node | None], ...]
+
+    def touches(self, directories: list[DirectoryNode]) -> bool:
+        return any(directory is touched for directory, _, _ in self.names for touched in directories)
+
+    def apply_durably(self) -> None:
+        for directory, name, node in self.names:
+            _set_name(directory.durable, name, node)
+
+
+class Namespace:
+    """The tree of names, and the changes to it that are not durable yet."""
+
+    def __init__(self) -> None:
+        self.root = DirectoryNode()
+        self._pending: list[NameChange] = []
+
+    def change(self, *names: tuple[DirectoryNode, str, Node | None]) -> None:
+        for directory, name, node in names:
+            _set_name(directory.entries, name, node)
+        self._pending.append(NameChange(names))
+
+    def sync(self, directory: DirectoryNode) -> None:
+        """Make the names in a directory durable, and what a renaming ties to them."""
+        wanted = [directory]
+        selected: list[NameChange] = []
+        rest: list[NameChange] = []
+        for change in reversed(self._pending):
+            if change.touches(wanted):
+                wanted.extend(touched for touched, _, _ in change.names)
+                selected.append(change)
+            else:
+                rest.append(change)
+        for change in reversed(selected):
+            change.apply_durably()
+        self._pending = rest[::-1]
+
+    def crash(self, random: Random) -> None:
+        """Become what a crash may leave, files included."""
+        lost: list[DirectoryNode] = []
+        for change in self._pending:
+            if change.touches(lost) or random.random() < 0.5:
+                lost.extend(directory for directory, _, _ in change.names)
+            else:
+                change.apply_durably()
+        self._pending.clear()
+        self._restore(self.root, random)
+
+    def _restore(self, directory: DirectoryNode, random: Random) -> None:
+        directory.entries = dict(directory.durable)
+        for _, node in sorted(directory.entries.items()):
+            if isinstance(node, DirectoryNode):
+                self._restore(node, random)
+            else:
+                node.crash(random)
+
+
+def _set_name(names: dict[str, Node], name: str, node: Node | None) -> None:
+    if node is None:
+        names.pop(name, None)
+    else:
+        names[name] = node
