@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -108,6 +109,7 @@ public class KafkaDriver {
             case "list_offset" -> listOffset(command);
             case "describe_producers" -> describeProducers(command);
             case "list_transactions" -> listTransactions();
+            case "abort_transaction" -> abortTransaction(command);
             case "dump_batches" -> dumpBatches(command);
             default -> throw new IllegalArgumentException("no such command: " + command.get("do"));
         };
@@ -279,6 +281,16 @@ public class KafkaDriver {
             one.put("state", listing.state().toString());
         }
         return found;
+    }
+
+    /** Ends a transaction that hangs: the coordinator does not know of it, the partition waits for its marker. */
+    private JsonNode abortTransaction(JsonNode command) throws Exception {
+        admin().abortTransaction(new AbortTransactionSpec(
+            partition(command),
+            command.get("producer_id").asLong(),
+            (short) command.get("producer_epoch").asInt(),
+            command.get("coordinator_epoch").asInt())).all().get();
+        return JSON.nullNode();
     }
 
     private Admin admin() {

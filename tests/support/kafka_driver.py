@@ -154,6 +154,21 @@ class KafkaDriver(JavaProcess):
         found: list[dict[str, Any]] = self.ask({"do": "list_transactions"})
         return sorted(found, key=lambda listing: str(listing["transactional_id"]))
 
+    def abort_transaction(
+        self, topic: str, producer_id: int, producer_epoch: int, *, coordinator_epoch: int, partition: int = 0
+    ) -> None:
+        """Ends a transaction that hangs: no coordinator knows of it, and the partition waits for its marker."""
+        self.ask(
+            {
+                "do": "abort_transaction",
+                "topic": topic,
+                "partition": partition,
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
+                "coordinator_epoch": coordinator_epoch,
+            }
+        )
+
     def dump_batches(self, file: Path) -> list[dict[str, Any]]:
         """Every batch of a segment or snapshot file with its records, as Kafka's own reader of files sees them."""
         batches: list[dict[str, Any]] = self.ask({"do": "dump_batches", "file": str(file)})

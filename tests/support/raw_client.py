@@ -1,0 +1,69 @@
+"""A client with no opinion: one request down a blocking socket, one answer back, with our messages and any broker."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Self, TypeVar
+
+from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.codec import decode, decode_from, encode
+from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
+from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tidelog.wire.schema import Request, Response
+
+_R = TypeVar("_R", bound=Response)
+
+PRODUCE_VERSION = 9
+
+
+class RawClient:
+    """A connection on which requests are answered one after another."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, port = bootstrap.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), 30)
+        self._correlation_id = 0
+
+    def call(self, request: Request, answer: type[_R], version: int) -> _R:
+        self._correlation_id += 1
+        header = RequestHeader(
+            request_api_key=request.api_key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id="raw",
+        )
+        is_flexible = version in type(request).flexible
+        frame = encode(header, 2 if is_flexible else 1) + encode(request, version)
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        received = self._receive(struct.unpack(">i", self._receive(4))[0])
+        found, position = decode_from(ResponseHeader, 1 if is_flexible else 0, received)
+        assert found.correlation_id == self._correlation_id
+        return decode(answer, version, received[position:])
+
+    def _receive(self, count: int) -> bytes:
+        received = b""
+        while len(received) < count:
+            piece = self._socket.recv(count - len(received))
+            if not piece:
+                raise ConnectionError("the broker closed the connection")
+            received += piece
+        return received
+
+    def produce(self, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
+        """Produces one batch as it is, and returns the error code and the base offset that the broker answered."""
+        data = TopicProduceData(
+            name=topic, topic_id=ZERO_UUID, partition_data=[PartitionProduceData(index=partition, records=batch)]
+        )
+        request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[data])
+        answer = self.call(request, ProduceResponse, PRODUCE_VERSION).responses[0].partition_responses[0]
+        return answer.error_code, answer.base_offset
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
