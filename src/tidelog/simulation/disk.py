@@ -229,7 +229,7 @@ class SimulatedDisk:
     ) -> None:
         """Let calls on paths like `pattern` fail, after `after` good ones, `times` times or for good.
 
-        Operations are the keys of `OPERATIONS`, named after the methods of `Files` and `File`; `CHANGES` are all that a read-only file system refuses.
+        Operations are the keys of `OPERATIONS`, named after methods. `CHANGES` are all that a read-only file system refuses.
         """
         operations = frozenset([operation] if isinstance(operation, str) else operation)
         if unknown := operations - OPERATIONS.keys():

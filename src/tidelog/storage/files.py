@@ -33,6 +33,9 @@ WritableBytes = bytearray | memoryview | mmap.mmap
 # What `write_bytes_atomically` writes to before the rename; Kafka's name for it, so that either program cleans up.
 TEMPORARY_SUFFIX = ".tmp"
 
+# The descriptor of a closed file: one that no process has. -1 would not do, since a map of -1 is memory without a file.
+_CLOSED = 2**31 - 1
+
 # The kernel refuses longer vectors. Linux, macOS and the BSDs agree on the number.
 IOV_MAX = 1024
 
@@ -285,8 +288,8 @@ class OsFile:
         return OsMapping(memory, self.path)
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
             with _translated("close", self.path):
                 os.close(descriptor)
 
