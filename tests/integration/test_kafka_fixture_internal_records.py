@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.kafka_fixtures import KafkaFixture
-from tests.support.kafka_json import to_json
+from tests.support.message_values import to_json
 from tidelog.wire.control_records import control_key, read_control_type
 from tidelog.wire.internal_records import (
     CoordinatorLog,
@@ -67,7 +67,7 @@ def shown_coordinator(log: CoordinatorLog, row: Record) -> dict[str, Any]:
         "payload": "<DELETE>",
     }
     if record.value is not None:
-        data = to_json(record.value, record.version)
+        data: dict[str, Any] = dict(to_json(record.value, record.version))
         if isinstance(record.value, GroupMetadataValue):
             # What a classic member subscribed to and was given is bytes to the group; the tool looks inside.
             for shown_member, member in zip(data["members"], record.value.members, strict=True):
@@ -79,7 +79,7 @@ def shown_coordinator(log: CoordinatorLog, row: Record) -> dict[str, Any]:
 
 def shown_prefixed(cls: type[Message], value: bytes) -> dict[str, Any]:
     version = int.from_bytes(value[:2], "big")
-    return to_json(decode_version_prefixed(cls, value), version)
+    return dict(to_json(decode_version_prefixed(cls, value), version))
 
 
 def test_cluster_metadata_decodes_as_kafka_decodes_it(kafka_fixture: KafkaFixture) -> None:
