@@ -54,7 +54,11 @@ def _unescaped(text: str) -> str:
             return chr(int(escape[1:], 16))
         return _NAMED_ESCAPES.get(escape, escape)
 
-    return _ESCAPE.sub(replaced, text)
+    unescaped = _ESCAPE.sub(replaced, text)
+    if "\\u" in text:
+        # Java's characters are UTF-16: two escapes may be one of ours.
+        unescaped = unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return unescaped
 
 
 def _escaped(text: str, *, is_key: bool) -> str:
