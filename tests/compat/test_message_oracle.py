@@ -8,7 +8,7 @@ import pytest
 
 from tests.compat.message_oracle import MessageOracle
 from tests.support.apache_kafka import ApacheKafka, KafkaError
-from tests.support.message_values import all_pairs, to_json, values_for
+from tests.support.message_values import Json, all_pairs, to_json, values_for
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.control_records import ControlType, control_key
 from tidelog.wire.messages import all_messages
@@ -83,7 +83,7 @@ def test_kafka_reads_what_we_write_and_writes_the_same_again(oracle: MessageOrac
 
 
 def test_the_oracle_notices_a_difference(oracle: MessageOracle) -> None:
-    value = {"groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None}
+    value: dict[str, Json] = {"groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None}
     bytes_of_three = oracle.encode("HeartbeatRequest", 4, value)
 
     assert oracle.encode("HeartbeatRequest", 4, {**value, "generationId": 4}) != bytes_of_three
