@@ -287,6 +287,10 @@ class OsFile:
             raise StorageError(self.path, "map", error.errno) from error
         return OsMapping(memory, self.path)
 
+    def __del__(self) -> None:
+        # A region that is still being sent may be the last to hold the file: until then the descriptor must mean this file.
+        self.close()
+
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, _CLOSED
         if descriptor != _CLOSED:

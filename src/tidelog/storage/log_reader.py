@@ -1,0 +1,115 @@
+"""Finds things in the segments of a log: the region that answers a read, the record of a time, aborted transactions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidelog.model.ids import Offset
+from tidelog.storage.file_region import FileRegion
+from tidelog.storage.segment import FoundTimestamp, Segment
+from tidelog.storage.segment_list import SegmentList
+from tidelog.storage.transaction_index import AbortedTransaction
+
+# Positions of the high watermark and the last stable offset are looked up once and remembered; more than two or three are
+# never asked for before one of them moves.
+BOUNDS_REMEMBERED_MAX = 4
+
+
+class FoundRegion(NamedTuple):
+    """The region that answers a read, and an offset at or above the first that is not in it."""
+
+    region: FileRegion
+    end_offset: Offset
+
+
+class FirstBatchTooLarge(NamedTuple):
+    """The first batch alone is larger than the reader allows."""
+
+    size_bytes: int
+
+
+class LogReader:
+    """Reads the segments of one log. CorruptBatchError where a file is damaged."""
+
+    __slots__ = ("_bounds", "_segments")
+
+    def __init__(self, segments: SegmentList) -> None:
+        self._segments = segments
+        self._bounds: dict[int, tuple[int, int]] = {}
+
+    def forget_positions(self) -> None:
+        """The log has been truncated: remembered positions may be another batch's by now."""
+        self._bounds.clear()
+
+    def find_region(
+        self, offset: int, bound: int, log_end_offset: Offset, bytes_max: int, *, min_one_batch: bool
+    ) -> FoundRegion | FirstBatchTooLarge | None:
+        """The batches from the one that holds `offset` up to the offset `bound`, of one segment and within `bytes_max`."""
+        segment = self._segments.floor(offset)
+        while segment is not None:
+            found = segment.find(offset)
+            if found is None:
+                # Compaction has removed all that the segment had from there on.
+                segment = self._segments.after(segment.base_offset)
+                continue
+            position = found.position
+            end = segment.size_bytes if bound == log_end_offset else self._end_position(segment, bound)
+            if end <= position:
+                return None
+            first_batch_bytes = found.header.size_bytes
+            if first_batch_bytes > bytes_max:
+                if not min_one_batch:
+                    return FirstBatchTooLarge(first_batch_bytes)
+                bytes_max = first_batch_bytes
+            count = min(end - position, bytes_max)
+            region = FileRegion(segment.file, position, count)
+            return FoundRegion(region, self._offset_after(segment, position + count, log_end_offset))
+        return None
+
+    def _end_position(self, segment: Segment, bound: int) -> int:
+        """Where in `segment` the batches before the offset `bound` end."""
+        place = self._bounds.get(bound)
+        if place is None:
+            if len(self._bounds) >= BOUNDS_REMEMBERED_MAX:
+                self._bounds.clear()
+            holder = self._segments.floor(bound) or self._segments.first
+            found = holder.find(bound)
+            place = (holder.base_offset, holder.size_bytes if found is None else found.position)
+            self._bounds[bound] = place
+        base_offset, position = place
+        if segment.base_offset < base_offset:
+            return segment.size_bytes
+        return position if segment.base_offset == base_offset else 0
+
+    def _offset_after(self, segment: Segment, position: int, log_end_offset: Offset) -> Offset:
+        """An offset that lies behind `position` for sure, as near as can be told without reading."""
+        beyond = segment.offset_index.upper_bound(position)
+        if beyond is not None:
+            return beyond.offset
+        following = self._segments.after(segment.base_offset)
+        return log_end_offset if following is None else following.base_offset
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions that have records from `start_offset` up to `end_offset`, exclusive."""
+        found: list[AbortedTransaction] = []
+        # A transaction is in the index of the segment that has its marker: this one or a later one.
+        for segment in self._segments.from_offset(start_offset):
+            search = segment.transaction_index.collect(start_offset, end_offset)
+            found += search.transactions
+            if search.is_complete:
+                break
+        return tuple(found)
+
+    def find_timestamp(self, timestamp: int, log_start_offset: int) -> FoundTimestamp | None:
+        """The first record whose timestamp is at or after `timestamp`."""
+        for segment in self._segments.from_offset(log_start_offset):
+            if segment.largest_timestamp() >= timestamp:
+                found = segment.find_timestamp(timestamp, log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def find_largest_timestamp(self) -> FoundTimestamp | None:
+        """The first record that has the largest timestamp of the log."""
+        latest = max(self._segments, key=lambda segment: segment.largest_timestamp_offset.timestamp)
+        return latest.find_largest_timestamp()

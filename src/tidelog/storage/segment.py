@@ -1,0 +1,427 @@
+"""One stretch of a partition's log: the `.log` file and its indexes, all named after the first offset they may hold.
+
+    00000000000000000042.log          record batches, one after the other, nothing between them
+    00000000000000000042.index        offset -> position, sparse          (`offset_index`)
+    00000000000000000042.timeindex    timestamp -> offset, sparse         (`time_index`)
+    00000000000000000042.txnindex     aborted transactions; often absent  (`transaction_index`)
+
+Only the last segment of a log is appended to. `size_bytes` is where its batches end, which may be before the file does: a
+preallocated file has a tail of zeros until the segment rolls or stops cleanly. Files are opened when they are first needed and
+may be closed at any time between two calls (`open_segments`).
+
+A segment belongs to its log's thread. What another thread may do is sync the handles that `open_for_sync` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tidelog.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+from tidelog.storage.batch_scan import each_header
+from tidelog.storage.errors import StorageError
+from tidelog.storage.files import File, ReadableBytes
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.offset_index import OffsetIndex
+from tidelog.storage.open_segments import OpenSegments
+from tidelog.storage.seams import Seams
+from tidelog.storage.time_index import TimeIndex, TimestampOffset
+from tidelog.storage.transaction_index import TransactionIndex
+from tidelog.wire.record_batch import BATCH_OVERHEAD, HEADER_BYTES, BatchHeader, read_header
+from tidelog.wire.records import decode_rows
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+# An index stores the distance from the base offset as an int32.
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+class FoundBatch(NamedTuple):
+    """A batch and where in the file it begins."""
+
+    position: int
+    header: BatchHeader
+
+
+class FoundTimestamp(NamedTuple):
+    """A record found by its time. `leader_epoch` is that of its batch."""
+
+    timestamp: TimestampMs
+    offset: Offset
+    leader_epoch: LeaderEpoch
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """The name of a segment's file."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """One segment, active or not."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_created_ms",
+        "_directory",
+        "_file",
+        "_first_timestamp",
+        "_index_interval_bytes",
+        "_indexes_full",
+        "_is_preallocated",
+        "_largest_timestamp",
+        "_largest_timestamp_offset",
+        "_open_segments",
+        "_seams",
+        "_suffix",
+        "base_offset",
+        "offset_index",
+        "roll_jitter_ms",
+        "size_bytes",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        seams: Seams,
+        open_segments: OpenSegments,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        size_bytes: int,
+        suffix: str = "",
+    ) -> None:
+        """A segment whose files exist. Opens none of them."""
+        self._seams = seams
+        self._open_segments = open_segments
+        self._directory = directory
+        self._suffix = suffix
+        self._index_interval_bytes = config.index_interval_bytes
+        self._created_ms = seams.clock.now_ms()
+        self._file: File | None = None
+        self._is_preallocated = False
+        self._indexes_full = False
+        self._bytes_since_index_entry = 0
+        # None: not known yet, and one read away.
+        self._first_timestamp: int | None = None
+        self._largest_timestamp: int | None = None
+        self._largest_timestamp_offset = base_offset
+        self.roll_jitter_ms = config.roll_jitter_ms(seams.random)
+        self.base_offset = Offset(base_offset)
+        self.size_bytes = size_bytes
+        index_bytes = config.segment_index_bytes
+        files = seams.files
+        self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), self.base_offset, bytes_max=index_bytes)
+        self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), self.base_offset, bytes_max=index_bytes)
+        self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX), base_offset)
+
+    @classmethod
+    def create(
+        cls,
+        seams: Seams,
+        open_segments: OpenSegments,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        suffix: str = "",
+    ) -> Segment:
+        """A new, empty segment. Files of the same name, left by a crash, are removed first."""
+        segment = cls(seams, open_segments, directory, base_offset, config, size_bytes=0, suffix=suffix)
+        for each in SEGMENT_SUFFIXES:
+            seams.files.remove(segment.path(each))
+        file = seams.files.open(segment.path(LOG_SUFFIX), create=True)
+        if config.preallocate:
+            file.allocate(config.segment_bytes)
+            segment._is_preallocated = True
+        for suffix_of_index in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            seams.files.open(segment.path(suffix_of_index), create=True).close()
+        segment._adopt(file)
+        segment._largest_timestamp = NO_TIMESTAMP
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path(LOG_SUFFIX)}, {self.size_bytes} bytes)"
+
+    def path(self, suffix: str) -> str:
+        """Where the file of this kind is now."""
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._suffix}"
+
+    @property
+    def file(self) -> File:
+        """The open log file. Whoever keeps it keeps it open."""
+        file = self._file
+        if file is None:
+            file = self._seams.files.open(self.path(LOG_SUFFIX))
+            self._adopt(file)
+        else:
+            self._open_segments.used(self)
+        return file
+
+    def _adopt(self, file: File) -> None:
+        self._file = file
+        self._open_segments.opened(self)
+
+    # Appending
+
+    def should_roll(self, config: LogConfig, incoming_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether the next append belongs into a new segment: for size, time, a full index, or an offset too far away."""
+        size = self.size_bytes
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if size == 0:
+            # An empty segment has nothing to be closed for; with an index of no entries it would roll for ever.
+            return False
+        return (
+            size > config.segment_bytes - incoming_bytes
+            or self._indexes_full
+            or self._waited_ms(max_timestamp) > config.segment_ms - self.roll_jitter_ms
+        )
+
+    def append(self, buffer: ReadableBytes, batches: Sequence[tuple[int, BatchHeader]]) -> None:
+        """Write the batches of `buffer`, whose positions in it and headers are `batches`, in one go.
+
+        On a failure the file ends where it ended before, if the disk allows even that, and the segment is unchanged.
+        """
+        position = self.size_bytes
+        file = self.file
+        try:
+            file.pwritev((buffer,), position)
+        except StorageError:
+            self._cut_back(file, position)
+            raise
+        if position == 0:
+            self._first_timestamp = batches[0][1].max_timestamp
+        largest = self._largest_timestamp
+        if largest is None:
+            largest = self.largest_timestamp_offset.timestamp
+        unindexed = self._bytes_since_index_entry
+        for at, header in batches:
+            if header.max_timestamp > largest:
+                self._largest_timestamp = largest = header.max_timestamp
+                self._largest_timestamp_offset = header.base_offset + header.last_offset_delta
+            if unindexed > self._index_interval_bytes:
+                self._add_index_entries(header.base_offset + header.last_offset_delta, position + at)
+                unindexed = 0
+            unindexed += BATCH_OVERHEAD + header.batch_length
+        self._bytes_since_index_entry = unindexed
+        self.size_bytes = position + len(buffer)
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        # A full index only means longer scans, until the roll that it causes.
+        if self._indexes_full:
+            return
+        self.offset_index.append(last_offset, position)
+        timestamp, offset = self.largest_timestamp_offset
+        if timestamp >= 0:
+            self.time_index.maybe_append(timestamp, offset)
+        self._indexes_full = self.offset_index.is_full or self.time_index.is_full
+
+    def _cut_back(self, file: File, position: int) -> None:
+        try:
+            file.truncate(position)
+            self._is_preallocated = False
+        except StorageError:
+            # The disk is failing; recovery cuts what we could not.
+            return
+
+    def _waited_ms(self, max_timestamp: int) -> int:
+        """How long the segment has been filling: by the records' own time, or by the clock if the first has none."""
+        first = self.first_timestamp
+        if first >= 0:
+            return max_timestamp - first
+        return self._seams.clock.now_ms() - self._created_ms
+
+    # What is known about the content
+
+    @property
+    def first_timestamp(self) -> int:
+        """The max timestamp of the first batch; -1 where it has none, or there is no batch."""
+        if self._first_timestamp is None:
+            if self.size_bytes == 0:
+                return NO_TIMESTAMP
+            self._first_timestamp = read_header(self.file.pread(HEADER_BYTES, 0)).max_timestamp
+        return self._first_timestamp
+
+    @property
+    def largest_timestamp_offset(self) -> TimestampOffset:
+        """The largest timestamp, with the last offset of the batch that has it; (-1, base offset) without timestamps."""
+        if self._largest_timestamp is None:
+            self._largest_timestamp, self._largest_timestamp_offset = self.time_index.last_entry
+        return TimestampOffset(TimestampMs(self._largest_timestamp), Offset(self._largest_timestamp_offset))
+
+    def largest_timestamp(self) -> TimestampMs:
+        """The age by which retention goes: the largest timestamp, or when the file last changed where there is none."""
+        timestamp = self.largest_timestamp_offset.timestamp
+        if timestamp >= 0:
+            return timestamp
+        return TimestampMs(self._seams.files.modified_ms(self.path(LOG_SUFFIX)))
+
+    def next_offset(self) -> Offset:
+        """The offset after the last batch, found from the last index entry on."""
+        following = self.base_offset
+        for _, header in self.headers_from(self.offset_index.last_position):
+            following = Offset(header.next_offset)
+        return following
+
+    def headers_from(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches from a position on. CorruptBatchError where there is damage."""
+        return each_header(self.file, position, self.size_bytes if end is None else end)
+
+    # Finding
+
+    def find(self, offset: int) -> FoundBatch | None:
+        """The first batch that holds `offset` or something after it."""
+        size = self.size_bytes
+        if size == 0:
+            return None
+        for position, header in each_header(self.file, self.offset_index.lookup(offset).position, size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return FoundBatch(position, header)
+        return None
+
+    def find_timestamp(self, timestamp: int, start_offset: int) -> FoundTimestamp | None:
+        """The first record at or after `start_offset` whose timestamp is at or after `timestamp`."""
+        before = self.time_index.lookup(timestamp)
+        position = self.offset_index.lookup(max(before.offset, start_offset)).position
+        for at, header in self.headers_from(position):
+            if header.max_timestamp < timestamp or header.next_offset <= start_offset:
+                continue
+            for record in decode_rows(self.file.pread(header.size_bytes, at)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return _found(record.timestamp, record.offset, header)
+        return None
+
+    def find_largest_timestamp(self) -> FoundTimestamp | None:
+        """The first record that has the segment's largest timestamp."""
+        largest = self.largest_timestamp_offset
+        if largest.timestamp < 0:
+            return None
+        for at, header in self.headers_from(self.offset_index.lookup(largest.offset).position):
+            if header.max_timestamp != largest.timestamp:
+                continue
+            for record in decode_rows(self.file.pread(header.size_bytes, at)):
+                if record.timestamp == largest.timestamp:
+                    return _found(record.timestamp, record.offset, header)
+        return None
+
+    # Changing
+
+    def truncate_to(self, offset: int) -> Offset:
+        """Remove every batch that holds `offset` or something after it, durably.
+
+        Returns where the log ends now: at `offset`, or before it, where the batch that held it began.
+        """
+        found = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self._indexes_full = False
+        self._bytes_since_index_entry = 0
+        if found is None:
+            return Offset(offset)
+        self.cut(found.position)
+        self._measure_timestamps()
+        return Offset(min(offset, found.header.base_offset))
+
+    def cut(self, size_bytes: int) -> None:
+        """End the log file at `size_bytes`, durably: what was cut must not come back between batches written later."""
+        file = self.file
+        file.truncate(size_bytes)
+        file.sync()
+        self.size_bytes = size_bytes
+        self._is_preallocated = False
+
+    def _measure_timestamps(self) -> None:
+        """Find first and largest timestamp anew, from the last time index entry on."""
+        self._first_timestamp = None
+        if self.size_bytes == 0:
+            self._created_ms = self._seams.clock.now_ms()
+        largest = self.time_index.last_entry
+        for _, header in self.headers_from(self.offset_index.lookup(largest.offset).position):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(TimestampMs(header.max_timestamp), Offset(header.last_offset))
+        self._largest_timestamp, self._largest_timestamp_offset = largest
+
+    def begin_rebuild(self) -> None:
+        """Forget what the indexes say: `index_batch` builds them again, batch by batch from the first."""
+        self.offset_index.truncate_all()
+        self.time_index.truncate_all()
+        self.transaction_index.truncate_all()
+        self._indexes_full = False
+        self._bytes_since_index_entry = 0
+        self._first_timestamp = None
+        self._largest_timestamp = NO_TIMESTAMP
+        self._largest_timestamp_offset = self.base_offset
+
+    def index_batch(self, position: int, header: BatchHeader) -> None:
+        """Give a batch that is in the file already the index entries that its append would have made."""
+        if position == 0:
+            self._first_timestamp = header.max_timestamp
+        if header.max_timestamp > self.largest_timestamp_offset.timestamp:
+            self._largest_timestamp, self._largest_timestamp_offset = header.max_timestamp, header.last_offset
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._add_index_entries(header.last_offset, position)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += header.size_bytes
+
+    def finish(self) -> None:
+        """No more appends: the largest timestamp goes into the time index, and preallocated tails go."""
+        largest = self.largest_timestamp_offset
+        if largest.timestamp >= 0:
+            self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
+        self.offset_index.trim_to_valid()
+        self.time_index.trim_to_valid()
+        if self._is_preallocated:
+            self.file.truncate(self.size_bytes)
+            self._is_preallocated = False
+
+    def open_for_sync(self) -> list[File]:
+        """Handles of all files of the segment, for another thread to sync and close. Renaming or removing a file is no harm."""
+        files = self._seams.files
+        names = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        return [files.open(path) for path in map(self.path, names) if files.exists(path)]
+
+    # Letting go
+
+    def release(self) -> None:
+        """Close what is open without changing a file. The segment opens again by itself."""
+        self._open_segments.closed(self)
+        self._file = None
+        self.offset_index.release()
+        self.time_index.release()
+        self.transaction_index.close()
+
+    def rename(self, suffix: str) -> None:
+        """Give all files another suffix after their own: `.deleted`, `.cleaned`, `.swap`, or none."""
+        files = self._seams.files
+        log_path = self.path(LOG_SUFFIX)
+        self._suffix = suffix
+        files.rename(log_path, self.path(LOG_SUFFIX))
+        self.offset_index.rename_to(self.path(INDEX_SUFFIX))
+        self.time_index.rename_to(self.path(TIME_INDEX_SUFFIX))
+        self.transaction_index.rename_to(self.path(TRANSACTION_INDEX_SUFFIX))
+
+    def relocate(self, directory: str) -> None:
+        """Take note that the directory was renamed."""
+        self._directory = directory
+        self.offset_index.relocate(self.path(INDEX_SUFFIX))
+        self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))
+        self.transaction_index.relocate(self.path(TRANSACTION_INDEX_SUFFIX))
+
+    def all_paths(self) -> list[str]:
+        """Where all files of the segment are, whether they exist or not."""
+        return [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
+
+
+def _found(timestamp: int, offset: int, header: BatchHeader) -> FoundTimestamp:
+    return FoundTimestamp(TimestampMs(timestamp), Offset(offset), LeaderEpoch(header.partition_leader_epoch))
