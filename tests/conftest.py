@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The same examples on every machine: a failure in CI is a failure at the desk. `make soak` looks further, at random.
@@ -18,3 +19,11 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("default")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints what tests recorded under the name "summary": figures that a reader of the run wants to see."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, text in report.user_properties:
+            if name == "summary" and report.when == "call":
+                terminalreporter.write_line(str(text))
