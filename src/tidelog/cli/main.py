@@ -37,6 +37,32 @@ def version(
     print_version(__version__, as_json=as_json)
 
 
+@app.command("dump-log")
+def dump_log(
+    paths: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of a data directory.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    batches_only: Annotated[bool, typer.Option("--batches", help="Leave out the records of log files.")] = False,
+    offset: Annotated[int | None, typer.Option(help="Begin at this offset.", min=0)] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Stop a file after so many records, batches (with --batches) or entries.", min=0)
+    ] = None,
+    decode_as: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC", help="Decode records as those of this internal topic. Else the directory decides."
+        ),
+    ] = None,
+) -> None:
+    """Show what is in log segments, indexes, snapshots and checkpoints, down to the first bad byte.
+
+    Bytes that are UTF-8 are shown as text. Others are {"base64": ...} in JSON, and hexadecimal otherwise.
+    """
+    from tidelog.cli.dump_log import DumpOptions, dump_files  # noqa: PLC0415
+
+    options = DumpOptions(as_json, batches_only, offset, limit, decode_as)
+    raise typer.Exit(dump_files(paths, options))
+
+
 def main() -> None:
     try:
         app()
