@@ -240,13 +240,20 @@ class Namespace:
     def crash(self, random: Random) -> None:
         """Become what a crash may leave, files included."""
         lost: list[DirectoryNode] = []
-        for change in self._pending:
-            if change.touches(lost) or random.random() < 0.5:
+        # One more cut than there are changes: all of them may have been kept.
+        first_lost = [random.randrange(len(self._pending) + 1) for _ in self._pending]
+        for number, change in enumerate(self._pending):
+            if change.touches(lost) or number >= first_lost[self._first_touching(change)]:
                 lost.extend(directory for directory, _, _ in change.names)
             else:
                 change.apply_durably()
         self._pending.clear()
         self._restore(self.root, random)
+
+    def _first_touching(self, change: NameChange) -> int:
+        """Which change was the first in the directory: its cut is the directory's."""
+        directories = [change.names[0][0]]
+        return next(number for number, other in enumerate(self._pending) if other.touches(directories))
 
     def _restore(self, directory: DirectoryNode, random: Random) -> None:
         directory.entries = dict(directory.durable)
