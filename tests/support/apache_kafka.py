@@ -28,7 +28,13 @@ POM = REPOSITORY / "tests" / "compat" / "pom.xml"
 
 # A machine that runs these tests has other work to do: a small heap, and no compiler threads for code that runs once.
 NODE_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-TOOL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+TOOL_JVM = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dfile.encoding=UTF-8",
+    "-Dsun.stdout.encoding=UTF-8",
+)
 START_TIMEOUT_S = 90.0
 TOOL_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.05
@@ -114,6 +120,7 @@ class ApacheKafka:
             input=given,
             capture_output=True,
             text=True,
+            encoding="utf-8",
             timeout=timeout_s,
             check=False,
         )
