@@ -63,6 +63,21 @@ def dump_log(
     raise typer.Exit(dump_files(paths, options))
 
 
+@app.command()
+def verify(
+    path: Annotated[str, typer.Argument(metavar="DIR", help="A data directory, or the directory of one partition.")],
+    records: Annotated[bool, typer.Option("--records", help="Also decode every record. Takes longer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Check every file of a data directory against every other. Changes nothing, and may run beside a broker.
+
+    An error is a loss or a wrong answer; a warning is repaired by the next start, or a person should know it.
+    """
+    from tidelog.cli.verify import verify_directory  # noqa: PLC0415
+
+    raise typer.Exit(verify_directory(path, decodes_records=records, as_json=as_json))
+
+
 def main() -> None:
     try:
         app()

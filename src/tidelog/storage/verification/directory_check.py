@@ -1,0 +1,244 @@
+"""Checks a data directory: its own files, every partition in it, and the one against the other.
+
+`verify` takes a data directory or the directory of one partition, and only reads. It may be run on the directory of a broker that
+runs: the small files are read before the logs they speak of, so that what a log has gained since explains itself. The lock is
+not touched: closing a file that this very process has locked would drop its lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from tidelog.model.ids import Offset, TopicId, TopicName, TopicPartition, uuid_to_text
+from tidelog.storage import clean_shutdown, meta_properties, partition_metadata
+from tidelog.storage.checkpoint_file import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    read_offsets,
+)
+from tidelog.storage.errors import StorageError
+from tidelog.storage.files import TEMPORARY_SUFFIX, Files
+from tidelog.storage.partition_directory import DirectoryKind, PartitionDirectory, parse_name
+from tidelog.storage.segment import LOG_SUFFIX
+from tidelog.storage.verification.findings import PartitionFacts, Report
+from tidelog.storage.verification.metadata_check import (
+    BOOTSTRAP_SNAPSHOT,
+    METADATA_TOPIC,
+    check_quorum_state,
+    check_snapshot,
+    check_snapshots,
+    is_metadata_file,
+)
+from tidelog.storage.verification.partition_check import PartitionCheck
+
+CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+_NAMES = {*CHECKPOINTS, meta_properties.FILE_NAME, clean_shutdown.FILE_NAME, BOOTSTRAP_SNAPSHOT, ".lock"}
+
+Checkpoints = dict[str, dict[TopicPartition, Offset]]
+
+
+class NotADataDirectoryError(Exception):
+    """There is nothing here to check."""
+
+
+def verify(files: Files, path: str, *, decodes_records: bool = False) -> Report:
+    """Check a data directory, or the directory of one partition. With `decodes_records` every record is looked into.
+
+    NotADataDirectoryError or StorageError where there is nothing that could be checked; all else is a finding.
+    """
+    if not files.is_dir(path):
+        raise NotADataDirectoryError(f"{path} is no directory" if files.exists(path) else f"{path} does not exist")
+    directory = path.rstrip("/") or "/"
+    names = files.list_directory(directory)
+    if _is_partition(names):
+        return _verify_partition(files, directory, decodes_records=decodes_records)
+    if not _NAMES & set(names) and not any(map(parse_name, names)):
+        raise NotADataDirectoryError(
+            f"{path} is no data directory: it has neither {meta_properties.FILE_NAME} nor partitions"
+        )
+    return DataDirectoryCheck(files, directory, names, decodes_records=decodes_records).run()
+
+
+def _is_partition(names: list[str]) -> bool:
+    return any(
+        name in {partition_metadata.FILE_NAME, LEADER_EPOCH_CHECKPOINT} or name.endswith(LOG_SUFFIX) for name in names
+    )
+
+
+def _verify_partition(files: Files, directory: str, *, decodes_records: bool) -> Report:
+    """Check one partition, with what the data directory around it says if there is one."""
+    report = Report()
+    absolute = os.path.abspath(directory)
+    parent = os.path.dirname(absolute)
+    named = parse_name(os.path.basename(absolute))
+    checkpoints: Checkpoints = {}
+    was_clean = False
+    if files.exists(f"{parent}/{meta_properties.FILE_NAME}"):
+        was_clean = clean_shutdown.was_clean_shutdown(files, parent)
+        # What is wrong with the parent's files is not this partition's finding.
+        checkpoints = _read_checkpoints(files, parent, Report())
+    partition = named.topic_partition if named is not None else None
+    _check_partition(
+        files, directory, "", report, partition, checkpoints, was_clean=was_clean, decodes_records=decodes_records
+    )
+    return report
+
+
+class DataDirectoryCheck:
+    """One data directory, checked by `run`."""
+
+    def __init__(self, files: Files, directory: str, names: list[str], *, decodes_records: bool) -> None:
+        self._files = files
+        self._directory = directory
+        self._names = names
+        self._decodes_records = decodes_records
+        self._report = Report()
+        # By topic: its id, and the partition that named it.
+        self._topic_ids: dict[TopicName, tuple[TopicId, TopicPartition]] = {}
+
+    def run(self) -> Report:
+        self._check_meta_properties()
+        was_clean = self._check_clean_shutdown()
+        checkpoints = _read_checkpoints(self._files, self._directory, self._report)
+        partitions = self._sort_names()
+        self._check_existence(checkpoints, {named.topic_partition for named in partitions.values()})
+        if BOOTSTRAP_SNAPSHOT in self._names:
+            check_snapshot(self._files, f"{self._directory}/{BOOTSTRAP_SNAPSHOT}", BOOTSTRAP_SNAPSHOT, self._report)
+        for name, named in partitions.items():
+            check = _check_partition(
+                self._files,
+                f"{self._directory}/{name}",
+                f"{name}/",
+                self._report,
+                named.topic_partition,
+                # The checkpoints are about the partition that serves, not about the one that is to replace it.
+                checkpoints if named.kind is DirectoryKind.CURRENT else {},
+                was_clean=was_clean,
+                decodes_records=self._decodes_records,
+            )
+            if check.topic_id is not None:
+                self._check_topic_id(f"{name}/{partition_metadata.FILE_NAME}", named.topic_partition, check.topic_id)
+        return self._report
+
+    def _check_meta_properties(self) -> None:
+        name = meta_properties.FILE_NAME
+        try:
+            if meta_properties.read_meta_properties(self._files, self._directory) is None:
+                self._report.warning(name, "the file is missing: no node knows the directory as its own")
+        except StorageError as error:
+            self._report.error(name, error.reason)
+
+    def _check_clean_shutdown(self) -> bool:
+        """Whether the directory was stopped cleanly; also if the mark is damaged, since its being there is what counts."""
+        name = clean_shutdown.FILE_NAME
+        if name not in self._names:
+            return False
+        try:
+            mark = json.loads(self._files.read_bytes(f"{self._directory}/{name}", clean_shutdown.FILE_BYTES_MAX))
+            if not isinstance(mark, dict) or type(mark.get("brokerEpoch")) is not int:
+                self._report.warning(name, "it names no broker epoch: the controller will take the stop as unclean")
+        except StorageError as error:
+            if error.is_missing:
+                return False
+            self._report.warning(name, error.reason)
+        except (ValueError, RecursionError):
+            self._report.warning(name, "it is not JSON: the controller will take the stop as unclean")
+        return True
+
+    def _sort_names(self) -> dict[str, PartitionDirectory]:
+        """Report what does not belong, and return the partitions to check."""
+        partitions = {}
+        for name in self._names:
+            path = f"{self._directory}/{name}"
+            if not self._files.is_dir(path):
+                if name not in _NAMES:
+                    is_temporary = name.endswith(TEMPORARY_SUFFIX)
+                    self._report.note(
+                        name, "left by a write that did not finish" if is_temporary else "it is none of Kafka's files"
+                    )
+                continue
+            named = parse_name(name)
+            if named is None:
+                self._report.note(name, "a directory that is no partition's")
+            elif named.kind is DirectoryKind.DELETE:
+                self._report.note(name, "a partition that waits to be deleted; not checked")
+            elif named.kind is DirectoryKind.STRAY:
+                self._report.warning(name, "a partition that the cluster did not know, set aside; not checked")
+            else:
+                partitions[name] = named
+        return partitions
+
+    def _check_existence(self, checkpoints: Checkpoints, existing: set[TopicPartition]) -> None:
+        for name, offsets in checkpoints.items():
+            missing = sorted(offsets.keys() - existing)
+            if missing:
+                more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+                self._report.warning(name, f"it names {missing[0]}{more}, and there is no such partition here")
+
+    def _check_topic_id(self, shown: str, partition: TopicPartition, topic_id: TopicId) -> None:
+        known, other = self._topic_ids.setdefault(partition.topic, (topic_id, partition))
+        if known != topic_id:
+            self._report.error(
+                shown, f"it says topic id {uuid_to_text(topic_id)}, and {other} says {uuid_to_text(known)}"
+            )
+
+
+def _read_checkpoints(files: Files, directory: str, report: Report) -> Checkpoints:
+    checkpoints: Checkpoints = {}
+    for name in CHECKPOINTS:
+        try:
+            checkpoints[name] = read_offsets(files, f"{directory}/{name}")
+        except StorageError as error:
+            report.error(name, error.reason)
+    for name, offsets in checkpoints.items():
+        for partition, offset in offsets.items():
+            if offset < 0:
+                report.error(name, f"it gives {partition} the impossible offset {offset}")
+    return checkpoints
+
+
+def _check_partition(
+    files: Files,
+    directory: str,
+    shown: str,
+    report: Report,
+    partition: TopicPartition | None,
+    checkpoints: Checkpoints,
+    *,
+    was_clean: bool,
+    decodes_records: bool,
+) -> PartitionCheck:
+    def offset_in(name: str) -> Offset | None:
+        return checkpoints.get(name, {}).get(partition) if partition is not None else None
+
+    is_metadata = partition is not None and partition.topic == METADATA_TOPIC
+    facts = PartitionFacts(
+        # The metadata log is no part of a broker's clean stop: it is recovered at every start.
+        was_clean=was_clean and not is_metadata,
+        recovery_point=offset_in(RECOVERY_POINT_CHECKPOINT),
+        log_start_offset=offset_in(LOG_START_OFFSET_CHECKPOINT),
+        high_watermark=offset_in(REPLICATION_OFFSET_CHECKPOINT),
+        cleaner_offset=offset_in(CLEANER_OFFSET_CHECKPOINT),
+        is_internal=partition is not None and partition.topic.startswith("__"),
+    )
+    check = PartitionCheck(files, directory, shown, report, facts, decodes_records=decodes_records)
+    if not is_metadata:
+        check.run()
+        return check
+    try:
+        names = frozenset(filter(is_metadata_file, files.list_directory(directory)))
+        check.run(names)
+        check_snapshots(files, directory, shown, report, log_start_offset=check.log_start_offset)
+        check_quorum_state(files, directory, shown, report, last_epoch=check.last_epoch)
+    except StorageError as error:
+        report.error(shown.rstrip("/") or ".", str(error))
+    return check
