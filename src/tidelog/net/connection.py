@@ -1,0 +1,240 @@
+"""One accepted connection: requests in, answers out in the order of the requests.
+
+A handler gets every whole frame of a read, then one call to finish them together, and opens a slot for each answer that it owes:
+
+    def frame(self, connection, frame):
+        slot = connection.expect_answer()
+        self._batch.append((slot, decode(frame)))          # the frame itself is gone when this returns
+
+    def frames_done(self, connection):
+        for slot, request in self._batch: ...              # one write per partition
+            slot.send([header, region])                    # now, or from a later event, in any order
+
+A slot may be filled at any time. Its answer leaves once those of all earlier requests have. A request that gets no answer
+(`acks=0`) opens no slot.
+
+A peer that sends more than it reads is made to wait: no further frame is taken while `unanswered_requests_max` slots are open or
+more than `output_bytes_max` is queued.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from tidelog.model.slow_work import SlowWork
+from tidelog.net.address import NO_ADDRESS, Address, address_of
+from tidelog.net.errors import NetError
+from tidelog.net.limits import ConnectionLimits
+from tidelog.net.output_queue import Part
+from tidelog.net.receive_buffers import ReceiveBuffers
+from tidelog.net.stream import FrameStream
+from tidelog.net.turn import Turn
+
+log = logging.getLogger(__name__)
+
+
+class Principal(NamedTuple):
+    """Who is at the other end, as authorisers and ACLs name it."""
+
+    principal_type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.principal_type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+class ClientSoftware(NamedTuple):
+    """What a client calls itself in ApiVersions."""
+
+    name: str
+    version: str
+
+
+UNKNOWN_SOFTWARE = ClientSoftware("unknown", "unknown")
+
+
+class FrameHandler(Protocol):
+    """What requests mean. An exception is a bug of the handler: it is logged and ends that connection alone."""
+
+    def connection_opened(self, connection: Connection) -> None: ...
+
+    def frame(self, connection: Connection, frame: memoryview) -> None:
+        """One request. The view, and any slice of it, is valid during this call and `frames_done` of the same read."""
+        ...
+
+    def frames_done(self, connection: Connection) -> None:
+        """After the last request of a read, and whenever no further one may be taken now."""
+        ...
+
+    def connection_closed(self, connection: Connection) -> None:
+        """The end. Slots that are still open may be filled or forgotten; nothing leaves any more."""
+        ...
+
+
+class AnswerSlot:
+    """The place of one answer in the order of a connection's answers."""
+
+    __slots__ = ("_connection", "_parts")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._parts: Sequence[Part] | None = None
+
+    @property
+    def connection(self) -> Connection:
+        return self._connection
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Gives the answer, without its size. Once; after the connection has ended it is dropped."""
+        if self._parts is not None:
+            raise NetError(f"{self._connection}: a request was answered twice")
+        self._parts = parts
+        self._connection._slot_filled(self)  # noqa: SLF001 - a slot is a part of its connection
+
+    def close_connection(self) -> None:
+        """For a request that allows no answer. Answers to earlier requests that were not sent yet are lost."""
+        self._connection.abort()
+
+
+class Connection(FrameStream):
+    """The server's end. `principal` and `client_software` are the handler's to set; everything else is fixed at accept."""
+
+    __slots__ = (
+        "_handler",
+        "_limits",
+        "_on_closed",
+        "_on_quiet",
+        "_parked_bytes",
+        "_slots",
+        "client_software",
+        "connection_id",
+        "idle_since_ms",
+        "listener_name",
+        "local_address",
+        "peer_address",
+        "principal",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler: FrameHandler,
+        limits: ConnectionLimits,
+        buffers: ReceiveBuffers,
+        turn: Turn,
+        *,
+        listener_name: str,
+        connection_id: int,
+        peer_address: Address,
+        on_closed: Callable[[Connection], None],
+        slow_work: SlowWork | None = None,
+    ) -> None:
+        super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work)
+        self._handler = handler
+        self._limits = limits
+        self._on_closed = on_closed
+        self._on_quiet: Callable[[], None] | None = None
+        self._slots: deque[AnswerSlot] = deque()
+        # Answers that wait for an earlier one.
+        self._parked_bytes = 0
+        self.listener_name = listener_name
+        self.connection_id = connection_id
+        self.peer_address = peer_address
+        self.local_address = NO_ADDRESS
+        self.principal = ANONYMOUS
+        self.client_software = UNKNOWN_SOFTWARE
+        self.idle_since_ms = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.listener_name} connection {self.connection_id} from {self.peer_address}"
+
+    @property
+    def unanswered_requests(self) -> int:
+        """Slots whose answer has not been queued: open, or waiting for an earlier one."""
+        return len(self._slots)
+
+    @property
+    def owes_answers(self) -> bool:
+        """Whether the peer waits for this side and there is nothing that it could do about it."""
+        return bool(self._slots) and not self.output_bytes
+
+    def expect_answer(self) -> AnswerSlot:
+        """Opens the slot of the next answer. In the order of the requests."""
+        slot = AnswerSlot(self)
+        self._slots.append(slot)
+        return slot
+
+    def finish(self, on_quiet: Callable[[], None]) -> None:
+        """Takes no further request, sends the answers that are owed, then calls `on_quiet`."""
+        self._on_quiet = on_quiet
+        self.stop_taking()
+        self._tell_if_quiet()
+
+    def _slot_filled(self, slot: AnswerSlot) -> None:
+        slots = self._slots
+        if self.is_closed:
+            return
+        if slots[0] is not slot:
+            self._parked_bytes += _parts_bytes(slot._parts or ())  # noqa: SLF001
+            return
+        with self._turn:
+            slots.popleft()
+            self.push(slot._parts or ())  # noqa: SLF001
+            while slots and (parts := slots[0]._parts) is not None:  # noqa: SLF001
+                slots.popleft()
+                self._parked_bytes -= _parts_bytes(parts)
+                self.push(parts)
+        self.resume_if_possible()
+
+    def _opened(self) -> None:
+        transport = self._transport
+        if transport is not None:
+            self.local_address = address_of(transport.get_extra_info("sockname"))
+        try:
+            with self._turn:
+                self._handler.connection_opened(self)
+        except Exception as error:
+            log.exception("%s: closed: its handler failed at the start", self)
+            self.abort(error)
+
+    def _frame(self, frame: memoryview) -> None:
+        self._handler.frame(self, frame)
+
+    def _read_done(self) -> None:
+        self._handler.frames_done(self)
+
+    def _is_full(self) -> bool:
+        limits = self._limits
+        if len(self._slots) >= limits.unanswered_requests_max:
+            return True
+        output = self._output
+        return output is not None and output.pending_bytes + self._parked_bytes > limits.output_bytes_max
+
+    def _output_moved(self) -> None:
+        self.resume_if_possible()
+        self._tell_if_quiet()
+
+    def _tell_if_quiet(self) -> None:
+        if self._on_quiet is not None and not self._slots and not self.output_bytes and not self.is_closed:
+            on_quiet, self._on_quiet = self._on_quiet, None
+            on_quiet()
+
+    def _closed(self, error: BaseException | None) -> None:  # noqa: ARG002 - whoever ended it has said why
+        self._slots.clear()
+        self._parked_bytes = 0
+        self._on_closed(self)
+        try:
+            self._handler.connection_closed(self)
+        except Exception:
+            log.exception("%s: its handler failed at the end", self)
+
+
+def _parts_bytes(parts: Sequence[Part]) -> int:
+    return sum(len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.count for part in parts)

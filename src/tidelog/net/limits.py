@@ -1,0 +1,64 @@
+"""The limits of a node's connections, as the configuration gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidelog.model import listener_config as keys
+from tidelog.model.config import INT_MAX, ConfigValues
+
+# A peer that does not read what it asked for is not asked for more once this much waits for it. One answer may be larger.
+OUTPUT_BYTES_MAX = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one connection may use."""
+
+    request_bytes_max: int = keys.SOCKET_REQUEST_MAX_BYTES.default
+    unanswered_requests_max: int = keys.QUEUED_MAX_REQUESTS.default
+    output_bytes_max: int = OUTPUT_BYTES_MAX
+    idle_ms_max: int = keys.CONNECTIONS_MAX_IDLE_MS.default
+    """Negative for no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """What the operating system is asked for. A negative number of bytes leaves the choice to it."""
+
+    backlog: int = keys.SOCKET_LISTEN_BACKLOG_SIZE.default
+    send_buffer_bytes: int = keys.SOCKET_SEND_BUFFER_BYTES.default
+    receive_buffer_bytes: int = keys.SOCKET_RECEIVE_BUFFER_BYTES.default
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLimits:
+    """What all connections of a node may use together, and each of them."""
+
+    connections_max: int = keys.MAX_CONNECTIONS.default
+    connections_per_ip_max: int = keys.MAX_CONNECTIONS_PER_IP.default
+    connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    connection: ConnectionLimits = field(default_factory=ConnectionLimits)
+    socket: SocketOptions = field(default_factory=SocketOptions)
+
+    @classmethod
+    def from_config(cls, values: ConfigValues) -> NodeLimits:
+        """The limits that a node's configuration sets."""
+        return cls(
+            connections_max=values[keys.MAX_CONNECTIONS],
+            connections_per_ip_max=values[keys.MAX_CONNECTIONS_PER_IP],
+            connections_per_ip_overrides=keys.parse_connection_overrides(values[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
+            connection=ConnectionLimits(
+                request_bytes_max=values[keys.SOCKET_REQUEST_MAX_BYTES],
+                unanswered_requests_max=values[keys.QUEUED_MAX_REQUESTS],
+                idle_ms_max=values[keys.CONNECTIONS_MAX_IDLE_MS],
+            ),
+            socket=SocketOptions(
+                backlog=values[keys.SOCKET_LISTEN_BACKLOG_SIZE],
+                send_buffer_bytes=values[keys.SOCKET_SEND_BUFFER_BYTES],
+                receive_buffer_bytes=values[keys.SOCKET_RECEIVE_BUFFER_BYTES],
+            ),
+        )
+
+
+NO_CONNECTION_LIMIT = INT_MAX

@@ -1,0 +1,410 @@
+"""A connection to another node: requests out, answers back in the same order, and a new connection when it breaks.
+
+    connection = NodeConnection(loop, transport, "10.0.0.2", 9092, random, on_event=...)
+    connection.send(request, on_answer, timeout_ms=30_000)     # on_answer(memoryview) or on_answer(RequestFailedError), once
+    answer = await connection.request(request, timeout_ms=30_000)
+
+A request begins, as all of Kafka's do, with api key and version (int16 each) and the correlation id (int32); an answer begins
+with the correlation id. `next_correlation_id` gives them out. The rest of either is the caller's business.
+
+    from \\ event   send, connect      connected    failed, broken       back-off over
+    Idle            Connecting         -            -                    -
+    Connecting      waits              Connected    BackingOff           -
+    Connected       sent at once       -            BackingOff           -
+    BackingOff      waits              -            -                    Connecting if something waits or `stay_connected`; Idle
+    Closed          fails at once; the end
+
+What waits when an attempt fails, fails with it: only what was sent during the back-off gets the next attempt. A request that gets
+no answer in time closes the connection, since Kafka answers in order and everything later is behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from random import Random
+from struct import Struct
+
+from tidelog.net.address import Address
+from tidelog.net.errors import (
+    ConnectFailedError,
+    ConnectionClosedError,
+    ConnectionLostError,
+    RequestFailedError,
+    RequestTimedOutError,
+    TooManyRequestsError,
+)
+from tidelog.net.output_queue import Bytes
+from tidelog.net.receive_buffers import ReceiveBuffers
+from tidelog.net.reconnect_backoff import ReconnectBackoff
+from tidelog.net.stream import FrameStream
+from tidelog.net.transport import Transport
+from tidelog.net.turn import Turn
+
+log = logging.getLogger(__name__)
+
+OnAnswer = Callable[[memoryview | RequestFailedError], None]
+
+# An answer may be as large as a fetch of all that a client asks for; this is what no honest node sends.
+ANSWER_BYTES_MAX = 1 << 30
+
+# Kafka's `max.in.flight.requests.per.connection` is for producers; other callers bring their own bound, and this is the last.
+IN_FLIGHT_MAX = 100
+
+# Kafka's `socket.connection.setup.timeout.ms`.
+CONNECT_TIMEOUT_MS = 10_000
+
+_CORRELATION_ID_OF_REQUEST = 4
+_int32_at = Struct(">i").unpack_from
+_CORRELATION_ID_LIMIT = 1 << 31
+
+
+class State(Enum):
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    BACKING_OFF = "backing off"
+    CLOSED = "closed"
+
+
+class Event(Enum):
+    """What an owner may act on at once, rather than wait for a time-out."""
+
+    CONNECTED = "connected"
+    REFUSED = "refused"
+    """The host is there, but nothing listens: the process is gone."""
+    UNREACHABLE = "unreachable"
+    """No connection came about, for another reason or in time."""
+    BROKEN = "broken"
+    """An established connection ended without this side closing it."""
+    TIMED_OUT = "timed out"
+    """A request got no answer in time; the connection was closed for it."""
+
+
+class _Pending:
+    __slots__ = ("correlation_id", "deadline_s", "on_answer", "parts")
+
+    def __init__(self, parts: Sequence[Bytes], correlation_id: int, deadline_s: float, on_answer: OnAnswer) -> None:
+        self.parts = parts
+        self.correlation_id = correlation_id
+        self.deadline_s = deadline_s
+        self.on_answer = on_answer
+
+
+class _NodeStream(FrameStream):
+    """One established connection. Everything of interest is passed on."""
+
+    __slots__ = ("_on_closed", "_on_frame", "_title")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        buffers: ReceiveBuffers,
+        turn: Turn,
+        title: str,
+        on_frame: Callable[[memoryview], None],
+        on_closed: Callable[[_NodeStream, BaseException | None], None],
+    ) -> None:
+        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX)
+        self._title = title
+        self._on_frame = on_frame
+        self._on_closed = on_closed
+
+    def __str__(self) -> str:
+        return self._title
+
+    def _frame(self, frame: memoryview) -> None:
+        self._on_frame(frame)
+
+    def _closed(self, error: BaseException | None) -> None:
+        self._on_closed(self, error)
+
+
+class NodeConnection:
+    """Requests to one node. All methods are called on the loop's thread; callbacks come from there."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        host: str,
+        port: int,
+        random: Random,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        stay_connected: bool = False,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        reconnect_backoff_ms: float = 50,
+        reconnect_backoff_max_ms: float = 1000,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        buffers: ReceiveBuffers | None = None,
+        turn: Turn | None = None,
+    ) -> None:
+        """`buffers` and `turn` are the node's own, shared by all its connections; a lone client needs none."""
+        self.address = Address(host, port)
+        self.state = State.IDLE
+        self._loop = loop
+        self._transport = transport
+        self._on_event = on_event or _ignore
+        self._stay_connected = stay_connected
+        self._in_flight_max = in_flight_max
+        self._backoff = ReconnectBackoff(random, reconnect_backoff_ms, reconnect_backoff_max_ms)
+        self._connect_timeout_s = connect_timeout_ms / 1000
+        self._buffers = buffers or ReceiveBuffers()
+        self._turn = turn or Turn()
+        self._stream: _NodeStream | None = None
+        self._attempt: asyncio.Task[None] | None = None
+        self._opening: _NodeStream | None = None
+        self._backoff_timer: asyncio.TimerHandle | None = None
+        # What waits for a connection, then what waits for an answer.
+        self._unsent: deque[_Pending] = deque()
+        self._unanswered: deque[_Pending] = deque()
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._correlation_id = -1
+
+    def __str__(self) -> str:
+        return f"connection to {self.address}"
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose `on_answer` has not been called."""
+        return len(self._unsent) + len(self._unanswered)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state is State.CONNECTED
+
+    def next_correlation_id(self) -> int:
+        """A number for the header of the next request."""
+        self._correlation_id = (self._correlation_id + 1) % _CORRELATION_ID_LIMIT
+        return self._correlation_id
+
+    def connect(self) -> None:
+        """Starts connecting, if nothing is under way. The outcome is an event."""
+        if self.state is State.IDLE:
+            self._start_attempt()
+
+    def send(self, parts: Sequence[Bytes], on_answer: OnAnswer, *, timeout_ms: int) -> None:
+        """Sends a request, connecting first where needed. `on_answer` is called once: with the answer or with what failed.
+
+        The first part holds at least the header up to the correlation id. The answer's view is valid during the call only.
+        """
+        if self.state is State.CLOSED:
+            self._fail_soon(on_answer, ConnectionClosedError(f"{self} is closed"))
+            return
+        if self.in_flight >= self._in_flight_max:
+            waiting = f"{self}: {self.in_flight} requests are unanswered"
+            self._fail_soon(on_answer, TooManyRequestsError(waiting))
+            return
+        correlation_id = _int32_at(parts[0], _CORRELATION_ID_OF_REQUEST)[0]
+        pending = _Pending(parts, correlation_id, self._loop.time() + timeout_ms / 1000, on_answer)
+        if self._stream is not None:
+            self._unanswered.append(pending)
+            self._stream.push(parts)
+        else:
+            self._unsent.append(pending)
+            self.connect()
+        self._watch_deadline(pending.deadline_s)
+
+    def send_unanswered(self, parts: Sequence[Bytes]) -> bool:
+        """Sends a request that gets no answer. False, and nothing sent, where there is no connection."""
+        if self._stream is None:
+            return False
+        self._stream.push(parts)
+        return True
+
+    async def request(self, parts: Sequence[Bytes], *, timeout_ms: int) -> bytes:
+        """The answer, copied. RequestFailedError if there is none. A cancelled wait leaves the connection as it is."""
+        future: asyncio.Future[bytes] = self._loop.create_future()
+
+        def answered(answer: memoryview | RequestFailedError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, RequestFailedError):
+                future.set_exception(answer)
+            else:
+                future.set_result(bytes(answer))
+
+        self.send(parts, answered, timeout_ms=timeout_ms)
+        return await future
+
+    def close(self) -> None:
+        """The end: everything that waits fails with ConnectionClosedError. A second close does nothing."""
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        for timer in (self._backoff_timer, self._deadline_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.abort()
+        self._fail_all(ConnectionClosedError(f"{self} is closed"))
+
+    # Connecting.
+
+    def _start_attempt(self) -> None:
+        self.state = State.CONNECTING
+        self._attempt = self._loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        """One attempt. Its outcome is passed on by callbacks; this never raises."""
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                stream = await self._transport.connect(self.address.host, self.address.port, self._new_stream)
+        except asyncio.CancelledError:
+            self._abandon_opening()
+            raise
+        except ConnectionRefusedError:
+            self._attempt_failed(Event.REFUSED, "refused")
+        except TimeoutError:
+            self._attempt_failed(Event.UNREACHABLE, f"no answer within {self._connect_timeout_s:g} s")
+        except OSError as error:
+            self._attempt_failed(Event.UNREACHABLE, error.strerror or str(error))
+        else:
+            self._connected(stream)
+
+    def _new_stream(self) -> _NodeStream:
+        self._opening = _NodeStream(self._loop, self._buffers, self._turn, str(self), self._answered, self._ended)
+        return self._opening
+
+    def _abandon_opening(self) -> None:
+        """A connection may come about in the very moment in which nobody waits for it any more."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.abort()
+
+    def _connected(self, stream: _NodeStream) -> None:
+        self._attempt = None
+        if self.state is State.CLOSED:
+            self._abandon_opening()
+            return
+        self._opening = None
+        if stream.is_closed:
+            # It broke before anyone knew of it.
+            self._attempt_failed(Event.BROKEN, "closed at once")
+            return
+        self._backoff.succeeded()
+        self._stream = stream
+        self.state = State.CONNECTED
+        self._tell_event(Event.CONNECTED)
+        with self._turn:
+            while self._unsent and self._stream is stream:
+                pending = self._unsent.popleft()
+                self._unanswered.append(pending)
+                stream.push(pending.parts)
+
+    def _attempt_failed(self, event: Event, reason: str) -> None:
+        self._attempt = None
+        self._abandon_opening()
+        if self.state is State.CLOSED:
+            return
+        log.debug("%s: %s", self, reason)
+        message = f"cannot connect to {self.address}: {reason}"
+        self._back_off()
+        self._fail_all(ConnectFailedError(message, refused=event is Event.REFUSED))
+        self._tell_event(event)
+
+    def _back_off(self) -> None:
+        self.state = State.BACKING_OFF
+        self._backoff_timer = self._loop.call_later(self._backoff.failed() / 1000, self._backoff_over)
+
+    def _backoff_over(self) -> None:
+        self._backoff_timer = None
+        if self.state is not State.BACKING_OFF:
+            return
+        if self._unsent or self._stay_connected:
+            self._start_attempt()
+        else:
+            self.state = State.IDLE
+
+    # Connected.
+
+    def _answered(self, frame: memoryview) -> None:
+        if not self._unanswered or len(frame) < 4 or _int32_at(frame)[0] != self._unanswered[0].correlation_id:
+            expected = self._unanswered[0].correlation_id if self._unanswered else None
+            raise ConnectionLostError(f"an answer that is not the expected one (correlation id {expected})")
+        pending = self._unanswered.popleft()
+        try:
+            pending.on_answer(frame)
+        except Exception:
+            # The receiver's bug; the connection is sound, and others wait behind.
+            log.exception("%s: handling an answer failed", self)
+
+    def _ended(self, stream: _NodeStream, error: BaseException | None) -> None:
+        # A write can find out, and nobody expects the answer to `send` to come before it returns.
+        self._loop.call_soon(self._broke, stream, error)
+
+    def _broke(self, stream: _NodeStream, error: BaseException | None) -> None:
+        if self._stream is stream:
+            self._break(Event.BROKEN, ConnectionLostError(f"{self} broke: {error or 'closed by the node'}"))
+
+    def _break(self, event: Event, error: RequestFailedError) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.abort()
+        self._back_off()
+        self._fail_all(error)
+        self._tell_event(event)
+
+    # Deadlines: one timer for the earliest.
+
+    def _watch_deadline(self, deadline_s: float) -> None:
+        timer = self._deadline_timer
+        if timer is not None:
+            if timer.when() <= deadline_s:
+                return
+            timer.cancel()
+        self._deadline_timer = self._loop.call_at(deadline_s, self._deadline_passed)
+
+    def _deadline_passed(self) -> None:
+        self._deadline_timer = None
+        now_s = self._loop.time()
+        late = [each for each in self._unanswered if each.deadline_s <= now_s]
+        if late:
+            self._unanswered = deque(each for each in self._unanswered if each.deadline_s > now_s)
+        late_unsent = [each for each in self._unsent if each.deadline_s <= now_s]
+        self._unsent = deque(each for each in self._unsent if each.deadline_s > now_s)
+        rest = [each.deadline_s for each in (*self._unanswered, *self._unsent)]
+        if late:
+            self._break(Event.TIMED_OUT, ConnectionLostError(f"{self} was closed: an earlier request timed out"))
+        elif rest:
+            self._watch_deadline(min(rest))
+        timed_out = RequestTimedOutError(f"{self}: no answer in time")
+        for each in (*late, *late_unsent):
+            _tell(each.on_answer, timed_out)
+
+    def _fail_all(self, error: RequestFailedError) -> None:
+        failed = [*self._unanswered, *self._unsent]
+        self._unanswered.clear()
+        self._unsent.clear()
+        for each in failed:
+            _tell(each.on_answer, error)
+
+    def _tell_event(self, event: Event) -> None:
+        if self.state is State.CLOSED:
+            return
+        try:
+            self._on_event(event)
+        except Exception:
+            log.exception("%s: handling %s failed", self, event)
+
+    def _fail_soon(self, on_answer: OnAnswer, error: RequestFailedError) -> None:
+        # Never from inside of `send`: a caller that sends again on failure would recurse.
+        self._loop.call_soon(_tell, on_answer, error)
+
+
+def _tell(on_answer: OnAnswer, error: RequestFailedError) -> None:
+    try:
+        on_answer(error)
+    except Exception:
+        log.exception("handling a failed request failed")
+
+
+def _ignore(_event: Event) -> None:
+    return

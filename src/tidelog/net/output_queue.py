@@ -1,0 +1,194 @@
+"""The ordered output of one connection: bytes, and regions of files that leave by `sendfile`.
+
+    queue.push([header_bytes, region, more_bytes])      # one frame; its size goes in front
+    is_empty = queue.flush()                            # sends until nothing is left or the channel would block
+
+Small things are joined into one send. The channel is told when more follows, so that a header and the first bytes of the file
+behind it share a packet. Below `SENDFILE_BYTES_MIN`, and on a channel that cannot send
+files, a region is read when its turn comes, a piece at a time: what waits in the queue holds no copy of it.
+
+No socket, no loop: those are behind `Channel`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from tidelog.net.errors import RegionLostError
+from tidelog.net.frames import SIZE
+
+# Below this a copy is cheaper than a system call of its own (benchmarks/net.py, "sendfile threshold").
+SENDFILE_BYTES_MIN = 16 * 1024
+
+# As much is joined into one send. A larger piece of bytes is sent as it is.
+JOINED_BYTES_MAX = 64 * 1024
+
+# A region that is copied is read in pieces of this size.
+COPIED_BYTES_MAX = 256 * 1024
+
+# One fast reader of a long answer must not keep the others waiting: after this much it is their turn.
+FLUSHED_BYTES_MAX = 4 * 1024 * 1024
+
+# What a channel answers when it takes nothing now.
+WOULD_BLOCK = -1
+
+
+class RegionFile(Protocol):
+    """An open file. `fileno` is asked only where the channel can send files."""
+
+    def fileno(self) -> int: ...
+
+    def pread(self, count: int, position: int, /) -> bytes: ...
+
+
+class Region(Protocol):
+    """`count` bytes of `file` from `position`, which stay there until they are sent."""
+
+    @property
+    def file(self) -> RegionFile: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
+
+
+Bytes = bytes | bytearray | memoryview
+# A memoryview is of single bytes. Whoever hands a part over does not change it afterwards.
+Part = Bytes | Region
+
+
+class Channel(Protocol):
+    """Where the bytes go. OSError when the peer is gone."""
+
+    @property
+    def sends_files(self) -> bool:
+        """Whether `send_file` may be called."""
+        ...
+
+    def send(self, data: Bytes, *, more_follows: bool) -> int:
+        """How many bytes were taken, or WOULD_BLOCK."""
+        ...
+
+    def send_file(self, descriptor: int, position: int, count: int) -> int:
+        """How many bytes of a file were taken, 0 where the file ends, or WOULD_BLOCK."""
+        ...
+
+
+class _Remainder:
+    """What is still to be sent of a region."""
+
+    __slots__ = ("count", "file", "position")
+
+    def __init__(self, file: RegionFile, position: int, count: int) -> None:
+        self.file = file
+        self.position = position
+        self.count = count
+
+
+class OutputQueue:
+    """Frames on their way out, strictly in the order of `push`."""
+
+    __slots__ = ("_channel", "_items", "pending_bytes", "sent_bytes")
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._items: deque[Bytes | _Remainder] = deque()
+        self.pending_bytes = 0
+        self.sent_bytes = 0
+
+    def push(self, parts: Sequence[Part]) -> None:
+        """Adds one frame. Its size, the sum of its parts, is put in front of it."""
+        size = 0
+        items: list[Bytes | _Remainder] = []
+        for part in parts:
+            if isinstance(part, (bytes, bytearray, memoryview)):
+                count = len(part)
+                if count:
+                    items.append(part)
+            else:
+                count = part.count
+                if count:
+                    items.append(_Remainder(part.file, part.position, count))
+            size += count
+        self._items.append(SIZE.pack(size))
+        self._items.extend(items)
+        self.pending_bytes += size + 4
+
+    def flush(self) -> bool:
+        """Sends what the channel takes. True when nothing is left.
+
+        OSError: the peer is gone. RegionLostError: a file is shorter than the frame says. Both end the connection.
+        """
+        items = self._items
+        channel = self._channel
+        budget_bytes = FLUSHED_BYTES_MAX
+        while items:
+            head = items[0]
+            if isinstance(head, _Remainder) and self._leaves_by_sendfile(head):
+                sent = channel.send_file(head.file.fileno(), head.position, min(head.count, budget_bytes))
+                if sent == 0:
+                    raise RegionLostError(f"a file ends {head.count} bytes before the region that was to be sent")
+                if sent != WOULD_BLOCK:
+                    head.position += sent
+                    head.count -= sent
+                    if not head.count:
+                        items.popleft()
+            else:
+                data = self._gather()
+                sent = channel.send(data, more_follows=bool(items))
+                if sent < len(data):
+                    items.appendleft(data if sent <= 0 else memoryview(data)[sent:])
+            if sent == WOULD_BLOCK:
+                return False
+            self.pending_bytes -= sent
+            self.sent_bytes += sent
+            budget_bytes -= sent
+            if budget_bytes <= 0:
+                return not items
+        return True
+
+    def clear(self) -> None:
+        """Drops what is left, and with it the files that it held open."""
+        self._items.clear()
+        self.pending_bytes = 0
+
+    def _leaves_by_sendfile(self, region: _Remainder) -> bool:
+        return region.count >= SENDFILE_BYTES_MIN and self._channel.sends_files
+
+    def _gather(self) -> Bytes:
+        """Takes the next bytes off the queue: one large piece, or several small ones joined."""
+        items = self._items
+        gathered: list[Bytes] = []
+        room_bytes = JOINED_BYTES_MAX
+        while items:
+            item = items[0]
+            if isinstance(item, _Remainder):
+                if self._leaves_by_sendfile(item) or (gathered and item.count > room_bytes):
+                    break
+                piece: Bytes = self._read_piece(item)
+            elif gathered and len(item) > room_bytes:
+                break
+            else:
+                piece = item
+                items.popleft()
+            gathered.append(piece)
+            room_bytes -= len(piece)
+            if room_bytes <= 0:
+                break
+        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+
+    def _read_piece(self, region: _Remainder) -> bytes:
+        """Reads the next piece of a region. What is left of the region stays at the head of the queue."""
+        wanted = min(region.count, COPIED_BYTES_MAX)
+        piece = region.file.pread(wanted, region.position)
+        if len(piece) != wanted:
+            raise RegionLostError(f"a file ends {wanted - len(piece)} bytes before the region that was to be sent")
+        region.position += wanted
+        region.count -= wanted
+        if not region.count:
+            self._items.popleft()
+        return piece

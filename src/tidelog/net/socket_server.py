@@ -1,0 +1,256 @@
+"""The listeners of a node and all connections that came in through them.
+
+    server = SocketServer(loop, LoopTransport(loop), limits)
+    listener = await server.listen("PLAINTEXT", "127.0.0.1", 9092, handler)
+    ...
+    server.close()                       # accepts nothing more
+    await server.drain(timeout_ms=5000)  # answers what is in flight, then closes
+
+One sweep, not a timer each, closes idle connections. A connection on which this side owes an answer is not idle; one that does
+not read what it asked for is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from tidelog.model.slow_work import SlowWork
+from tidelog.net.address import Address
+from tidelog.net.connection import Connection, FrameHandler
+from tidelog.net.connection_quota import Admission, ConnectionQuota
+from tidelog.net.limits import NO_CONNECTION_LIMIT, NodeLimits
+from tidelog.net.receive_buffers import ReceiveBuffers
+from tidelog.net.transport import Acceptor, Transport
+from tidelog.net.turn import Turn
+
+log = logging.getLogger(__name__)
+
+# The sweep comes this often within `connections.max.idle.ms`: a connection lives at most this part longer than it should.
+SWEEPS_PER_IDLE_TIME = 8
+SWEEP_MS_MAX = 30_000
+
+# How long a drained connection waits for the peer to close its side too.
+LINGER_MS_MAX = 500
+
+
+class Listener:
+    """One named address of a node. Made by `SocketServer.listen`."""
+
+    def __init__(self, server: SocketServer, name: str, handler: FrameHandler) -> None:
+        self.name = name
+        self._server = server
+        self._handler = handler
+        self._acceptor: Acceptor | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}"
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; the first, if a host name stands for several addresses."""
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        assert self._acceptor is not None
+        return tuple(self._acceptor.addresses)
+
+    def close(self) -> None:
+        """Accepts nothing more. Its connections go on."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+
+    def _open(self, acceptor: Acceptor) -> None:
+        self._acceptor = acceptor
+
+    def _accept_if(self, has_room: bool) -> None:
+        if self._acceptor is not None:
+            if has_room:
+                self._acceptor.resume()
+            else:
+                self._acceptor.pause()
+
+    def _admit(self, peer: Address) -> Connection | None:
+        return self._server._admit(self, self._handler, peer)  # noqa: SLF001 - a listener is a part of its server
+
+
+class SocketServer:
+    """All listeners of one node, on one event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        limits: NodeLimits | None = None,
+        *,
+        slow_work: SlowWork | None = None,
+    ) -> None:
+        """`slow_work` reads files that are not in memory before they are sent; without it the loop waits for the disk."""
+        self.limits = limits or NodeLimits()
+        self.turn = Turn()
+        self.buffers = ReceiveBuffers()
+        self.listeners: dict[str, Listener] = {}
+        # In the order of accepting, which is also the order of closing.
+        self.connections: dict[int, Connection] = {}
+        self._loop = loop
+        self._transport = transport
+        self._slow_work = slow_work
+        self._quota = ConnectionQuota(self.limits.connections_max, self.limits.connections_per_ip_max, {})
+        self._overrides_resolved = False
+        self._next_connection_id = 0
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._all_closed: asyncio.Future[None] | None = None
+        self._is_closed = False
+
+    async def listen(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        handler: FrameHandler,
+        *,
+        connections_max: int = NO_CONNECTION_LIMIT,
+        protected: bool = False,
+    ) -> Listener:
+        """Opens a listener. ListenError says why it cannot be.
+
+        `protected` marks the listener of the cluster's own traffic, which the node's `max.connections` does not keep out.
+        """
+        if not self._overrides_resolved:
+            self._quota.per_ip_overrides = await self._resolved(self.limits.connections_per_ip_overrides)
+            self._overrides_resolved = True
+        self._quota.add_listener(name, connections_max, protected=protected)
+        listener = Listener(self, name, handler)
+        acceptor = await self._transport.listen(host, port, listener._admit, self.limits.socket)  # noqa: SLF001
+        listener._open(acceptor)  # noqa: SLF001
+        listener._accept_if(self._quota.has_room(name))  # noqa: SLF001
+        self.listeners[name] = listener
+        if self._sweep_timer is None and self.limits.connection.idle_ms_max >= 0:
+            self._schedule_sweep()
+        return listener
+
+    async def set_quota(self, connections_max: int, per_ip_max: int, per_ip_overrides: dict[str, int]) -> None:
+        """Changes the limits of `max.connections*` at run time. Nobody is closed for it; new connections obey it."""
+        self._quota.per_ip_overrides = await self._resolved(per_ip_overrides)
+        self._overrides_resolved = True
+        self._quota.connections_max = connections_max
+        self._quota.per_ip_max = per_ip_max
+        self._accept_where_possible()
+
+    def close(self) -> None:
+        """Stops listening everywhere. Connections go on until `drain` or `abort`."""
+        self._is_closed = True
+        for listener in self.listeners.values():
+            listener.close()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+
+    async def drain(self, timeout_ms: int) -> None:
+        """Closes, after the answers to all requests that were taken have left. What takes longer is cut off."""
+        self.close()
+        for connection in list(self.connections.values()):
+            connection.finish(lambda finished=connection: self._linger(finished))  # type: ignore[misc]
+        if self.connections:
+            self._all_closed = self._loop.create_future()
+            cut = self._loop.call_later(timeout_ms / 1000, self.abort)
+            await self._all_closed
+            cut.cancel()
+
+    def abort(self) -> None:
+        """Closes everything now."""
+        self.close()
+        for connection in list(self.connections.values()):
+            connection.abort()
+
+    async def _resolved(self, overrides: dict[str, int]) -> dict[str, int]:
+        resolved = {}
+        for host, limit in overrides.items():
+            try:
+                addresses = await self._transport.resolve(host)
+            except OSError as error:
+                log.warning(
+                    "the connection limit of %s has no effect, because its address is not known: %s", host, error
+                )
+                continue
+            resolved.update(dict.fromkeys(addresses, limit))
+        return resolved
+
+    def _admit(self, listener: Listener, handler: FrameHandler, peer: Address) -> Connection | None:
+        admission = self._quota.admit(listener.name, peer.host)
+        if admission is Admission.REFUSED:
+            log.info(
+                "%s: refused %s, which has %d connections", listener, peer, self._quota.connections_from(peer.host)
+            )
+            return None
+        if admission is Admission.ADMITTED_FOR_ANOTHER:
+            self._close_longest_idle()
+        self._next_connection_id += 1
+        connection = Connection(
+            self._loop,
+            handler,
+            self.limits.connection,
+            self.buffers,
+            self.turn,
+            listener_name=listener.name,
+            connection_id=self._next_connection_id,
+            peer_address=peer,
+            on_closed=self._closed,
+            slow_work=self._slow_work,
+        )
+        connection.idle_since_ms = self._now_ms()
+        self.connections[connection.connection_id] = connection
+        self._accept_where_possible()
+        return connection
+
+    def _closed(self, connection: Connection) -> None:
+        del self.connections[connection.connection_id]
+        self._quota.release(connection.listener_name, connection.peer_address.host)
+        self._accept_where_possible()
+        if not self.connections and self._all_closed is not None and not self._all_closed.done():
+            self._all_closed.set_result(None)
+
+    def _accept_where_possible(self) -> None:
+        if not self._is_closed:
+            for name, listener in self.listeners.items():
+                listener._accept_if(self._quota.has_room(name))  # noqa: SLF001
+
+    def _close_longest_idle(self) -> None:
+        self._note_activity()
+        others = [each for each in self.connections.values() if not self._quota.is_protected(each.listener_name)]
+        if others:
+            idlest = min(others, key=lambda each: each.idle_since_ms)
+            log.info("%s: closed: the cluster's own traffic needs its place", idlest)
+            idlest.abort()
+
+    def _linger(self, connection: Connection) -> None:
+        connection.half_close()
+        self._loop.call_later(LINGER_MS_MAX / 1000, connection.abort)
+
+    # Idle connections.
+
+    def _now_ms(self) -> float:
+        return self._loop.time() * 1000
+
+    def _schedule_sweep(self) -> None:
+        interval_ms = min(SWEEP_MS_MAX, max(1.0, self.limits.connection.idle_ms_max / SWEEPS_PER_IDLE_TIME))
+        self._sweep_timer = self._loop.call_later(interval_ms / 1000, self._sweep)
+
+    def _sweep(self) -> None:
+        self._note_activity()
+        idle_since_ms = self._now_ms() - self.limits.connection.idle_ms_max
+        for connection in list(self.connections.values()):
+            if connection.idle_since_ms <= idle_since_ms and not connection.owes_answers:
+                log.info("%s: closed: idle for %d ms", connection, self.limits.connection.idle_ms_max)
+                connection.abort()
+        self._schedule_sweep()
+
+    def _note_activity(self) -> None:
+        now_ms = self._now_ms()
+        for connection in self.connections.values():
+            if connection.is_active:
+                connection.is_active = False
+                connection.idle_since_ms = now_ms
+            else:
+                connection.release_idle_buffer()

@@ -1,0 +1,56 @@
+"""Gathers what is answered in one turn of the event loop, so that each connection writes once.
+
+A read may hold many requests, and one request may complete the waiting answers of many connections. While a turn is open,
+connections with something to send are noted; when it ends, each sends everything at once. Outside of a turn they send at
+once. An owner of other events (a timer, a commit) opens a turn around what it completes:
+
+    with turn:
+        for slot in waiting:
+            slot.send(...)
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+
+class Flushable(Protocol):
+    """A connection with something to send."""
+
+    def flush(self) -> None: ...
+
+
+class Turn:
+    """One for all connections of an event loop. Turns nest; the outermost counts."""
+
+    __slots__ = ("_depth", "_waiting")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._waiting: list[Flushable] = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._depth > 0
+
+    def flush_later(self, connection: Flushable) -> None:
+        """Notes a connection for the end of the turn. It may be closed by then."""
+        self._waiting.append(connection)
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._depth == 1 and self._waiting:
+            self._end()
+        self._depth -= 1
+
+    def _end(self) -> None:
+        # Still inside of the turn: whatever a flush brings about is part of it.
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for connection in waiting:
+                connection.flush()
