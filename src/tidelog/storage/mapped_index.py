@@ -32,6 +32,8 @@ class MappedIndex:
     """The parts of an index that do not depend on what an entry means."""
 
     ENTRY_BYTES: ClassVar[int]
+    # Whether the first entry may be all zeros. If so, a file of just one entry is taken at its word.
+    FIRST_MAY_BE_ZEROS: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -179,8 +181,8 @@ class MappedIndex:
                 self._used_bytes = self._file_bytes // self.ENTRY_BYTES * self.ENTRY_BYTES
                 if self._used_bytes:
                     last = file.pread(self.ENTRY_BYTES, self._used_bytes - self.ENTRY_BYTES)
-                    # One entry of zeros is data (time 0 at the first offset): no preallocation is that short.
-                    if not any(last) and self._used_bytes > self.ENTRY_BYTES:
+                    is_alone = self._used_bytes == self.ENTRY_BYTES
+                    if not any(last) and not (is_alone and self.FIRST_MAY_BE_ZEROS):
                         mapping = file.map(self._used_bytes)
                         try:
                             last = self._find_end(mapping.view)

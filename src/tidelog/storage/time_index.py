@@ -33,6 +33,8 @@ class TimeIndex(MappedIndex):
     """The `.timeindex` of one segment."""
 
     ENTRY_BYTES: ClassVar[int] = ENTRY.size
+    # Time 0 at the first offset. No preallocation is as short as one entry.
+    FIRST_MAY_BE_ZEROS: ClassVar[bool] = True
 
     _last: TimestampOffset
 
