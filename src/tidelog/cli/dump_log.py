@@ -150,6 +150,9 @@ def _dump_file(files: Files, path: str, options: DumpOptions) -> bool:
             path, "dump", None, f"it is a directory. Name files in it, or check all of it with: tidelog verify {path}"
         )
     kind = kind_of(path)
+    if files.exists(path) and not Path(path).is_file():
+        # To open a pipe is to wait for who writes into it.
+        raise StorageError(path, "dump", None, "it is no regular file")
     file = files.open(path, writable=False)
     try:
         if kind is None:
@@ -157,7 +160,7 @@ def _dump_file(files: Files, path: str, options: DumpOptions) -> bool:
                 path,
                 "dump",
                 None,
-                f"its name is none that Kafka gives to a file. Known are *{', *'.join(_BY_SUFFIX)}, {', '.join(_BY_NAME)}",
+                "its name is none that Kafka gives to a file in a data directory, such as 00000000000000000000.log",
             )
         for line in _lines_of(files, file, kind, options):
             if isinstance(line, DamageLine):

@@ -6,8 +6,11 @@ file, a failed check), 2 when the question was wrong. A traceback is a bug.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -60,7 +63,7 @@ def dump_log(
     from tidelog.cli.dump_log import DumpOptions, dump_files  # noqa: PLC0415
 
     options = DumpOptions(as_json, batches_only, offset, limit, decode_as)
-    raise typer.Exit(dump_files(paths, options))
+    _exit_with(lambda: dump_files(paths, options))
 
 
 @app.command()
@@ -75,13 +78,23 @@ def verify(
     """
     from tidelog.cli.verify import verify_directory  # noqa: PLC0415
 
-    raise typer.Exit(verify_directory(path, decodes_records=records, as_json=as_json))
+    _exit_with(lambda: verify_directory(path, decodes_records=records, as_json=as_json))
+
+
+def _exit_with(command: Callable[[], int]) -> NoReturn:
+    """Run a command that may print a lot, and exit with its code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that is no UTF-8, or a terminal that is not, must not end in a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough: not an error. What is still buffered would fail again at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    raise typer.Exit(code)
 
 
 def main() -> None:
-    try:
-        app()
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough: not an error, and nothing is left to say it to.
-        sys.stderr.close()
-        raise SystemExit(0) from None
+    app()

@@ -21,13 +21,15 @@ from tidelog.storage.checkpoint_file import (
     read_offsets,
 )
 from tidelog.storage.errors import StorageError
-from tidelog.storage.files import TEMPORARY_SUFFIX, Files
+from tidelog.storage.files import Files
 from tidelog.storage.partition_directory import DirectoryKind, PartitionDirectory, parse_name
 from tidelog.storage.segment import LOG_SUFFIX
 from tidelog.storage.verification.findings import PartitionFacts, Report
 from tidelog.storage.verification.metadata_check import (
     BOOTSTRAP_SNAPSHOT,
     METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    KnownTopics,
     check_quorum_state,
     check_snapshot,
     check_snapshots,
@@ -61,11 +63,19 @@ def verify(files: Files, path: str, *, decodes_records: bool = False) -> Report:
     names = files.list_directory(directory)
     if _is_partition(names):
         return _verify_partition(files, directory, decodes_records=decodes_records)
-    if not _NAMES & set(names) and not any(map(parse_name, names)):
+    if not _NAMES & set(names) and not any(_looks_like_partition(files, f"{directory}/{name}") for name in names):
         raise NotADataDirectoryError(
             f"{path} is no data directory: it has neither {meta_properties.FILE_NAME} nor partitions"
         )
     return DataDirectoryCheck(files, directory, names, decodes_records=decodes_records).run()
+
+
+def _looks_like_partition(files: Files, path: str) -> bool:
+    return (
+        parse_name(os.path.basename(path)) is not None
+        and files.is_dir(path)
+        and _is_partition(files.list_directory(path))
+    )
 
 
 def _is_partition(names: list[str]) -> bool:
@@ -88,7 +98,15 @@ def _verify_partition(files: Files, directory: str, *, decodes_records: bool) ->
         checkpoints = _read_checkpoints(files, parent, Report())
     partition = named.topic_partition if named is not None else None
     _check_partition(
-        files, directory, "", report, partition, checkpoints, was_clean=was_clean, decodes_records=decodes_records
+        files,
+        directory,
+        "",
+        report,
+        partition,
+        checkpoints,
+        KnownTopics(report),
+        was_clean=was_clean,
+        decodes_records=decodes_records,
     )
     return report
 
@@ -104,6 +122,7 @@ class DataDirectoryCheck:
         self._report = Report()
         # By topic: its id, and the partition that named it.
         self._topic_ids: dict[TopicName, tuple[TopicId, TopicPartition]] = {}
+        self._known_topics = KnownTopics(self._report)
 
     def run(self) -> Report:
         self._check_meta_properties()
@@ -112,8 +131,10 @@ class DataDirectoryCheck:
         partitions = self._sort_names()
         self._check_existence(checkpoints, {named.topic_partition for named in partitions.values()})
         if BOOTSTRAP_SNAPSHOT in self._names:
-            check_snapshot(self._files, f"{self._directory}/{BOOTSTRAP_SNAPSHOT}", BOOTSTRAP_SNAPSHOT, self._report)
-        for name, named in partitions.items():
+            path = f"{self._directory}/{BOOTSTRAP_SNAPSHOT}"
+            check_snapshot(self._files, path, BOOTSTRAP_SNAPSHOT, self._report, self._known_topics)
+        # The metadata first: they name the topics of all others.
+        for name, named in sorted(partitions.items(), key=lambda each: each[1].topic_partition.topic != METADATA_TOPIC):
             check = _check_partition(
                 self._files,
                 f"{self._directory}/{name}",
@@ -122,6 +143,7 @@ class DataDirectoryCheck:
                 named.topic_partition,
                 # The checkpoints are about the partition that serves, not about the one that is to replace it.
                 checkpoints if named.kind is DirectoryKind.CURRENT else {},
+                self._known_topics,
                 was_clean=was_clean,
                 decodes_records=self._decodes_records,
             )
@@ -157,24 +179,22 @@ class DataDirectoryCheck:
     def _sort_names(self) -> dict[str, PartitionDirectory]:
         """Report what does not belong, and return the partitions to check."""
         partitions = {}
+        unknown = []
         for name in self._names:
-            path = f"{self._directory}/{name}"
-            if not self._files.is_dir(path):
-                if name not in _NAMES:
-                    is_temporary = name.endswith(TEMPORARY_SUFFIX)
-                    self._report.note(
-                        name, "left by a write that did not finish" if is_temporary else "it is none of Kafka's files"
-                    )
-                continue
             named = parse_name(name)
-            if named is None:
-                self._report.note(name, "a directory that is no partition's")
+            if name in _NAMES:
+                continue
+            if named is None or not self._files.is_dir(f"{self._directory}/{name}"):
+                unknown.append(name)
             elif named.kind is DirectoryKind.DELETE:
                 self._report.note(name, "a partition that waits to be deleted; not checked")
             elif named.kind is DirectoryKind.STRAY:
                 self._report.warning(name, "a partition that the cluster did not know, set aside; not checked")
             else:
                 partitions[name] = named
+        if unknown:
+            more = f" (and {len(unknown) - 1} more like it)" if len(unknown) > 1 else ""
+            self._report.note(unknown[0], f"it is none of Kafka's{more}")
         return partitions
 
     def _check_existence(self, checkpoints: Checkpoints, existing: set[TopicPartition]) -> None:
@@ -190,6 +210,18 @@ class DataDirectoryCheck:
             self._report.error(
                 shown, f"it says topic id {uuid_to_text(topic_id)}, and {other} says {uuid_to_text(known)}"
             )
+            return
+        named = {METADATA_TOPIC: {METADATA_TOPIC_ID}, **self._known_topics.ids}
+        if len(named) == 1 and partition.topic != METADATA_TOPIC:
+            return
+        if partition.topic not in named:
+            self._report.warning(
+                shown,
+                f"the cluster metadata know no topic {partition.topic}: Kafka will set the partition aside as a stray one",
+            )
+        elif topic_id not in named[partition.topic]:
+            ids = ", ".join(sorted(map(uuid_to_text, named[partition.topic])))
+            self._report.error(shown, f"it says topic id {uuid_to_text(topic_id)}, and the cluster metadata say {ids}")
 
 
 def _read_checkpoints(files: Files, directory: str, report: Report) -> Checkpoints:
@@ -213,6 +245,7 @@ def _check_partition(
     report: Report,
     partition: TopicPartition | None,
     checkpoints: Checkpoints,
+    topics: KnownTopics,
     *,
     was_clean: bool,
     decodes_records: bool,
@@ -236,8 +269,8 @@ def _check_partition(
         return check
     try:
         names = frozenset(filter(is_metadata_file, files.list_directory(directory)))
-        check.run(names)
-        check_snapshots(files, directory, shown, report, log_start_offset=check.log_start_offset)
+        check.run(names, topics.add)
+        check_snapshots(files, directory, shown, report, topics, log_start_offset=check.log_start_offset)
         check_quorum_state(files, directory, shown, report, last_epoch=check.last_epoch)
     except StorageError as error:
         report.error(shown.rstrip("/") or ".", str(error))

@@ -39,8 +39,11 @@ class EpochCheck:
         if not entries or epoch < 0 or header.last_offset < log_start_offset:
             return
         slot = bisect_right(entries, header.base_offset, key=lambda entry: entry.start_offset) - 1
-        if slot < 0 and header.last_offset >= entries[0].start_offset:
-            # Where records were deleted up to the middle of a batch, the first epoch begins there.
+        if (
+            slot < 0
+            and entries[0].start_offset <= header.last_offset
+            and self._may_begin_at(entries[0], log_start_offset)
+        ):
             slot = 0
         says = f"epoch {entries[slot].epoch}" if slot >= 0 else "none"
         if slot < 0 or entries[slot].epoch != epoch:
@@ -49,6 +52,13 @@ class EpochCheck:
                 self._shown,
                 f"offset {header.base_offset} was written in leader epoch {epoch}, and the checkpoint says {says}",
             )
+
+    def _may_begin_at(self, first: EpochEntry, log_start_offset: int) -> bool:
+        """Where records were deleted up to the middle of a batch, the first epoch begins there.
+
+        The log start offset is written less often, so that only after a clean stop it must be the same.
+        """
+        return not self._facts.was_clean or first.start_offset <= log_start_offset
 
     def finish(self, log_end_offset: int) -> None:
         """The log is whole and ends here."""

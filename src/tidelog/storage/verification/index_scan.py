@@ -188,6 +188,10 @@ class TransactionIndexScan(IndexScan[TransactionEntry]):
             return f"a transaction from offset {entry.first_offset} to {entry.last_offset}"
         if entry.last_offset < self._base_offset:
             return f"a transaction that ended at offset {entry.last_offset}, before the segment's first, {self._base_offset}"
+        if not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
+            return (
+                f"a transaction up to offset {entry.last_offset} with the last stable offset {entry.last_stable_offset}"
+            )
         if last is not None and entry.last_offset <= last.last_offset:
             return f"transactions are out of order: one ended at offset {entry.last_offset}, the one before at {last.last_offset}"
         return None

@@ -12,6 +12,7 @@ an error. Where nothing tells (a partition's directory by itself), the last segm
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tidelog.model.ids import TopicId
 from tidelog.storage import partition_metadata
@@ -35,7 +36,7 @@ _LEFT_BEHIND = {
     SWAP_SUFFIX: (Severity.WARNING, "left by a compaction that did not finish; the next start puts it in place"),
     ".tmp": (Severity.NOTE, "left by a write that did not finish"),
     ".part": (Severity.NOTE, "left by a snapshot that did not finish"),
-    "": (Severity.NOTE, "it is none of Kafka's files"),
+    "": (Severity.NOTE, "it is none of Kafka's"),
 }
 
 
@@ -65,8 +66,14 @@ class PartitionCheck:
         self._facts = facts
         self._decodes_records = decodes_records
 
-    def run(self, known_names: frozenset[str] = frozenset()) -> None:
-        """Check everything. `known_names` are files that are somebody else's to check."""
+    def run(
+        self, known_names: frozenset[str] = frozenset(), each: Callable[[str, ScannedBatch], None] | None = None
+    ) -> None:
+        """Check everything. `known_names` are files that are somebody else's to check.
+
+        `each` is given every batch of the log, and the path of its file as findings show it.
+        """
+        self._each = each
         try:
             names = self._files.list_directory(self._directory)
         except StorageError as error:
@@ -141,6 +148,7 @@ class PartitionCheck:
         shown = segment.shown(LOG_SUFFIX)
         if self.log_end_offset is not None and self.log_end_offset < base_offset:
             self._report_gap(shown, self.log_end_offset, base_offset)
+        self._shown_log = shown
         self._producers.begin_segment(base_offset)
         try:
             scan = segment.run(self._add)
@@ -172,6 +180,8 @@ class PartitionCheck:
     def _add(self, batch: ScannedBatch) -> None:
         self._epochs.add(batch.header, self.log_start_offset)
         self._producers.add(batch)
+        if self._each is not None:
+            self._each(self._shown_log, batch)
 
     def _report_gap(self, shown: str, expected: int, found: int) -> None:
         """Offsets that are missing are compaction's doing, or were in a file that is gone."""

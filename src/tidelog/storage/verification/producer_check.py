@@ -137,12 +137,17 @@ class ProducerCheck:
         by_end = {entry.last_offset: entry for entry in expected}
         for entry in found:
             aborted = by_end.pop(entry.last_offset, None)
+            if entry.last_offset >= end:
+                self._report.unless_unclean(
+                    self._facts, self._shown_index, f"it says {_transaction(entry)}; the segment ends at offset {end}"
+                )
+                return
             if entry.first_offset < self._certain_from:
                 continue
-            if aborted is None and entry.last_offset < end:
+            if aborted is None:
                 self._report.error(self._shown_index, f"it says {_transaction(entry)}; the log has no such abort")
                 return
-            if aborted is not None and not self._agree(entry, aborted):
+            if not self._agree(entry, aborted):
                 self._report.error(
                     self._shown_index, f"it says {_transaction(entry)}; the log says {_transaction(aborted)}"
                 )
