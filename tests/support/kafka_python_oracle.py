@@ -48,9 +48,14 @@ def _classes() -> dict[str, Any]:
     return found
 
 
+def to_kafka_python(message: Message, version: int, theirs: Any) -> Any:
+    """An object of kafka-python's class with the same values."""
+    return _to_theirs(message, version, theirs._struct)
+
+
 def kafka_python_encode(message: Message, version: int, theirs: Any) -> bytes:
     """The bytes that kafka-python makes of a message."""
-    encoded: bytes = _to_theirs(message, version, theirs._struct).encode(version=version, header=False)
+    encoded: bytes = to_kafka_python(message, version, theirs).encode(version=version, header=False)
     return bytes(encoded)
 
 

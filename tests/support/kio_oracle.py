@@ -56,7 +56,7 @@ def _kio_name(message: type[Message]) -> tuple[str, Any]:
 def kio_encode(message: Message, version: int, theirs: Any) -> bytes:
     """The bytes that kio makes of a message."""
     buffer = io.BytesIO()
-    entity_writer(theirs)(buffer, _to_kio(message, version, theirs))
+    entity_writer(theirs)(buffer, to_kio(message, version, theirs))
     return buffer.getvalue()
 
 
@@ -73,7 +73,8 @@ def _pairs(struct: type[Struct], version: int, theirs: Any) -> list[tuple[Field,
     return list(zip(ours, dataclasses.fields(theirs), strict=True))
 
 
-def _to_kio(struct: Struct, version: int, theirs: Any) -> Any:
+def to_kio(struct: Struct, version: int, theirs: Any) -> Any:
+    """An object of kio's class with the same values."""
     return theirs(
         **{
             their_field.name: _value_to_kio(getattr(struct, our_field.name), version, their_field)
@@ -84,7 +85,7 @@ def _to_kio(struct: Struct, version: int, theirs: Any) -> Any:
 
 def _value_to_kio(value: Any, version: int, their_field: Any) -> Any:
     if isinstance(value, Struct):
-        return _to_kio(value, version, _entity_of(their_field.type))
+        return to_kio(value, version, _entity_of(their_field.type))
     if value is None:
         return None
     if isinstance(value, list):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from tidelog.model.ids import UUID_BYTES
 from tidelog.wire.errors import MalformedError
-from tidelog.wire.generated import Function, Source
+from tidelog.wire.generated import Function, Run, Source
 from tidelog.wire.schema import (
     RECORDS,
     STRING,
@@ -37,8 +37,8 @@ from tidelog.wire.varint import Buffer, read_uvarint, read_uvarint_rest
 # Kafka's limit, in the compact form too, where the length could say more.
 STRING_BYTES_MAX = 0x7FFF
 
-# Arrays of numbers are mostly lists of replicas; longer ones pay for the format's look-up.
-_ARRAY_LAYOUTS_MAX = 32
+# Arrays of numbers are mostly lists of replicas; longer ones pay for a call and the look-up of their format.
+_ARRAY_UNPACKERS_MAX = 16
 
 
 def write_decoder(message: type[Message], version: int) -> Function:
@@ -52,8 +52,8 @@ class _Decoder:
         self._version = version
         self._flexible = version in message.flexible
         self._source = Source(f"decode_{message.__name__}_v{version}", "b, p, end")
-        # Fields of fixed size, met but not yet read: variable and code of each.
-        self._run: list[tuple[str, str]] = []
+        # Fields of fixed size, met but not yet read.
+        self._run = Run()
 
     def write(self) -> Function:
         if has_records(self._message):
@@ -113,23 +113,22 @@ class _Decoder:
 
     def _fixed(self, code: str) -> str:
         variable = self._source.variable()
-        self._run.append((variable, code))
+        self._run.append((code, variable, self._source.path))
         return variable
 
     def _flush(self) -> None:
         """Reads the fields of the run."""
         if not self._run:
             return
-        source = self._source
-        variables = [variable for variable, _ in self._run]
-        codes = "".join(code for _, code in self._run)
-        self._run = []
-        if codes == "B":
-            source.add(f"{variables[0]} = b[p]")
+        source, run = self._source, self._run
+        self._run = Run()
+        if run.codes == "B":
+            source.add(f"{run.expressions[0]} = b[p]", run.serves)
             source.add("p += 1")
             return
-        source.add(f"{', '.join(variables)}, = {source.layout(codes, 'unpack_from')}(b, p)")
-        source.add(f"p += {struct.calcsize('>' + codes)}")
+        unpack = source.layout(run.codes, "unpack_from")
+        source.add(f"{', '.join(run.expressions)}, = {unpack}(b, p)", run.serves)
+        source.add(f"p += {struct.calcsize('>' + run.codes)}")
 
     def _length(self, compact: bool, code: str, rest: str = "read_uvarint_rest") -> str:
         """Reads a length or count along with the run. Compact ones are one more than they mean, and 0 is null."""
@@ -189,8 +188,13 @@ class _Decoder:
             match element:
                 case Fixed() if element is UUID:
                     source.add(f"{value}, p = {self._use('read_uuids')}({length}, b, p)")
-                case Fixed(code=code):
-                    source.add(f"{value}, p = {self._use('read_numbers')}({code!r}, {length}, b, p)")
+                case Fixed(code=code, size_bytes=size_bytes):
+                    unpack = source.use(f"unpack_array_{code.replace('?', 'o')}", _ARRAY_UNPACKERS[code])
+                    with source.block(f"if {length} <= {_ARRAY_UNPACKERS_MAX}:"):
+                        source.add(f"{value} = list({unpack}[{length}](b, p))")
+                    with source.block("else:"):
+                        source.add(f"{value} = {self._use('read_numbers')}({code!r}, {length}, b, p)")
+                    source.add(f"p += {length} * {size_bytes}")
                 case _:
                     source.add(f"{value} = []")
                     with source.block(f"for _ in range({length}):"):
@@ -285,13 +289,8 @@ def _read_string_length(buffer: Buffer, position: int, first: int) -> tuple[int,
     return length, position
 
 
-def _read_numbers(code: str, count: int, buffer: Buffer, position: int) -> tuple[list[int], int]:
-    if count <= _ARRAY_LAYOUTS_MAX:
-        layout = _ARRAY_LAYOUTS[code][count]
-        return list(layout.unpack_from(buffer, position)), position + layout.size
-    return list(struct.unpack_from(f">{count}{code}", buffer, position)), position + count * _ARRAY_LAYOUTS[code][
-        1
-    ].size
+def _read_numbers(code: str, count: int, buffer: Buffer, position: int) -> list[int]:
+    return list(struct.unpack_from(f">{count}{code}", buffer, position))
 
 
 def _read_uuids(count: int, buffer: Buffer, position: int) -> tuple[list[bytes], int]:
@@ -347,8 +346,9 @@ def _wrong_tag_size() -> MalformedError:
     return MalformedError("the value of a tag does not fill the size that it was given")
 
 
-_ARRAY_LAYOUTS = {
-    code: tuple(struct.Struct(f">{count}{code}") for count in range(_ARRAY_LAYOUTS_MAX + 1)) for code in "?bhHiIqd"
+_ARRAY_UNPACKERS = {
+    code: tuple(struct.Struct(f">{count}{code}").unpack_from for count in range(_ARRAY_UNPACKERS_MAX + 1))
+    for code in "?bhHiIqd"
 }
 
 _HELPERS = {

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache
 
 from tidelog.model.ids import UUID_BYTES
 from tidelog.wire.decoders import STRING_BYTES_MAX
 from tidelog.wire.errors import EncodeError, UnsupportedVersionError
-from tidelog.wire.generated import Function, Source
+from tidelog.wire.generated import Function, Run, Source
 from tidelog.wire.schema import (
     RECORDS,
     STRING,
@@ -34,6 +35,9 @@ from tidelog.wire.schema import (
 )
 from tidelog.wire.varint import ONE_BYTE, write_uvarint
 
+# Arrays of numbers are mostly lists of replicas; longer ones pay for a call and the look-up of their format.
+_ARRAY_PACKERS_MAX = 16
+
 
 def write_encoder(message: type[Message], version: int) -> Function:
     """The encoder of a version that the message has."""
@@ -48,8 +52,8 @@ class _Encoder:
         self._source = Source(f"encode_{message.__name__}_v{version}", "m, add")
         # Where parts go: `add`, or the list of a tagged field whose size must be known first.
         self._add = "add"
-        # Fields of fixed size, met but not yet packed: code and expression of each; "x" is a zero byte.
-        self._run: list[tuple[str, str]] = []
+        # Fields of fixed size, met but not yet packed; "x" is a zero byte.
+        self._run = Run()
 
     def write(self) -> Function:
         self._struct(self._message, "m")
@@ -98,7 +102,7 @@ class _Encoder:
             case Fixed() if wire_type is UUID:
                 self._uuid(value)
             case Fixed(code=code):
-                self._run.append((code, value))
+                self._fixed(code, value)
             case StructOf(declared):
                 if nullable:
                     self._nullable_struct(declared, value)
@@ -114,49 +118,52 @@ class _Encoder:
         local = self._local(value)
         with self._source.block(f"if len({local}) != {UUID_BYTES}:"):
             self._source.add(f"raise {self._source.use('wrong_uuid', _wrong_uuid)}({local})")
-        self._run.append((UUID.code, local))
+        self._fixed(UUID.code, local)
 
     def _local(self, expression: str) -> str:
         variable = self._source.variable()
         self._source.add(f"{variable} = {expression}")
         return variable
 
+    def _fixed(self, code: str, value: str) -> None:
+        self._run.append((code, value, self._source.path))
+
     def _flush(self) -> None:
         """Packs the run into one part."""
-        if self._run:
-            self._source.add(f"{self._add}({self._packed(self._run)})")
-            self._run = []
+        self._pack(self._run)
+        self._run = Run()
 
-    def _packed(self, run: list[tuple[str, str]]) -> str:
-        codes = "".join(code for code, _ in run)
-        values = [value for code, value in run if code != "x"]
-        if not values:
-            return repr(bytes(len(codes)))
-        if codes == "B":
-            return f"{self._source.use('ONE_BYTE', ONE_BYTE)}[{values[0]}]"
-        return f"{self._source.layout(codes, 'pack')}({', '.join(values)})"
+    def _pack(self, run: Run) -> None:
+        if not run:
+            return
+        if not run.expressions:
+            packed = repr(bytes(len(run)))
+        elif run.codes == "B":
+            packed = f"{self._source.use('ONE_BYTE', ONE_BYTE)}[{run.expressions[0]}]"
+        else:
+            packed = f"{self._source.layout(run.codes, 'pack')}({', '.join(run.expressions)})"
+        self._source.add(f"{self._add}({packed})", run.serves)
 
     def _length(
         self, length: str, compact: bool, code: str, write_long: Callable[[int], bytes] = write_uvarint
     ) -> None:
         """Packs a length or count along with the run."""
         if not compact:
-            self._run.append((code, length))
+            self._fixed(code, length)
             self._flush()
             return
         source = self._source
         with source.block(f"if {length} < 128:"):
-            source.add(f"{self._add}({self._packed([*self._run, ('B', length)])})")
+            self._pack(Run([*self._run, ("B", length, source.path)]))
         with source.block("else:"):
-            if self._run:
-                source.add(f"{self._add}({self._packed(self._run)})")
+            self._pack(self._run)
             source.add(f"{self._add}({source.use(write_long.__name__.strip('_'), write_long)}({length}))")
-        self._run = []
+        self._run = Run()
 
     def _null(self, compact: bool, code: str) -> None:
         """Packs the length that stands for null along with the run, which stays as it is for the other branch."""
-        null = ("x", "") if compact else (code, "-1")
-        self._source.add(f"{self._add}({self._packed([*self._run, null])})")
+        path = self._source.path
+        self._pack(Run([*self._run, ("x", "", path) if compact else (code, "-1", path)]))
 
     def _sized(self, wire_type: Sized, value: str, compact: bool, nullable: bool) -> None:
         source = self._source
@@ -188,22 +195,35 @@ class _Encoder:
 
         def write() -> None:
             source.add(f"{length} = len({array}){' + 1' if compact else ''}")
+            if isinstance(element, Fixed) and element is not UUID:
+                self._numbers(element, array, length, compact)
+                return
             self._length(length, compact, "i")
-            match element:
-                case Fixed() if element is UUID:
-                    source.add(f"{self._add}({source.use('pack_uuids', _pack_uuids)}({array}))")
-                case Fixed(code=code):
-                    source.add(f"{self._add}({source.use('pack_numbers', _pack_numbers)}({code!r}, {array}))")
-                case _:
-                    item = source.variable()
-                    with source.block(f"for {item} in {array}:"):
-                        if isinstance(element, StructOf):
-                            self._struct(element.struct, item)
-                        else:
-                            self._value(element, item, compact, nullable=False)
-                        self._flush()
+            if element is UUID:
+                source.add(f"{self._add}({source.use('pack_uuids', _pack_uuids)}({array}))")
+                return
+            item = source.variable()
+            with source.block(f"for {item} in {array}:"):
+                if isinstance(element, StructOf):
+                    self._struct(element.struct, item)
+                else:
+                    self._value(element, item, compact, nullable=False)
+                self._flush()
 
         self._or_null(array, "i", compact, nullable, write)
+
+    def _numbers(self, element: Fixed, array: str, length: str, compact: bool) -> None:
+        """Packs an array of numbers together with its count, in one part if it is short."""
+        source = self._source
+        self._flush()
+        short = source.use(
+            f"pack_{'compact_' if compact else ''}array_{element.name}", _array_packers(element.code, compact)
+        )
+        with source.block(f"if {length} < {_ARRAY_PACKERS_MAX}:"):
+            source.add(f"{self._add}({short}[{length}]({length}, *{array}))")
+        with source.block("else:"):
+            self._length(length, compact, "i")
+            source.add(f"{self._add}({source.use('pack_numbers', _pack_numbers)}({element.code!r}, {array}))")
 
     def _nullable_struct(self, declared: type[Struct], value: str) -> None:
         source = self._source
@@ -212,7 +232,7 @@ class _Encoder:
         with source.block(f"if {inner} is None:"):
             source.add(f"{self._add}({bytes((255,))!r})")
         with source.block("else:"):
-            self._run.append(("b", "1"))
+            self._fixed("b", "1")
             self._struct(declared, inner)
             self._flush()
 
@@ -220,7 +240,7 @@ class _Encoder:
         """Writes the tagged section that ends every struct of a flexible version."""
         source = self._source
         if not tagged:
-            self._run.append(("x", ""))
+            self._fixed("x", "")
             return
         self._flush()
         values = [
@@ -245,7 +265,7 @@ class _Encoder:
             with source.block(f"if {value} is None:"):
                 source.add(f"{self._add}({ONE_BYTE[0]!r})")
             with source.block("else:"):
-                self._run.append(("B", "1"))
+                self._fixed("B", "1")
                 self._struct(each.wire_type.struct, value)
                 self._flush()
         else:
@@ -267,9 +287,17 @@ def records_bytes(records: bytes | memoryview | Region) -> int:
     return records.count
 
 
+@cache
+def _array_packers(code: str, compact: bool) -> tuple[Callable[..., bytes], ...]:
+    """For each count as it is written, what packs it and the numbers behind it."""
+    layouts = (
+        struct.Struct(f">{'B' if compact else 'i'}{max(0, written - 1 if compact else written)}{code}")
+        for written in range(_ARRAY_PACKERS_MAX)
+    )
+    return tuple(layout.pack for layout in layouts)
+
+
 def _pack_numbers(code: str, values: list[int]) -> bytes:
-    if not values:
-        return b""
     return struct.pack(f">{len(values)}{code}", *values)
 
 

@@ -26,6 +26,7 @@ SIZE_BYTES = 4
 
 _SIZE = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -69,6 +70,9 @@ def read_response(frame: Buffer, key: int, version: int) -> tuple[int, Response]
     """A response's correlation id and body, to a request whose API and version the client remembers."""
     asked = api(key)
     header, position = decode_from(ResponseHeader, asked.response_header_version(version), frame)
+    if asked.key is ApiKey.API_VERSIONS and bytes(frame[position : position + 2]) == _UNSUPPORTED_VERSION:
+        # The server does not have the version that was asked for, and says so in the one that everybody has (KIP-511).
+        version = 0
     return header.correlation_id, decode_from(asked.response, version, frame, position)[0]
 
 

@@ -26,9 +26,15 @@ class Source:
         self._variables = 0
         self._globals: dict[str, object] = {}
 
-    def add(self, line: str) -> None:
+    def add(self, line: str, serves: str | None = None) -> None:
+        """Adds a line that serves the open field, or the one named."""
         self._lines.append("    " * self._depth + line)
-        self._fields.append(".".join(self._path))
+        self._fields.append(self.path if serves is None else serves)
+
+    @property
+    def path(self) -> str:
+        """The dotted path of the open field."""
+        return ".".join(self._path)
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
@@ -75,6 +81,27 @@ class Source:
         namespace: dict[str, Any] = dict(self._globals)
         exec(compile(self.text, file_name, "exec"), namespace)  # noqa: S102 - our own lines, built from declarations
         return Function(namespace[self.name], file_name, tuple(self._fields), self.text)
+
+
+class Run(list[tuple[str, str, str]]):
+    """Neighbouring fields of fixed size that one `struct.Struct` will read or write: code, expression and path of each."""
+
+    @property
+    def codes(self) -> str:
+        return "".join(code for code, _, _ in self)
+
+    @property
+    def expressions(self) -> list[str]:
+        """The variables or values, without those that are only padding."""
+        return [expression for code, expression, _ in self if code != "x"]
+
+    @property
+    def serves(self) -> str:
+        """The fields of the run, for the error message of any of them."""
+        paths = [path for _, _, path in self if path]
+        if not paths or paths[0] == paths[-1]:
+            return paths[0] if paths else ""
+        return f"{paths[0]} to {paths[-1]}"
 
 
 class Function:

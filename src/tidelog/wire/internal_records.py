@@ -17,7 +17,7 @@ from enum import StrEnum
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
-from tidelog.wire.codec import decode, encode
+from tidelog.wire.codec import decode, decode_from, encode
 from tidelog.wire.control_records import ControlType
 from tidelog.wire.errors import MalformedError, UnknownRecordError
 from tidelog.wire.messages.internal import (
@@ -31,6 +31,7 @@ from tidelog.wire.messages.internal import (
     streams_group_records,
     transaction_records,
 )
+from tidelog.wire.messages.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tidelog.wire.messages.internal.control_records import (
     EndTxnMarker,
     KRaftVersionRecord,
@@ -43,6 +44,7 @@ from tidelog.wire.schema import CoordinatorKey, CoordinatorValue, Message, Metad
 from tidelog.wire.varint import Buffer, read_uvarint, write_uvarint
 
 _M = TypeVar("_M", bound=Message)
+_ConsumerProtocol = TypeVar("_ConsumerProtocol", ConsumerProtocolSubscription, ConsumerProtocolAssignment)
 
 FRAME_VERSION = 1
 
@@ -170,6 +172,12 @@ def encode_version_prefixed(message: Message, version: int) -> bytes:
 def decode_version_prefixed(cls: type[_M], value: Buffer) -> _M:
     """The body behind an int16 of its version."""
     return decode(cls, _known_version(cls, _read_version(cls, value)), memoryview(value)[_INT16.size :])
+
+
+def decode_consumer_protocol(cls: type[_ConsumerProtocol], value: Buffer) -> _ConsumerProtocol:
+    """A classic consumer's subscription or assignment. One of a newer version is read as far as it is known here."""
+    version = min(_read_version(cls, value), cls.versions.highest)
+    return decode_from(cls, _known_version(cls, version), memoryview(value)[_INT16.size :])[0]
 
 
 def _read_version(cls: type[Message], value: Buffer) -> int:

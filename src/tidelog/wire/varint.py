@@ -23,15 +23,22 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """The same, for a reader that has taken the `first` byte, found more to come and stands behind it."""
-    value = first & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            if value > _UNSIGNED_32_MAX:
-                break
-            return value, position
+    # Unrolled: lengths of record batches take two or three bytes, and every fetch and produce comes through here.
+    byte = buffer[position]
+    if byte < 128:
+        return first - 0x80 | byte << 7, position + 1
+    value = first - 0x80 | byte - 0x80 << 7
+    byte = buffer[position + 1]
+    if byte < 128:
+        return value | byte << 14, position + 2
+    value |= byte - 0x80 << 14
+    byte = buffer[position + 2]
+    if byte < 128:
+        return value | byte << 21, position + 3
+    value |= byte - 0x80 << 21
+    byte = buffer[position + 3]
+    if byte < 16:
+        return value | byte << 28, position + 4
     raise MalformedError("an unsigned varint does not fit 32 bits")
 
 

@@ -1,8 +1,7 @@
 """ApiVersions (18): which APIs a node answers, in which versions, and the features of the cluster.
 
 The first request on a connection. A version that the node does not have is answered in v0 with UNSUPPORTED_VERSION
-(KIP-511),
-and the answer's header is never flexible, so that any client can read it.
+(KIP-511), and the answer's header is never flexible, so that any client can read it.
 v3 the client names itself, features · v4 features may start at 0 (KAFKA-17011)
 """
 

@@ -1,8 +1,8 @@
 """BrokerRegistration (62), BrokerHeartbeat (63), UnregisterBroker (64), ControllerRegistration (70): nodes report.
 
 BrokerRegistration: v1 migration from ZooKeeper · v2 log directories (KIP-858)
-v3 the epoch before a clean stop (KIP-966)
-v4 features may start at 0 (KAFKA-17011) · BrokerHeartbeat: v1 failed log directories · v2 cordoned ones
+v3 the epoch before a clean stop (KIP-966) · v4 features may start at 0 (KAFKA-17011)
+BrokerHeartbeat: v1 failed log directories · v2 cordoned ones
 """
 
 from tidelog.wire.schema import (

@@ -1,8 +1,8 @@
-"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74): configs.
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74): configuration.
 
 DescribeConfigs: v1 where a value comes from, synonyms · v3 type and documentation
-AlterConfigs replaces all of a resource's
-values, IncrementalAlterConfigs single ones · ListConfigResources: v0 client metrics only · v1 any type (KIP-1142)
+AlterConfigs replaces all values of a resource, IncrementalAlterConfigs single ones.
+ListConfigResources: v0 client metrics only · v1 any type (KIP-1142)
 """
 
 from tidelog.wire.schema import Array, Bool, Int8, Int16, Int32, Request, Response, String, Struct, since

@@ -1,6 +1,7 @@
 """CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41).
 
-CreateDelegationToken: v3 on behalf of another owner · DescribeDelegationToken: v3 who asked for a token (KIP-373)
+CreateDelegationToken: v3 on behalf of another owner (KIP-373)
+DescribeDelegationToken: v3 who asked for a token (KIP-373)
 """
 
 from tidelog.wire.schema import Array, Bytes, Int16, Int32, Int64, Request, Response, String, Struct, since

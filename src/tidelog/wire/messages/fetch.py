@@ -1,11 +1,9 @@
 """Fetch (1): record batches from an offset on, for consumers and followers; of the metadata log as well.
 
 v4 isolation level · v5 log start offset · v7 sessions that name only what changed (KIP-227) · v9 leader epoch
-v10 zstd
-v11 nearest replica (KIP-392) · v12 diverging epochs and the current leader · v13 topics by id
-v14 offset moved to tiered storage
-v15 replica and broker epoch as a tagged struct · v16 leader's endpoint (KIP-951) · v17 replica directory
-v18 high watermark
+v10 zstd · v11 nearest replica (KIP-392) · v12 diverging epochs and the current leader · v13 topics by id
+v14 offset moved to tiered storage · v15 replica and broker epoch as a tagged struct
+v16 the leader's endpoint (KIP-951) · v17 replica directory · v18 high watermark
 """
 
 from tidelog.model.ids import ZERO_UUID

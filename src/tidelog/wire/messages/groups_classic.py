@@ -2,8 +2,9 @@
 
 JoinGroup: v1 rebalance time-out · v4 the first answer only assigns a member id · v5 static members · v7 protocol type
 v8 reason · v9 the leader may skip the assignment
-Heartbeat: v3 static members · LeaveGroup: v3 several members · v5 reason · SyncGroup: v3 static members
-v5 protocol type and name
+Heartbeat: v3 static members
+LeaveGroup: v3 several members · v5 reason
+SyncGroup: v3 static members · v5 protocol type and name
 """
 
 from tidelog.wire.schema import Array, Bool, Bytes, Int16, Int32, Request, Response, String, Struct, field, since, until

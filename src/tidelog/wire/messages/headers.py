@@ -1,8 +1,7 @@
 """The headers before each request and response.
 
 A request's is v2 where the API's version is flexible, else v1; a response's is v1 or v0. The client id keeps its
-two-byte length in
-v2, so that a broker can read the header of a version that it does not know.
+two-byte length in v2, so that a broker can read the header of a version that it does not know.
 """
 
 from tidelog.wire.schema import Int16, Int32, Message, String, field

@@ -1,8 +1,8 @@
 """Produce (0): append record batches to partitions.
 
-v3 record batches of magic 2, transactional id · v5 log start offset · v7 zstd · v8 which records were refused, and why
-v10 the new leader in the answer (KIP-951) · v11 TRANSACTION_ABORTABLE · v12 implies AddPartitionsToTxn (KIP-890)
-v13 topics by id
+v3 record batches of magic 2, transactional id · v5 log start offset · v7 zstd
+v8 which records were refused, and why (KIP-467) · v10 the new leader in the answer (KIP-951)
+v11 TRANSACTION_ABORTABLE · v12 implies AddPartitionsToTxn (KIP-890) · v13 topics by id
 Brokers announce v0 to v13, since librdkafka looks for v0 (KAFKA-18659), and refuse v0 to v2.
 """
 

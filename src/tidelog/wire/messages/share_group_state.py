@@ -1,8 +1,7 @@
 """InitializeShareGroupState (83), ReadShareGroupState (84), WriteShareGroupState (85), DeleteShareGroupState (86),
-ReadShareGroupStateSummary (87): what a share partition's leader keeps with the share coordinator (KIP-932). Between
-brokers.
+ReadShareGroupStateSummary (87): what a share partition's leader keeps with the share coordinator (KIP-932).
 
-WriteShareGroupState and ReadShareGroupStateSummary: v1 count of completed deliveries (KIP-1226)
+Between brokers. WriteShareGroupState and ReadShareGroupStateSummary: v1 count of completed deliveries (KIP-1226)
 """
 
 from tidelog.wire.schema import Array, Int8, Int16, Int32, Int64, Request, Response, String, Struct, Uuid, since

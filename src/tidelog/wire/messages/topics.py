@@ -1,7 +1,7 @@
 """CreateTopics (19), DeleteTopics (20), CreatePartitions (37), DescribeTopicPartitions (75): the life of topics.
 
-CreateTopics: v4 the broker's default counts (KIP-464) · v5 configs in the answer (KIP-525)
-v6 quota error (KIP-599) · v7 topic id
+CreateTopics: v4 the broker's default counts (KIP-464) · v5 configs in the answer (KIP-525) · v6 quota error (KIP-599)
+v7 topic id
 DeleteTopics: v3 deletion may be disabled · v5 error text, quota error · v6 topics by id
 CreatePartitions: v3 quota error
 DescribeTopicPartitions: pages with a cursor, eligible leader replicas (KIP-966)

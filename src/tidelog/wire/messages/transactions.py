@@ -1,12 +1,12 @@
 """AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26), WriteTxnMarkers (27), TxnOffsetCommit (28): transactions.
 
-AddPartitionsToTxn: v2 PRODUCER_FENCED · v4 several transactions, verification (between brokers)
+AddPartitionsToTxn: v2 PRODUCER_FENCED · v4 several transactions, and verification, between brokers
 v5 TRANSACTION_ABORTABLE
 AddOffsetsToTxn: v2 PRODUCER_FENCED · v4 TRANSACTION_ABORTABLE
 EndTxn: v2 PRODUCER_FENCED · v4 TRANSACTION_ABORTABLE · v5 the epoch rises with each transaction (KIP-890)
 WriteTxnMarkers: v2 version of the transaction protocol (KIP-1228)
 TxnOffsetCommit: v2 leader epoch · v3 the member's generation (KIP-447) · v4 TRANSACTION_ABORTABLE
-v5 implies AddOffsetsToTxn
+v5 implies AddOffsetsToTxn (KIP-890)
 """
 
 from tidelog.wire.schema import Array, Bool, Int8, Int16, Int32, Int64, Request, Response, String, Struct, since, until

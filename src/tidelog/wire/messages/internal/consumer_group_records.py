@@ -1,7 +1,6 @@
 """Records of `__consumer_offsets`: consumer groups of KIP-848.
 
-Since 4.1 a hash in the group's record stands for the partition metadata (KIP-1101), whose records are only read any
-more.
+Since 4.1 a hash in the group's record stands for the partition metadata (KIP-1101); its records remain to be read.
 """
 
 from tidelog.wire.schema import (
