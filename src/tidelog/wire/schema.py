@@ -125,8 +125,7 @@ Array = list[_T]
 # Fields
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field as declared. `default` is what an absent field stands for; lists and structs in it are never handed out."""
 
     name: str
@@ -142,8 +141,7 @@ class Field:
 _UNSET: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
-class _Specifier:
+class _Specifier(msgspec.Struct, frozen=True):
     """What stands right of the equals sign in a declaration."""
 
     versions: VersionRange
@@ -308,11 +306,11 @@ def _field(name: str, annotation: object, specifier: object) -> Field:
 
 def _wire_type(annotation: object) -> tuple[WireType, bool]:
     """The wire type of an annotation, and whether it ends in `| None`."""
+    # Most are plain names of types; asking `typing` about each would be a third of what importing all messages costs.
+    if (metadata := getattr(annotation, "__metadata__", None)) is not None:
+        return cast("WireType", metadata[0]), False
     arguments = get_args(annotation)
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return cast("WireType", arguments[1]), False
-    if origin is list:
+    if get_origin(annotation) is list:
         element, _ = _wire_type(arguments[0])
         return ArrayOf(element), False
     if NoneType in arguments:
