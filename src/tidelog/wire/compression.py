@@ -161,7 +161,7 @@ def _decompress_gzip(data: bytes | bytearray | memoryview, bytes_max: int) -> by
         try:
             # One byte more than there is room for tells a full buffer from an overfull one.
             part = member.decompress(rest, room + 1)
-        except isal_zlib.error as error:
+        except isal_zlib.IsalError as error:  # type: ignore[misc]  # the stub calls the class an instance
             raise CorruptBatchError(f"the gzip data are damaged: {error}") from None
         if len(part) > room:
             raise DecompressedTooLargeError(bytes_max)

@@ -53,7 +53,7 @@ _BASE_OFFSET_LAYOUT = Layout(">q")
 _LEADER_EPOCH_LAYOUT = Layout(">i")
 _ATTRIBUTES_LAYOUT = Layout(">h")
 _TIMESTAMP_LAYOUT = Layout(">q")
-_CRC_LAYOUT = Layout(">I")
+CRC_LAYOUT = Layout(">I")
 
 _LENGTH_POSITION = 8
 _LEADER_EPOCH_POSITION = 12
@@ -224,7 +224,7 @@ def stamp_crc(buffer: bytearray | memoryview, position: int = 0) -> None:
     (batch_length,) = _LENGTH_LAYOUT.unpack_from(buffer, position + _LENGTH_POSITION)
     with memoryview(buffer) as view:
         crc = crc32c(view[position + CHECKED_POSITION : position + BATCH_OVERHEAD + batch_length])
-    _CRC_LAYOUT.pack_into(buffer, position + CRC_POSITION, crc)
+    CRC_LAYOUT.pack_into(buffer, position + CRC_POSITION, crc)
 
 
 def _refuse_short(buffer: BytesLike, position: int) -> BatchHeader:

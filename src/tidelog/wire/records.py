@@ -16,15 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from struct import error as struct_error
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+from crc32c import crc32c
 
 from tidelog.kernel_choice import load
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression, compress, decompress
 from tidelog.wire.record_batch import (
     BATCH_OVERHEAD,
+    CHECKED_POSITION,
     CODEC_MASK,
     CONTROL_BIT,
+    CRC_LAYOUT,
+    CRC_POSITION,
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
     HEADER_LAYOUT,
@@ -36,12 +41,17 @@ from tidelog.wire.record_batch import (
     TimestampType,
     each_batch,
     read_header,
-    stamp_crc,
 )
 
-_kernel = load("tidelog.wire.kernels", "record_kernel")
+_decode_kernel = load("tidelog.wire.kernels", "decode_kernel")
+_encode_kernel = load("tidelog.wire.kernels", "encode_kernel")
 
 BATCH_BYTES_MAX = 2**31 - 1
+# Length, attributes, two deltas, two lengths and a header count, of one byte each.
+RECORD_BYTES_MIN = 7
+
+
+Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class Record(NamedTuple):
@@ -66,8 +76,21 @@ def decode_batch(
     buffer: BytesLike, header: BatchHeader, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
     """The records of the batch at `position` whose header has been read already."""
-    rows: list[Record] = _kernel.decode_rows(
-        Record,
+    return _decode(Record, buffer, header, position, decompressed_bytes_max)
+
+
+def decode_tuples(
+    buffer: BytesLike, header: BatchHeader, position: int = 0, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> list[Row]:
+    """Like `decode_batch`, as plain tuples: three times as fast as named ones, and nothing for the garbage collector."""
+    return _decode(tuple, buffer, header, position, decompressed_bytes_max)  # type: ignore[return-value]
+
+
+def _decode(
+    row_type: type[Record | Row], buffer: BytesLike, header: BatchHeader, position: int, decompressed_bytes_max: int
+) -> list[Record]:
+    rows: list[Record] = _decode_kernel.decode_rows(
+        row_type,
         records_of(buffer, header, position, decompressed_bytes_max=decompressed_bytes_max),
         header.record_count,
         header.base_offset,
@@ -124,11 +147,17 @@ def build_batch(
     stands for where that record is gone. With log append time the largest timestamp among the rows becomes the batch's.
     Raises ValueError for what no batch can hold: offsets that do not rise from `base_offset`, more than 2 GB, a bad level.
     """
-    listed = rows if isinstance(rows, list) else list(rows)
+    # A list of our own: nothing else may change it while the kernel reads it twice.
+    listed = list(rows)
     if not listed:
         raise ValueError("a batch without records is made by build_empty_batch")
+    if base_offset < 0:
+        raise ValueError(f"the base offset {base_offset} is negative")
     base_timestamp = listed[0][1] if delete_horizon_ms is None else delete_horizon_ms
-    batch, max_timestamp = _kernel.encode_rows(listed, HEADER_BYTES, base_offset, base_timestamp)
+    try:
+        batch, max_timestamp = _encode_kernel.encode_rows(listed, HEADER_BYTES, base_offset, base_timestamp)
+    except OverflowError as error:
+        raise ValueError(f"an offset or a timestamp does not fit into 64 bits: {error}") from None
     return bytes(
         seal_batch(
             batch,
@@ -252,5 +281,5 @@ def seal_batch(
         )
     except struct_error as error:
         raise ValueError(f"a field of the batch's header is out of range: {error}") from None
-    stamp_crc(batch)
+    CRC_LAYOUT.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CHECKED_POSITION:]))
     return batch

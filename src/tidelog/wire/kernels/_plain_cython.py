@@ -20,5 +20,17 @@ def _as_it_is(decorated: T) -> T:
 cclass = ccall = cfunc = final = inline = _as_it_is
 
 
-def exceptval(*, check: bool) -> Callable[[T], T]:  # noqa: ARG001 - Cython's signature
+# The names of C types, as far as they are passed at run time.
+Py_ssize_t = longlong = int
+
+
+def exceptval(_value: int = -1, *, check: bool = True) -> Callable[[T], T]:  # noqa: ARG001 - Cython's signature
     return _as_it_is
+
+
+def declare(_c_type: type, value: T) -> T:
+    return value
+
+
+def cast(_c_type: type, value: T) -> T:
+    return value
