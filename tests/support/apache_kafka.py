@@ -14,7 +14,8 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -171,22 +172,28 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class Node:
-    """One node of Apache Kafka, a cluster of its own.
+    """One node of Apache Kafka, a cluster of its own, on free ports unless they are given.
 
-    Stopped -> start -> running -> stop (SIGTERM, a clean stop) or kill (SIGKILL) -> stopped. As a context manager it formats,
-    starts, and stops whatever still runs at the end.
+    Stopped -> start -> running -> stop (SIGTERM, a clean stop) or kill (SIGKILL) -> stopped. `with node.running():` starts it
+    and leaves none behind; `with node:` formats it first.
     """
 
     kafka: ApacheKafka
     root: Path
     settings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "warn"
+    ports: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         self.root = self.root.resolve()
         self.root.mkdir(parents=True, exist_ok=True)
-        self.port, self.controller_port = free_ports(2)
+        self.port, self.controller_port = self.ports or free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
+
+    def copy(self, root: Path) -> Node:
+        """Another node on a copy of this one's data, with the same ports, which the data names: only one of them may run."""
+        shutil.copytree(self.data, root / "data")
+        return Node(self.kafka, root, self.settings, self.log_level, (self.port, self.controller_port))
 
     @property
     def bootstrap(self) -> str:
@@ -288,6 +295,17 @@ class Node:
             self.stop()
         else:
             self.kill()
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Starts on the data as it is; stops cleanly at the end, if it still runs then, and is killed if the body raises."""
+        self.start()
+        try:
+            yield self
+        except BaseException:
+            self.kill()
+            raise
+        self.stop()
 
 
 def _brokers_known(port: int) -> int:
