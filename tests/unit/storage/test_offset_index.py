@@ -64,6 +64,7 @@ def test_the_upper_bound_of_a_position_is_the_next_entry(place: Place) -> None:
     assert index.upper_bound(0) == (110, 4096)
     assert index.upper_bound(4096) == (110, 4096)
     assert index.upper_bound(4097) == (120, 8200)
+    assert index.upper_bound(8200) == (120, 8200)
     assert index.upper_bound(8201) is None
     index.release()
 
@@ -252,6 +253,21 @@ def test_a_damaged_tail_does_not_survive_growth(place: Place) -> None:
     index.release()
 
     assert place.read(NAME)[8:] == struct.pack(">ii", 20, 8200) + bytes(1024 - 16)
+
+
+def test_a_damaged_tail_does_not_become_data_when_growth_fails() -> None:
+    place = simulated_place()
+    disk = place.files
+    assert isinstance(disk, SimulatedDisk)
+    place.write(NAME, struct.pack(">ii", 10, 4096) + b"xyz")
+    index = active_index(place)
+    disk.fail("allocate", "*", errno.ENOSPC, times=1)
+
+    with pytest.raises(StorageError, match="cannot allocate"):
+        index.append(120, 8200)
+    index.release()
+
+    assert list(inactive_index(place).each_entry()) == [(110, 4096)]
 
 
 def test_it_follows_its_file(place: Place) -> None:

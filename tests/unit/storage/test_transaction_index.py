@@ -80,6 +80,8 @@ def test_markers_rise(place: Place) -> None:
         (100, 106, [FIRST, SECOND], True),
         (111, 120, [SECOND], True),
         (121, 122, [THIRD], True),
+        (121, 131, [THIRD], True),
+        (121, 132, [THIRD], False),
         (121, 140, [THIRD], False),
         (0, 1000, [FIRST, SECOND, THIRD], False),
         (131, 140, [], False),
