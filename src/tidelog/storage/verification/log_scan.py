@@ -214,13 +214,10 @@ class LogScan:
                 start = at - _MAGIC_POSITION
                 base_offset, batch_length, _, _ = _PREFIX_LAYOUT.unpack_from(window, start)
                 size = batch_length + BATCH_OVERHEAD
-                if (
-                    base_offset >= lowest
-                    and HEADER_BYTES <= size <= min(BATCH_BYTES_MAX, self.size - position - start)
-                    and self._is_whole(position + start, size)
-                ):
-                    return position + start, base_offset
-                if HEADER_BYTES <= size <= BATCH_BYTES_MAX and base_offset >= lowest:
+                fits = HEADER_BYTES <= size <= min(BATCH_BYTES_MAX, self.size - position - start)
+                if fits and base_offset >= lowest:
+                    if self._is_whole(position + start, size):
+                        return position + start, base_offset
                     budget -= size
                     if budget < 0:
                         return None, None

@@ -115,12 +115,8 @@ class ProducerCheck:
                 self._shown + snapshot_name(offset),
                 f"the snapshot is of offset {offset}, and the log ends at {log_end_offset}",
             )
-        if (
-            self._facts.was_clean
-            and self._expected.producers
-            and not has_one_at_end
-            and log_end_offset > self._base_offset
-        ):
+        is_missing = not has_one_at_end and not self._snapshots and log_end_offset > self._base_offset
+        if is_missing and self._facts.was_clean and self._expected.producers:
             self._report.warning(
                 self._shown + snapshot_name(log_end_offset),
                 "the file is missing after a clean stop: what the producers did last must be read from the log again",

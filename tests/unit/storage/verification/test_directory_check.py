@@ -1,0 +1,215 @@
+"""`verify` finds what is wrong with a data directory, and says it in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.data_directory import (
+    END,
+    FIRST,
+    LAST,
+    SECOND,
+    TOPIC_ID,
+    DataDirectory,
+    error,
+    log_file,
+    warning,
+)
+from tidelog.model.ids import uuid_to_text
+from tidelog.simulation.disk import SimulatedDisk
+from tidelog.storage.verification.directory_check import NotADataDirectoryError, verify
+from tidelog.storage.verification.findings import Finding, Severity
+
+# What is right
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("decodes_records", [True, False])
+def test_what_we_write_has_no_findings(clean: bool, decodes_records: bool) -> None:
+    directory = DataDirectory(SimulatedDisk())
+    directory.write(clean=clean)
+
+    report = directory.report(decodes_records=decodes_records)
+
+    assert report.findings == []
+    logs = [log_file(base_offset, partition=partition) for base_offset in (FIRST, SECOND, LAST) for partition in (0, 1)]
+    assert (report.partitions, report.segments) == (2, 6)
+    assert report.batches == sum(len(directory.batches(name)) for name in logs)
+    assert report.bytes_checked == sum(len(directory.read(name)) for name in logs)
+
+
+def test_one_partition_can_be_checked_alone(stopped: DataDirectory) -> None:
+    stopped.flip(log_file(FIRST, partition=1), 70)
+
+    assert stopped.report("orders-0").findings == []
+    assert stopped.report("orders-0/").partitions == 1
+    assert [finding.path for finding in stopped.findings("orders-1")] == ["00000000000000000000.log"]
+
+
+def test_nothing_is_written(stopped: DataDirectory) -> None:
+    stopped.flip(log_file(LAST), 70)
+    disk = stopped.files
+    assert isinstance(disk, SimulatedDisk)
+    before = {name: stopped.read(f"orders-0/{name}") for name in disk.list_directory("/data/orders-0")}
+    changes = disk.changes
+
+    stopped.report(decodes_records=True)
+
+    assert disk.changes == changes
+    assert {name: stopped.read(f"orders-0/{name}") for name in disk.list_directory("/data/orders-0")} == before
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/nowhere", "/nowhere does not exist"),
+        ("/data/meta.properties", "/data/meta.properties is no directory"),
+        ("/other", "/other is no data directory: it has neither meta.properties nor partitions"),
+    ],
+)
+def test_where_there_is_nothing_to_check_it_says_so(stopped: DataDirectory, path: str, sentence: str) -> None:
+    stopped.files.make_directory("/other/not-1")
+
+    with pytest.raises(NotADataDirectoryError) as raised:
+        verify(stopped.files, path)
+
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "orders-0/leader-epoch-checkpoint",
+            "the file is missing: leader and followers cannot tell where their logs part",
+        ),
+        (
+            "orders-0/partition.metadata",
+            "the file is missing: Kafka takes the partition for a stray one and sets it aside",
+        ),
+        ("meta.properties", "the file is missing: no node knows the directory as its own"),
+    ],
+)
+def test_a_missing_file_is_a_warning(stopped: DataDirectory, name: str, sentence: str) -> None:
+    stopped.remove(name)
+
+    assert stopped.findings() == [warning(name, None, sentence)]
+
+
+def test_two_ids_for_one_topic_are_an_error(stopped: DataDirectory) -> None:
+    other = bytes(reversed(TOPIC_ID))
+    stopped.write_file("orders-1/partition.metadata", f"version: 0\ntopic_id: {uuid_to_text(other)}".encode())
+
+    assert stopped.findings() == [
+        error(
+            "orders-1/partition.metadata",
+            None,
+            f"it says topic id {uuid_to_text(other)}, and orders-0 says {uuid_to_text(TOPIC_ID)}",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("meta.properties", b"version=1\n", "cluster.id is missing"),
+        ("orders-0/partition.metadata", b"version: 0\n", "line 2 is ''; expected topic_id: ..."),
+        ("recovery-point-offset-checkpoint", b"0\n1\norders zero 5\n", "the line 'zero' is malformed"),
+        ("recovery-point-offset-checkpoint", b"0\n1\norders 0 -5\n", "it gives orders-0 the impossible offset -5"),
+        ("log-start-offset-checkpoint", b"7\n0\n", "it has version 7; only version 0 is known"),
+    ],
+)
+def test_a_damaged_small_file_is_an_error(stopped: DataDirectory, name: str, content: bytes, sentence: str) -> None:
+    stopped.write_file(name, content)
+
+    assert stopped.findings() == [error(name, None, sentence)]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("recovery-point-offset-checkpoint", Severity.ERROR),
+        ("log-start-offset-checkpoint", Severity.ERROR),
+        ("replication-offset-checkpoint", Severity.ERROR),
+        ("cleaner-offset-checkpoint", Severity.ERROR),
+    ],
+)
+def test_an_offset_beyond_the_log_is_found(stopped: DataDirectory, name: str, severity: Severity) -> None:
+    stopped.write_file(name, b"0\n1\norders 0 38\n")
+
+    assert Finding(severity, "orders-0", None, f"the {name} says 38, and the log ends at {END}") in stopped.findings()
+
+
+def test_a_checkpoint_of_a_partition_that_is_not_there_is_a_warning(stopped: DataDirectory) -> None:
+    stopped.write_file("cleaner-offset-checkpoint", b"0\n2\ngone 0 3\ngone 1 3\n")
+
+    assert stopped.findings() == [
+        warning("cleaner-offset-checkpoint", None, "it names gone-0 (and 1 more), and there is no such partition here")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"{", "it is not JSON: the controller will take the stop as unclean"),
+        (b'{"version":0}', "it names no broker epoch: the controller will take the stop as unclean"),
+        (b"[" * 3000, "it is not JSON: the controller will take the stop as unclean"),
+    ],
+)
+def test_a_mark_that_proves_nothing_is_a_warning(stopped: DataDirectory, content: bytes, sentence: str) -> None:
+    stopped.write_file(".kafka_cleanshutdown", content)
+
+    assert stopped.findings() == [warning(".kafka_cleanshutdown", None, sentence)]
+
+
+# What does not belong
+
+
+def test_what_is_left_behind_is_named(stopped: DataDirectory) -> None:
+    for name in ("00000000000000000000.log.deleted", "00000000000000000000.index.deleted", "readme.txt"):
+        stopped.write_file(f"orders-0/{name}", b"")
+    stopped.write_file("orders-1/00000000000000000012.log.swap", b"")
+    stopped.write_file("orders-1/00000000000000000012.log.cleaned", b"")
+    stopped.write_file("orders-1/00000000000000000099.index", b"")
+    stopped.write_file("notes.txt", b"")
+    stopped.files.make_directory("/data/orders-2.0123456789abcdef0123456789abcdef-delete")
+    stopped.files.make_directory("/data/orders-3.0123456789abcdef0123456789abcdef-stray")
+
+    found = {(finding.severity, finding.path): finding.sentence for finding in stopped.report().findings}
+
+    note, warned = Severity.NOTE, Severity.WARNING
+    assert found == {
+        (note, "orders-0/00000000000000000000.index.deleted"): "it waits to be deleted (and 1 more like it)",
+        (note, "orders-0/readme.txt"): "it is none of Kafka's",
+        (warned, "orders-1/00000000000000000012.log.swap"): (
+            "left by a compaction that did not finish; the next start puts it in place"
+        ),
+        (warned, "orders-1/00000000000000000012.log.cleaned"): (
+            "left by a compaction that did not finish; the next start removes it"
+        ),
+        (warned, "orders-1/00000000000000000099.index"): "an index without its log file; the next start removes it",
+        (note, "notes.txt"): "it is none of Kafka's",
+        (note, "orders-2.0123456789abcdef0123456789abcdef-delete"): (
+            "a partition that waits to be deleted; not checked"
+        ),
+        (warned, "orders-3.0123456789abcdef0123456789abcdef-stray"): (
+            "a partition that the cluster did not know, set aside; not checked"
+        ),
+    }
+
+
+def test_a_partition_without_segments_is_a_warning(stopped: DataDirectory) -> None:
+    stopped.files.make_directory("/data/empty-0")
+
+    assert warning("empty-0", None, "there is no segment in the partition's directory") in stopped.findings()
+
+
+def test_a_disk_that_cannot_read_is_a_finding(stopped: DataDirectory) -> None:
+    disk = stopped.files
+    assert isinstance(disk, SimulatedDisk)
+    disk.fail("pread", f"*/{log_file(FIRST)}", 5)
+
+    (found,) = stopped.findings()
+
+    assert (found.severity, found.path) == (Severity.ERROR, log_file(FIRST))
+    assert found.sentence == f"cannot read /data/{log_file(FIRST)}: Input/output error (EIO)"
