@@ -6,6 +6,8 @@ got wrong is an answer with Kafka's error code, not an exception; nothing has be
 
 from __future__ import annotations
 
+from struct import Struct as Layout
+
 import msgspec
 
 from tidelog.model.errors import ErrorCode
@@ -13,14 +15,23 @@ from tidelog.model.ids import NO_TIMESTAMP, Offset, TimestampMs
 from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.batch_errors import CorruptBatchError, UnsupportedMagicError
 from tidelog.wire.record_batch import (
+    BATCH_OVERHEAD,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
     BatchHeader,
     BytesLike,
-    TimestampType,
     check_batch,
     each_batch,
     read_header,
     restamp,
 )
+
+LEADER_EPOCH_POSITION = 12
+_OFFSET_LAYOUT = Layout(">q")
+_unpack_offset = _OFFSET_LAYOUT.unpack_from
+_pack_offset = _OFFSET_LAYOUT.pack_into
+_pack_epoch = Layout(">i").pack_into
 
 # A batch's position in the appended buffer, and its header as it will be in the log.
 PlacedBatch = tuple[int, BatchHeader]
@@ -60,21 +71,43 @@ def place_batches(
     position, end = 0, len(buffer)
     try:
         while position < end:
-            given = read_header(buffer, position)
-            refused = _refuse_header(given, origin)
-            if refused is not None:
-                return refused
-            check_batch(buffer, given, position)
-            restamp(
-                buffer, position, base_offset=first_offset, leader_epoch=leader_epoch, append_time_ms=append_time_ms
-            )
+            # Offset and epoch lie outside the checksum, so the header is read once, as it will be in the log.
+            given_offset = stamp_place(buffer, position, first_offset, leader_epoch)
             header = read_header(buffer, position)
+            if origin is AppendOrigin.CLIENT:
+                refused = _refuse_from_client(header, given_offset)
+                if refused is not None:
+                    return refused
+            if header.record_count != header.last_offset_delta + 1:
+                return _invalid(
+                    f"the batch has {header.record_count} records but {header.last_offset_delta + 1} offsets"
+                )
+            check_batch(buffer, header, position)
+            if append_time_ms is not None:
+                restamp(
+                    buffer,
+                    position,
+                    base_offset=first_offset,
+                    leader_epoch=leader_epoch,
+                    append_time_ms=append_time_ms,
+                )
+                header = read_header(buffer, position)
             placed.append((position, header))
             first_offset += header.last_offset_delta + 1
-            position += header.size_bytes
+            position += BATCH_OVERHEAD + header.batch_length
     except CorruptBatchError as error:
         return _refuse_corrupt(error)
     return placed
+
+
+def stamp_place(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> int:
+    """Write the two fields that say where a batch is in the log. Returns the base offset that it came with."""
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptBatchError(f"a batch header takes {HEADER_BYTES} bytes, and {len(buffer) - position} are left")
+    (given_offset,) = _unpack_offset(buffer, position)
+    _pack_offset(buffer, position, base_offset)
+    _pack_epoch(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+    return int(given_offset)
 
 
 def accept_batches(buffer: BytesLike, *, next_offset: int) -> list[PlacedBatch] | AppendRefused:
@@ -98,19 +131,16 @@ def accept_batches(buffer: BytesLike, *, next_offset: int) -> list[PlacedBatch] 
     return placed
 
 
-def _refuse_header(header: BatchHeader, origin: AppendOrigin) -> AppendRefused | None:
-    """What is wrong with a batch that is whole, as far as its header tells."""
-    if header.record_count != header.last_offset_delta + 1:
-        return _invalid(f"the batch has {header.record_count} records but {header.last_offset_delta + 1} offsets")
-    if origin is not AppendOrigin.CLIENT:
-        return None
-    if header.base_offset != 0:
-        return _invalid(f"the base offset of a produced batch must be 0, not {header.base_offset}")
-    if header.is_control:
+def _refuse_from_client(header: BatchHeader, given_offset: int) -> AppendRefused | None:
+    """What a producer got wrong in a batch that is whole, as far as its header tells."""
+    if given_offset != 0:
+        return _invalid(f"the base offset of a produced batch must be 0, not {given_offset}")
+    attributes = header.attributes
+    if attributes & CONTROL_BIT:
         return _invalid("a producer may not write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
         return _invalid(f"the batch of producer {header.producer_id} has sequence {header.base_sequence}")
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if attributes & LOG_APPEND_TIME_BIT:
         return AppendRefused(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the time of the append")
     return None
 

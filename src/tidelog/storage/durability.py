@@ -13,6 +13,7 @@ from tidelog.model.ids import Offset
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import File, Files
 from tidelog.storage.seams import Seams
+from tidelog.storage.segment import Segment
 from tidelog.storage.segment_list import SegmentList
 
 
@@ -64,13 +65,14 @@ class Durability:
 
     def flush(self, up_to: Offset) -> None:
         """Force all that is not yet on disk there, and wait for it. `up_to` is the end of the log."""
-        self._work(self._segments.active.base_offset + 1, None)()
+        self._work(self._segments.active.base_offset + 1)()
         self._mark(up_to)
 
-    def flush_in_background(self, up_to: Offset, snapshot: str | None = None) -> None:
-        """Force what lies before `up_to`, and the producer snapshot at this path, to disk, without waiting for it.
+    def flush_in_background(self, up_to: Offset, *, rolled: Segment | None = None, snapshot: str | None = None) -> None:
+        """Force what lies before `up_to` to disk, without waiting for it. A fault is told to `on_fault`.
 
-        A fault is told to `on_fault`.
+        On a roll also the segment that was `rolled`, whose indexes have changed even if no batch has, and the producer snapshot
+        at this path.
         """
         truncations = self._truncations
         self._syncs_under_way += 1
@@ -86,7 +88,7 @@ class Durability:
                 # A missing directory was renamed or deleted meanwhile, which is no fault of the disk.
                 self._on_fault(outcome)
 
-        self._seams.slow_work.submit(self._work(up_to, snapshot), synced)
+        self._seams.slow_work.submit(self._work(up_to, rolled, snapshot), synced)
 
     def settle_names(self) -> None:
         """Make the names in the log's directory durable, unless that has been done.
@@ -109,13 +111,14 @@ class Durability:
         self.recovery_point = max(self.recovery_point, up_to)
         self._last_flush_ms = self._seams.clock.monotonic_ms()
 
-    def _work(self, before_offset: int, snapshot: str | None) -> SyncWork:
+    def _work(self, before_offset: int, rolled: Segment | None = None, snapshot: str | None = None) -> SyncWork:
         """What syncs the segments that begin before an offset, as far as they hold anything new."""
         files = self._seams.files
         handles = [files.open(snapshot)] if snapshot is not None else []
-        has_new_names = False
-        for segment in self._segments.from_offset(self.recovery_point):
+        first = self.recovery_point if rolled is None else min(self.recovery_point, rolled.base_offset)
+        segments = self._segments.from_offset(first)
+        for segment in segments:
             if segment.base_offset < before_offset:
                 handles += segment.open_for_sync()
-            has_new_names = has_new_names or segment.base_offset >= self.recovery_point
+        has_new_names = segments[-1].base_offset >= self.recovery_point
         return SyncWork(files, handles, self.directory if has_new_names else None)

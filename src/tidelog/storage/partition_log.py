@@ -113,6 +113,8 @@ class PartitionLog:
         self._seams = host.seams
         self._segments = parts.segments
         self._is_durable = parts.is_durable
+        # The epoch of the last append: nothing is to be noted for another one of it.
+        self._assigned_epoch: int = NO_LEADER_EPOCH
         self._reader = LogReader(parts.segments)
         self._durability = Durability(host.seams, parts.segments, directory, parts.recovery_point, self._note_fault)
         self._saved_log_start_offset = parts.log_start_offset
@@ -265,8 +267,10 @@ class PartitionLog:
                 update = prepared
         try:
             for _, header in placed:
-                if header.partition_leader_epoch >= 0:
-                    self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                epoch = header.partition_leader_epoch
+                if epoch != self._assigned_epoch and epoch >= 0:
+                    self.leader_epochs.assign(epoch, header.base_offset)
+                    self._assigned_epoch = epoch
             self._is_durable = False
             segment = self._segments.active
             if segment.should_roll(config, size, last_offset, max_timestamp):
@@ -301,11 +305,12 @@ class PartitionLog:
         if last_offset - base_offset > RELATIVE_OFFSET_MAX:
             base_offset = Offset(first_offset)
         self._durability.settle_names()
-        self._segments.active.finish()
+        rolled = self._segments.active
+        rolled.finish()
         new = self._create_segment(base_offset)
         self.producers.update_map_end_offset(base_offset)
         snapshot = self.producers.take_snapshot(sync=False)
-        self._durability.flush_in_background(base_offset, snapshot)
+        self._durability.flush_in_background(base_offset, rolled=rolled, snapshot=snapshot)
         return new
 
     def _create_segment(self, base_offset: int) -> Segment:
@@ -420,6 +425,7 @@ class PartitionLog:
                 # An epoch that was announced but never appended to may be the other leader's by now.
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 self.leader_epochs.flush()
+                self._assigned_epoch = NO_LEADER_EPOCH
                 return False
             if offset < self._segments.first.base_offset:
                 self._start_anew(offset, offset)
@@ -463,6 +469,7 @@ class PartitionLog:
         self._reader.forget_positions()
         self.leader_epochs.truncate_from_end(end)
         self.leader_epochs.flush()
+        self._assigned_epoch = NO_LEADER_EPOCH
 
     def _finish_truncation(self) -> None:
         self.set_high_watermark(self.high_watermark)
@@ -660,5 +667,4 @@ def replay_producers(
         for position, header in segment.headers_from(first.position):
             if header.base_offset >= end_offset:
                 return
-            if header.base_offset >= start:
-                replay_batch(producers, segment, position, header, with_index=False)
+            replay_batch(producers, segment, position, header, with_index=False)

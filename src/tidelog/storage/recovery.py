@@ -27,6 +27,7 @@ from struct import Struct as Layout
 from tidelog.model.ids import Offset, TopicPartition
 from tidelog.storage.batch_scan import each_checked_batch
 from tidelog.storage.checkpoint_file import LEADER_EPOCH_CHECKPOINT
+from tidelog.storage.durability import SyncWork
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.log_config import LogConfig
@@ -171,7 +172,6 @@ class _Opening:
     def _load_segments(self) -> list[Segment]:
         """Fill the list of segments. Returns those that have to be indexed again."""
         present = set(self._names)
-        unindexed: list[Segment] = []
         for name in self._names:
             match = _SEGMENT_FILE.match(name)
             if match is None or match[3] is not None:
@@ -181,11 +181,23 @@ class _Opening:
                 if file_name(base, LOG_SUFFIX) not in present:
                     self._remove(name)
                 continue
-            segment = self._segment(base, "")
-            self._segments.add(segment)
-            if not self._is_indexed(segment, present):
-                unindexed.append(segment)
-        return unindexed
+            self._segments.add(self._segment(base, ""))
+        self._drop_before_start()
+        return [segment for segment in self._segments if not self._is_indexed(segment, present)]
+
+    def _drop_before_start(self) -> None:
+        """Remove the segments of which no record is in the log: they were on their way out, and need not even be whole."""
+        start = self._known.log_start_offset
+        gone = [each for each in self._segments if self._begins_by(self._segments.after(each.base_offset), start)]
+        for segment in gone:
+            self._segments.remove(segment)
+            for path in segment.all_paths():
+                self._files.remove(path)
+        self._changed = self._changed or bool(gone)
+
+    @staticmethod
+    def _begins_by(segment: Segment | None, offset: int) -> bool:
+        return segment is not None and segment.base_offset <= offset
 
     def _segment(self, base_offset: int, suffix: str) -> Segment:
         size = self._files.size_of(f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}{suffix}")
@@ -224,6 +236,7 @@ class _Opening:
                 segment.path(LOG_SUFFIX),
                 f"byte {cut} begins no whole batch, although the log was stopped cleanly or flushed",
             )
+        self._finish(segment)
 
     # 3. recovering
 
@@ -254,11 +267,16 @@ class _Opening:
                     segment.size_bytes,
                 )
                 segment.cut(cut)
-            segment.finish()
+            self._finish(segment)
             if cut is not None:
                 self._drop_from(unflushed[number + 1 :], "the log is damaged before them")
                 return
             following = Offset(max(self._producers.map_end_offset, segment.base_offset))
+
+    def _finish(self, segment: Segment) -> None:
+        """Have the new indexes on disk: if the recovery point is behind them already, nobody would build them again."""
+        segment.finish()
+        SyncWork(self._files, segment.open_for_sync(), None)()
 
     def _walk(self, segment: Segment, checked_from: Offset | None) -> int | None:
         """Build the indexes of a segment and follow its producers and epochs. Returns where its correct batches end, if not at

@@ -73,8 +73,8 @@ class Segment:
         "_directory",
         "_file",
         "_first_timestamp",
+        "_index_entries_left",
         "_index_interval_bytes",
-        "_indexes_full",
         "_is_preallocated",
         "_largest_timestamp",
         "_largest_timestamp_offset",
@@ -109,7 +109,8 @@ class Segment:
         self._created_ms = seams.clock.now_ms()
         self._file: File | None = None
         self._is_preallocated = False
-        self._indexes_full = False
+        # None: not known yet; it takes a look at the files.
+        self._index_entries_left: int | None = None
         self._bytes_since_index_entry = 0
         # None: not known yet, and one read away.
         self._first_timestamp: int | None = None
@@ -183,7 +184,7 @@ class Segment:
             return False
         return (
             size > config.segment_bytes - incoming_bytes
-            or self._indexes_full
+            or self._index_entries_left == 0
             or self._waited_ms(max_timestamp) > config.segment_ms - self.roll_jitter_ms
         )
 
@@ -217,14 +218,24 @@ class Segment:
         self.size_bytes = position + len(buffer)
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
+        left = self._index_entries_left
+        if left is None:
+            left = self._count_index_entries_left()
         # A full index only means longer scans, until the roll that it causes.
-        if self._indexes_full:
-            return
-        self.offset_index.append(last_offset, position)
-        timestamp, offset = self.largest_timestamp_offset
-        if timestamp >= 0:
-            self.time_index.maybe_append(timestamp, offset)
-        self._indexes_full = self.offset_index.is_full or self.time_index.is_full
+        if left > 0:
+            self.offset_index.append(last_offset, position)
+            largest = self._largest_timestamp
+            if largest is not None and largest >= 0:
+                self.time_index.maybe_append(largest, self._largest_timestamp_offset, skip_full_check=True)
+            left -= 1
+        self._index_entries_left = left
+
+    def _count_index_entries_left(self) -> int:
+        """How many entries fit both indexes; the last slot of the time index is for `finish`."""
+        offset_index, time_index = self.offset_index, self.time_index
+        by_offset = offset_index.entries_max - offset_index.entries
+        by_time = time_index.entries_max - 1 - time_index.entries
+        return max(0, min(by_offset, by_time))
 
     def _cut_back(self, file: File, position: int) -> None:
         try:
@@ -325,7 +336,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self._indexes_full = False
+        self._index_entries_left = None
         self._bytes_since_index_entry = 0
         if found is None:
             return Offset(offset)
@@ -357,7 +368,7 @@ class Segment:
         self.offset_index.truncate_all()
         self.time_index.truncate_all()
         self.transaction_index.truncate_all()
-        self._indexes_full = False
+        self._index_entries_left = None
         self._bytes_since_index_entry = 0
         self._first_timestamp = None
         self._largest_timestamp = NO_TIMESTAMP
