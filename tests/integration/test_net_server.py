@@ -139,8 +139,11 @@ def test_garbage_closes_its_own_connection_with_one_line(
         ):
             bad.send(b"first")
             assert await bad.receive() == b"first"
-            bad.writer.write(garbage)
-            assert await bad.receive_end() == b""
+            bad.writer.write(framed(b"whole") + garbage)
+            assert await bad.receive_end() in {b"", framed(b"whole")}
+            # What came whole before the garbage was taken, and finished.
+            assert handler.frames == [b"first", b"whole"]
+            assert handler.unfinished == 0
             good.send(b"still here", b"x" * 1000)
             assert await good.receive() == b"still here"
             assert await good.receive() == b"x" * 1000
@@ -156,11 +159,12 @@ def test_a_handler_that_fails_loses_only_its_connection(run: Run, caplog: pytest
     async def main() -> None:
         handler = Recorder()
         async with serving(handler) as (_, listener), client_of(listener) as good, client_of(listener) as bad:
-            bad.send(b"fail here", b"never seen")
+            bad.send(b"before", b"fail here", b"never seen")
             await bad.receive_end()
+            assert handler.unfinished == 0
             good.send(b"fine")
             assert await good.receive() == b"fine"
-            assert handler.frames == [b"fail here", b"fine"]
+            assert handler.frames == [b"before", b"fail here", b"fine"]
             assert handler.closed == [handler.connections[1]]
 
     with caplog.at_level(logging.INFO, "tidelog.net"):

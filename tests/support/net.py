@@ -26,6 +26,7 @@ class Recorder:
         self.frames: list[bytes] = []
         self.slots: list[AnswerSlot] = []
         self.reads = 0
+        self.unfinished = 0
         self.connections: list[Connection] = []
         self.closed: list[Connection] = []
         self.changed = asyncio.Event()
@@ -37,6 +38,7 @@ class Recorder:
     def frame(self, connection: Connection, frame: memoryview) -> None:
         request = bytes(frame)
         self.frames.append(request)
+        self.unfinished += 1
         self.changed.set()
         if request.startswith(b"fail"):
             raise ValueError(request.decode())
@@ -52,6 +54,7 @@ class Recorder:
 
     def frames_done(self, connection: Connection) -> None:
         self.reads += 1
+        self.unfinished = 0
 
     def connection_closed(self, connection: Connection) -> None:
         self.closed.append(connection)

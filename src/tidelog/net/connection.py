@@ -70,7 +70,10 @@ class FrameHandler(Protocol):
         ...
 
     def frames_done(self, connection: Connection) -> None:
-        """After the last request of a read, and whenever no further one may be taken now."""
+        """After the last request of a read, and whenever no further one may be taken now.
+
+        Always, also when the connection has ended meanwhile or `frame` has failed.
+        """
         ...
 
     def connection_closed(self, connection: Connection) -> None:
@@ -96,7 +99,7 @@ class AnswerSlot:
         if self._parts is not None:
             raise NetError(f"{self._connection}: a request was answered twice")
         self._parts = parts
-        self._connection._slot_filled(self)  # noqa: SLF001 - a slot is a part of its connection
+        self._connection._slot_filled(self, parts)  # noqa: SLF001 - a slot is a part of its connection
 
     def close_connection(self) -> None:
         """For a request that allows no answer. Answers to earlier requests that were not sent yet are lost."""
@@ -107,12 +110,14 @@ class Connection(FrameStream):
     """The server's end. `principal` and `client_software` are the handler's to set; everything else is fixed at accept."""
 
     __slots__ = (
+        "_handle",
         "_handler",
-        "_limits",
         "_on_closed",
         "_on_quiet",
+        "_output_bytes_max",
         "_parked_bytes",
         "_slots",
+        "_unanswered_requests_max",
         "client_software",
         "connection_id",
         "idle_since_ms",
@@ -138,7 +143,9 @@ class Connection(FrameStream):
     ) -> None:
         super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work)
         self._handler = handler
-        self._limits = limits
+        self._handle = handler.frame
+        self._unanswered_requests_max = limits.unanswered_requests_max
+        self._output_bytes_max = limits.output_bytes_max
         self._on_closed = on_closed
         self._on_quiet: Callable[[], None] | None = None
         self._slots: deque[AnswerSlot] = deque()
@@ -177,21 +184,25 @@ class Connection(FrameStream):
         self.stop_taking()
         self._tell_if_quiet()
 
-    def _slot_filled(self, slot: AnswerSlot) -> None:
+    def _slot_filled(self, slot: AnswerSlot, parts: Sequence[Part]) -> None:
         slots = self._slots
         if self.is_closed:
             return
         if slots[0] is not slot:
-            self._parked_bytes += _parts_bytes(slot._parts or ())  # noqa: SLF001
+            self._parked_bytes += _parts_bytes(parts)
             return
-        with self._turn:
+        output = self._output
+        assert output is not None
+        slots.popleft()
+        output.push(parts)
+        while slots and (parked := slots[0]._parts) is not None:  # noqa: SLF001
             slots.popleft()
-            self.push(slot._parts or ())  # noqa: SLF001
-            while slots and (parts := slots[0]._parts) is not None:  # noqa: SLF001
-                slots.popleft()
-                self._parked_bytes -= _parts_bytes(parts)
-                self.push(parts)
-        self.resume_if_possible()
+            self._parked_bytes -= _parts_bytes(parked)
+            output.push(parked)
+        if not self._flush_noted:
+            self._flush_soon()
+        if self._stalled:
+            self.resume_if_possible()
 
     def _opened(self) -> None:
         transport = self._transport
@@ -204,18 +215,21 @@ class Connection(FrameStream):
             log.exception("%s: closed: its handler failed at the start", self)
             self.abort(error)
 
-    def _frame(self, frame: memoryview) -> None:
-        self._handler.frame(self, frame)
+    def _frame(self, frame: memoryview) -> bool:
+        self._handle(self, frame)
+        return not self._is_full()
 
     def _read_done(self) -> None:
         self._handler.frames_done(self)
 
     def _is_full(self) -> bool:
-        limits = self._limits
-        if len(self._slots) >= limits.unanswered_requests_max:
-            return True
         output = self._output
-        return output is not None and output.pending_bytes + self._parked_bytes > limits.output_bytes_max
+        return (
+            len(self._slots) >= self._unanswered_requests_max
+            or output is None
+            or output.pending_bytes + self._parked_bytes > self._output_bytes_max
+            or self.is_closed
+        )
 
     def _output_moved(self) -> None:
         self.resume_if_possible()

@@ -116,8 +116,9 @@ class _NodeStream(FrameStream):
     def __str__(self) -> str:
         return self._title
 
-    def _frame(self, frame: memoryview) -> None:
+    def _frame(self, frame: memoryview) -> bool:
         self._on_frame(frame)
+        return not self.is_closed
 
     def _closed(self, error: BaseException | None) -> None:
         self._on_closed(self, error)

@@ -22,8 +22,9 @@ from tidelog.net.frames import SIZE
 # Below this a copy is cheaper than a system call of its own (benchmarks/net.py, "sendfile threshold").
 SENDFILE_BYTES_MIN = 16 * 1024
 
-# As much is joined into one send. A larger piece of bytes is sent as it is.
+# As much is joined into one send. A piece from the second size on is sent as it is: copying it would cost more than a call.
 JOINED_BYTES_MAX = 64 * 1024
+APART_BYTES_MIN = 16 * 1024
 
 # A region that is copied is read in pieces of this size.
 COPIED_BYTES_MAX = 256 * 1024
@@ -92,30 +93,40 @@ class _Remainder:
 class OutputQueue:
     """Frames on their way out, strictly in the order of `push`."""
 
-    __slots__ = ("_channel", "_items", "pending_bytes", "sent_bytes")
+    __slots__ = ("_channel", "_items", "_tail", "_tail_bytes", "pending_bytes", "sent_bytes")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._items: deque[Bytes | _Remainder] = deque()
+        # A list is bytes that are sent as one; small answers are added to the last, so that a flush joins them in one go.
+        self._items: deque[list[Bytes] | _Remainder] = deque()
+        self._tail: list[Bytes] = []
+        self._tail_bytes = JOINED_BYTES_MAX
         self.pending_bytes = 0
         self.sent_bytes = 0
 
     def push(self, parts: Sequence[Part]) -> None:
         """Adds one frame. Its size, the sum of its parts, is put in front of it."""
+        tail = self._tail if self._tail_bytes < JOINED_BYTES_MAX else self._new_tail()
+        size_list, size_index = tail, len(tail)
+        tail.append(b"")
         size = 0
-        items: list[Bytes | _Remainder] = []
         for part in parts:
             if isinstance(part, (bytes, bytearray, memoryview)):
                 count = len(part)
-                if count:
-                    items.append(part)
+                if count <= APART_BYTES_MIN:
+                    tail.append(part)
+                    self._tail_bytes += count
+                else:
+                    self._items.append([part])
+                    tail = self._new_tail()
             else:
                 count = part.count
                 if count:
-                    items.append(_Remainder(part.file, part.position, count))
+                    self._items.append(_Remainder(part.file, part.position, count))
+                    tail = self._new_tail()
             size += count
-        self._items.append(SIZE.pack(size))
-        self._items.extend(items)
+        size_list[size_index] = SIZE.pack(size)
+        self._tail_bytes += 4
         self.pending_bytes += size + 4
 
     def flush(self) -> bool:
@@ -139,47 +150,65 @@ class OutputQueue:
                         items.popleft()
             else:
                 data = self._gather()
-                sent = channel.send(data, more_follows=bool(items))
+                if not data:
+                    continue
+                sent = channel.send(data, more_follows=self.pending_bytes > len(data))
                 if sent < len(data):
-                    items.appendleft(data if sent <= 0 else memoryview(data)[sent:])
+                    items.appendleft([data if sent <= 0 else memoryview(data)[sent:]])
             if sent == WOULD_BLOCK:
                 return False
             self.pending_bytes -= sent
             self.sent_bytes += sent
             budget_bytes -= sent
             if budget_bytes <= 0:
-                return not items
-        return True
+                break
+        return not self.pending_bytes
 
     def clear(self) -> None:
         """Drops what is left, and with it the files that it held open."""
         self._items.clear()
+        self._tail_bytes = JOINED_BYTES_MAX
         self.pending_bytes = 0
+
+    def _new_tail(self) -> list[Bytes]:
+        tail: list[Bytes] = []
+        self._items.append(tail)
+        self._tail = tail
+        self._tail_bytes = 0
+        return tail
 
     def _leaves_by_sendfile(self, region: _Remainder) -> bool:
         return region.count >= SENDFILE_BYTES_MIN and self._channel.sends_files
 
     def _gather(self) -> Bytes:
-        """Takes the next bytes off the queue: one large piece, or several small ones joined."""
+        """Takes the next bytes off the queue, several small pieces joined. Empty only if there was an empty list."""
         items = self._items
-        gathered: list[Bytes] = []
-        room_bytes = JOINED_BYTES_MAX
-        while items:
+        # The tail may be among what is taken now, so nothing is added to it any more.
+        self._tail_bytes = JOINED_BYTES_MAX
+        head = items[0]
+        if isinstance(head, _Remainder):
+            data: Bytes = self._read_piece(head)
+        else:
+            items.popleft()
+            data = _joined(head)
+        if not items or len(data) > APART_BYTES_MIN:
+            return data
+        gathered: list[Bytes] = [data]
+        room_bytes = JOINED_BYTES_MAX - len(data)
+        while items and room_bytes > 0:
             item = items[0]
             if isinstance(item, _Remainder):
-                if self._leaves_by_sendfile(item) or (gathered and item.count > room_bytes):
+                if self._leaves_by_sendfile(item) or item.count > room_bytes:
                     break
-                piece: Bytes = self._read_piece(item)
-            elif gathered and len(item) > room_bytes:
+                data = self._read_piece(item)
+            elif len(item) == 1 and len(item[0]) > APART_BYTES_MIN:
                 break
             else:
-                piece = item
                 items.popleft()
-            gathered.append(piece)
-            room_bytes -= len(piece)
-            if room_bytes <= 0:
-                break
-        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+                data = _joined(item)
+            gathered.append(data)
+            room_bytes -= len(data)
+        return _joined(gathered)
 
     def _read_piece(self, region: _Remainder) -> bytes:
         """Reads the next piece of a region. What is left of the region stays at the head of the queue."""
@@ -192,3 +221,7 @@ class OutputQueue:
         if not region.count:
             self._items.popleft()
         return piece
+
+
+def _joined(pieces: list[Bytes]) -> Bytes:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -4,7 +4,7 @@
 is full, and ends exactly once. A subclass says what a frame means:
 
     _opened()           the transport is there
-    _frame(view)        a whole frame; the view is valid during the call only
+    _frame(view)        a whole frame, valid until `_read_done` returns; True while another may be taken
     _read_done()        after all the frames of one read
     _is_full()          whether no further frame may be taken now; `resume_if_possible` is called when that may have changed
     _output_moved()     bytes have left
@@ -81,7 +81,7 @@ class FrameStream(asyncio.BufferedProtocol):
 
     def _opened(self) -> None: ...
 
-    def _frame(self, frame: memoryview) -> None:
+    def _frame(self, frame: memoryview) -> bool:
         raise NotImplementedError
 
     def _read_done(self) -> None: ...
@@ -109,6 +109,9 @@ class FrameStream(asyncio.BufferedProtocol):
         if self._output is None or self.is_closed:
             return
         self._output.push(parts)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if self._turn.is_open:
             if not self._flush_noted:
                 self._flush_noted = True
@@ -167,21 +170,22 @@ class FrameStream(asyncio.BufferedProtocol):
     def _take_frames(self) -> None:
         """Takes whole frames until there is none or the owner is full; keeps what is left for later."""
         reader = self._reader
+        full = self._is_full()
         try:
             while True:
-                while not (full := self._is_full()) and (frame := reader.take()) is not None:
-                    self._frame(frame)
-                    if self.is_closed:
-                        return
-                self._read_done()
-                if not full or self.is_closed:
+                try:
+                    while not full and (frame := reader.take()) is not None:
+                        full = not self._frame(frame)
+                finally:
+                    # Also after a failure: the frames before it were taken and are to be finished.
+                    self._read_done()
+                if not full:
                     break
                 # What was answered may leave now and make room, before the peer is made to wait.
                 self.flush()
-                if self._is_full() or self.is_closed:
+                full = self._is_full()
+                if full:
                     break
-            if self.is_closed:
-                return
             reader.settle()
         except NetError as error:
             log.warning("%s: closed: the peer sent %s", self, error)

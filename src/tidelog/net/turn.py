@@ -24,15 +24,12 @@ class Flushable(Protocol):
 class Turn:
     """One for all connections of an event loop. Turns nest; the outermost counts."""
 
-    __slots__ = ("_depth", "_waiting")
+    __slots__ = ("_depth", "_waiting", "is_open")
 
     def __init__(self) -> None:
+        self.is_open = False
         self._depth = 0
         self._waiting: list[Flushable] = []
-
-    @property
-    def is_open(self) -> bool:
-        return self._depth > 0
 
     def flush_later(self, connection: Flushable) -> None:
         """Notes a connection for the end of the turn. It may be closed by then."""
@@ -40,12 +37,15 @@ class Turn:
 
     def __enter__(self) -> None:
         self._depth += 1
+        self.is_open = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._depth == 1 and self._waiting:
-            self._end()
+        if self._depth == 1:
+            if self._waiting:
+                self._end()
+            self.is_open = False
         self._depth -= 1
 
     def _end(self) -> None:
