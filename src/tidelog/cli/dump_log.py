@@ -136,7 +136,7 @@ def _check_options(paths: Sequence[str], options: DumpOptions) -> None:
         ("--offset", options.start_offset is not None, _WITH_OFFSETS),
     ):
         if given and not kinds & has_use and kinds != {None}:
-            raise WrongOptionError(f"{name} has no meaning for {printable(paths[0])}, a {_name_of(kind_of(paths[0]))}")
+            raise WrongOptionError(f"{name} has no meaning for {printable(paths[0])}: {_name_of(kind_of(paths[0]))}")
 
 
 def _name_of(kind: FileKind | None) -> str:

@@ -1,0 +1,23 @@
+"""The command line, run within the test's own process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from tidelog.cli.main import app
+
+
+def tidelog(*arguments: str | Path) -> Result:
+    """Run a command as a person would type it. A traceback fails the test."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def json_lines(result: Result) -> list[dict[str, Any]]:
+    """What a command with `--json` has printed."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
