@@ -293,6 +293,8 @@ class FrameStream(asyncio.BufferedProtocol):
             return
         self.is_closed = True
         self._stalled = False
+        # The transport refers back to us; a closed connection should not have to wait for the collector.
+        self._transport = None
         if self._channel is not None:
             self._channel.close()
         if self._output is not None:
