@@ -294,30 +294,32 @@ def build_batches(
     base_sequence: int = -1,
     leader_epoch: int = -1,
     is_transactional: bool = False,
-) -> list[bytearray]:
+) -> Iterator[bytearray]:
     """Batches of the rows in their order, each as many as fit into `batch_bytes_max` before compression, at least one.
 
     Columns are `value`, and where there are any `key`, `timestamp` and `headers`; keys and values of any binary or string type,
     timestamps as milliseconds or of Arrow's type, headers as in the schema above or as a map. A row without a timestamp gets
     `timestamp_ms`. A column `offset` is not used: the rows are numbered from `base_offset` on, and from `base_sequence` on where
     that is given. Raises ValueError, in one sentence, for columns that this cannot be done with.
+
+    One batch is made at a time, so that whoever sends them holds one; each is memory of its own, ready to be restamped.
     """
     _check_names(records.schema)
     if not HEADER_BYTES < batch_bytes_max <= BATCH_BYTES_MAX:
         raise ValueError(f"batch_bytes_max is {batch_bytes_max}; it can be {HEADER_BYTES + 1} to {BATCH_BYTES_MAX}")
+    if base_offset < 0:
+        raise ValueError(f"the base offset {base_offset} is negative")
+    chunks = [(_record_columns(chunk, timestamp_ms), chunk.num_rows) for chunk in _chunks(records) if chunk.num_rows]
     attributes = attributes_of(timestamp_type=timestamp_type, is_transactional=is_transactional)
-    batches: list[bytearray] = []
-    offset, sequence = base_offset, base_sequence
-    for chunk in _chunks(records):
-        if chunk.num_rows == 0:
-            continue
-        columns = _record_columns(chunk, timestamp_ms)
-        row = 0
-        while row < chunk.num_rows:
-            batch, end, base_timestamp, max_timestamp = columns.encode(row, HEADER_BYTES, batch_bytes_max)
-            count = end - row
-            batches.append(
-                seal_batch(
+
+    def each() -> Iterator[bytearray]:
+        offset, sequence = base_offset, base_sequence
+        for columns, row_count in chunks:
+            row = 0
+            while row < row_count:
+                batch, end, base_timestamp, max_timestamp = columns.encode(row, HEADER_BYTES, batch_bytes_max)
+                count = end - row
+                yield seal_batch(
                     batch,
                     record_count=count,
                     base_offset=offset,
@@ -332,11 +334,11 @@ def build_batches(
                     base_sequence=sequence,
                     leader_epoch=leader_epoch,
                 )
-            )
-            row = end
-            offset += count
-            sequence = (sequence + count) & 0x7FFFFFFF if sequence >= 0 else -1
-    return batches
+                row = end
+                offset += count
+                sequence = (sequence + count) & 0x7FFFFFFF if sequence >= 0 else -1
+
+    return each()
 
 
 def _check_names(names: pa.Schema) -> None:
@@ -350,13 +352,13 @@ def _check_names(names: pa.Schema) -> None:
         raise ValueError("the column `value` is missing; for records without values make it all null")
 
 
-def _chunks(records: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _chunks(records: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
     if isinstance(records, pa.RecordBatch):
-        return iter([records])
+        return [records]
     chunks = records.to_batches()
     if len(chunks) > 1 and records.num_rows < _CHUNK_ROWS_MIN * len(chunks):
         chunks = records.combine_chunks().to_batches()
-    return iter(chunks)
+    return chunks
 
 
 def _record_columns(chunk: pa.RecordBatch, timestamp_ms: int) -> RecordColumns:

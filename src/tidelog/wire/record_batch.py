@@ -187,13 +187,18 @@ def each_batch(buffer: BytesLike, position: int = 0, end: int | None = None) -> 
     CorruptBatchError.
     """
     end = len(buffer) if end is None else min(end, len(buffer))
-    while end - position >= BATCH_OVERHEAD:
-        (batch_length,) = _LENGTH_LAYOUT.unpack_from(buffer, position + _LENGTH_POSITION)
-        if batch_length >= _BATCH_LENGTH_MIN and position + BATCH_OVERHEAD + batch_length > end:
-            return
+    while end - position >= HEADER_BYTES:
         header = read_header(buffer, position)
+        following = position + BATCH_OVERHEAD + header.batch_length
+        if following > end:
+            return
         yield position, header
-        position += header.size_bytes
+        position = following
+    if end - position >= BATCH_OVERHEAD:
+        # Not even a header is left; a length that no batch has tells damage from a cut.
+        (batch_length,) = _LENGTH_LAYOUT.unpack_from(buffer, position + _LENGTH_POSITION)
+        if batch_length < _BATCH_LENGTH_MIN:
+            raise CorruptBatchError(f"the batch claims a length of {batch_length}, less than its own header takes")
 
 
 def restamp(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from struct import error as struct_error
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from crc32c import crc32c
 
@@ -89,9 +89,19 @@ def decode_tuples(
 def _decode(
     row_type: type[Record | Row], buffer: BytesLike, header: BatchHeader, position: int, decompressed_bytes_max: int
 ) -> list[Record]:
+    if header.attributes & CODEC_MASK:
+        data = records_of(buffer, header, position, decompressed_bytes_max=decompressed_bytes_max)
+        start, end = 0, len(data)
+    else:
+        # The usual case, without a slice of the buffer for every batch.
+        data, start, end = buffer, position + HEADER_BYTES, position + BATCH_OVERHEAD + header.batch_length
+        if end > len(buffer):
+            _refuse_cut(buffer, header, end)
     rows: list[Record] = _decode_kernel.decode_rows(
         row_type,
-        records_of(buffer, header, position, decompressed_bytes_max=decompressed_bytes_max),
+        data,
+        start,
+        end,
         header.record_count,
         header.base_offset,
         header.base_timestamp,
@@ -107,13 +117,16 @@ def records_of(
     """The bytes of the batch's records, unpacked; a view into the buffer where nothing is packed."""
     end = position + header.size_bytes
     if end > len(buffer):
-        raise CorruptBatchError(
-            f"the batch at offset {header.base_offset} is cut off: {end - len(buffer)} bytes are missing"
-        )
+        _refuse_cut(buffer, header, end)
     packed = memoryview(buffer)[position + HEADER_BYTES : end]
     if not header.attributes & CODEC_MASK:
         return packed
     return decompress(header.codec, packed, decompressed_bytes_max)
+
+
+def _refuse_cut(buffer: BytesLike, header: BatchHeader, end: int) -> NoReturn:
+    missing = end - len(buffer)
+    raise CorruptBatchError(f"the batch at offset {header.base_offset} is cut off: {missing} of its bytes are missing")
 
 
 def each_record(

@@ -201,17 +201,21 @@ def _left_over(base_offset: cython.longlong, bytes_left: cython.Py_ssize_t) -> o
 def decode_rows(
     row_type: type,
     source: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
     base_offset: cython.longlong,
     base_timestamp: cython.longlong,
     last_offset_delta: cython.longlong,
     append_time: object,
 ) -> list[object]:
-    """The records in `source`, each as a `row_type`: a tuple, or a kind of it, of offset, timestamp, key, value and headers."""
+    """The records between `start` and `end` of `source`, each as a `row_type`, which is `tuple` or derived from it.
+
+    A row is offset, timestamp, key, value and headers.
+    """
     data: cython.pointer[cython.const[cython.uchar]]
-    end: cython.Py_ssize_t
     index: cython.Py_ssize_t
-    position: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t = start
     previous_delta: cython.longlong = -1
     record_end: cython.Py_ssize_t
     record_time: cython.longlong
@@ -222,14 +226,15 @@ def decode_rows(
     value_length: cython.longlong
     headers_start: cython.Py_ssize_t
     header_count: cython.longlong
-    rows: list[object] = []
+    rows: list[object]
+    _check_count(base_offset, count, end - start)
     if cython.compiled:
         data = cython.address(source[0])
-        end = source.shape[0]
     else:
-        data = bytes(source)
-        end = len(data)
-    _check_count(base_offset, count, end)
+        # Only bytes give bytes when they are sliced.
+        data = bytes(memoryview(source)[start:end])
+        position, end = 0, end - start
+    rows = [None] * count
     for index in range(count):
         (
             record_end,
@@ -253,7 +258,7 @@ def decode_rows(
             data[value_start : value_start + value_length] if value_length >= 0 else None,
             _read_headers(data, headers_start, record_end, header_count) if header_count else (),
         )
-        rows.append(row if row_type is tuple else tuple.__new__(row_type, row))
+        rows[index] = row if row_type is tuple else tuple.__new__(row_type, row)
     if position != end:
         raise _left_over(base_offset, end - position)
     return rows
