@@ -75,14 +75,16 @@ def heading(module: str) -> str:
 
 def sentence(name: str) -> str:
     words = re.sub(r"^test_", "", name).replace("_", " ")
-    return words[:1].upper() + words[1:]
+    for plain, proper in (("kafka python", "kafka-python"), (r"kafkas\b", "Kafka's"), (r"kafka\b(?!-)", "Kafka")):
+        words = re.sub(rf"\b{plain}", proper, words)
+    return words if words.startswith("kafka-") else words[:1].upper() + words[1:]
 
 
 def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def render(results: dict[str, dict[str, Outcome]]) -> str:
+def render(results: dict[str, dict[str, Outcome]], commit: str) -> str:
     total = Counter(
         {
             kind: sum(outcome.results[kind] for tests in results.values() for outcome in tests.values())
@@ -90,7 +92,7 @@ def render(results: dict[str, dict[str, Outcome]]) -> str:
         }
     )
     facts = {
-        "Tidelog": f"{importlib.metadata.version('tidelog')}, commit {commit()}",
+        "Tidelog": f"{importlib.metadata.version('tidelog')}, commit {commit}",
         "Kernels": ", ".join(sorted({twin for twin, _ in loaded_kernels.values()})),
         "Apache Kafka": KAFKA_VERSION,
         "Java": ApacheKafka.installed().java_version(),
@@ -110,7 +112,7 @@ def render(results: dict[str, dict[str, Outcome]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def commit() -> str:
+def current_commit() -> str:
     def git(*arguments: str) -> str:
         return subprocess.run(
             ["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True
@@ -125,10 +127,12 @@ def main() -> None:
         ApacheKafka.installed()
     except MissingProgramError as error:
         sys.exit(str(error))
+    commit = current_commit()
     code = run_tests()
-    if not RESULTS.exists():
-        sys.exit(code or 1)
-    DOCUMENT.write_text(render(read_results()))
+    # 0: all passed; 1: some failed, which the document says. Anything else, and the run says nothing.
+    if code not in {0, 1}:
+        sys.exit(code)
+    DOCUMENT.write_text(render(read_results(), commit))
     print(f"wrote {DOCUMENT.relative_to(REPOSITORY)}")
     sys.exit(code)
 

@@ -68,6 +68,19 @@ def test_cluster_metadata_decodes_as_kafka_decodes_it(kafka_fixture: KafkaFixtur
     }
 
 
+def test_the_bootstrap_snapshot_holds_the_feature_levels_that_the_log_begins_with(kafka_fixture: KafkaFixture) -> None:
+    shown = [
+        shown_control(row) if header.is_control else shown_metadata(row)
+        for header, row in each_row(kafka_fixture.data / "bootstrap.checkpoint")
+    ]
+
+    log = kafka_fixture.expected["decoded"]["__cluster_metadata-0/00000000000000000000.log"]
+    levels = [record["payload"] for record in log if record.get("payload", {}).get("type") == "FEATURE_LEVEL_RECORD"]
+    assert [record.get("control") for record in (shown[0], shown[-1])] == ["SnapshotHeader", "SnapshotFooter"]
+    assert [record["payload"] for record in shown[1:-1]] == levels
+    assert {payload["data"]["name"]: payload["data"]["featureLevel"] for payload in levels}["metadata.version"] == 30
+
+
 def test_the_coordinators_logs_decode_as_kafka_decodes_them(kafka_fixture: KafkaFixture) -> None:
     seen: dict[CoordinatorLog, set[str]] = {log: set() for log in CoordinatorLog}
     for name, expected in kafka_fixture.expected["decoded"].items():

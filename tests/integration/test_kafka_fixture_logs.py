@@ -12,13 +12,13 @@ from tests.support.kafka_fixtures import KafkaFixture
 from tests.support.log_reader import open_directory, read_rows
 from tidelog.model.ids import BrokerEpoch, Offset, PartitionIndex, TopicName, TopicPartition
 from tidelog.storage.files import OsFiles
-from tidelog.storage.index_scan import OffsetIndexScan, TimeIndexScan
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_snapshot import read_snapshot
 from tidelog.storage.segment import FoundTimestamp
 from tidelog.storage.transaction_index import TransactionIndex
+from tidelog.storage.verification.index_scan import OffsetIndexScan, TimeIndexScan
 from tidelog.wire.record_batch import TimestampType
 
 # As tools/make_kafka_fixtures.py set them.

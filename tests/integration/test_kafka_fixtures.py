@@ -11,7 +11,6 @@ from tidelog.model.ids import Offset, TopicPartition, uuid_to_text
 from tidelog.storage.checkpoint_file import read_offsets, write_offsets
 from tidelog.storage.clean_shutdown import read_clean_shutdown_epoch, was_clean_shutdown, write_clean_shutdown
 from tidelog.storage.files import OsFiles
-from tidelog.storage.index_scan import OffsetIndexScan, TimeIndexScan
 from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.meta_properties import read_meta_properties
 from tidelog.storage.offset_index import OffsetIndex
@@ -19,6 +18,7 @@ from tidelog.storage.partition_metadata import read_partition_metadata, write_pa
 from tidelog.storage.producer_snapshot import ProducerSnapshotEntry, encode_snapshot, read_snapshot
 from tidelog.storage.time_index import TimeIndex
 from tidelog.storage.transaction_index import AbortedTransaction, TransactionIndex
+from tidelog.storage.verification.index_scan import OffsetIndexScan, TimeIndexScan
 from tidelog.wire.compression import Compression
 from tidelog.wire.record_batch import BatchHeader, TimestampType, crc_matches, each_batch
 from tidelog.wire.records import Record, build_batch, build_empty_batch, decode_batch

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Self
 
@@ -39,6 +40,7 @@ TOOL_JVM = (
 START_TIMEOUT_S = 90.0
 TOOL_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.05
+PORTS = range(20_000, 32_000)
 
 SMALL_NODE = {
     "offsets.topic.num.partitions": "3",
@@ -159,15 +161,23 @@ def _logging_file(directory: Path, level: str) -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on now."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for one in held:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in held]
-    finally:
-        for one in held:
-            one.close()
+    """Ports of 127.0.0.1 that nobody listens on now.
+
+    They lie below the range from which the system serves outgoing connections: a node that is stopped for a while must find
+    its port free when it starts again.
+    """
+    found: list[int] = []
+    for port in Random().sample(PORTS, 200):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise KafkaError(f"there are no {count} free ports from {PORTS.start} to {PORTS.stop}")
 
 
 @dataclass
