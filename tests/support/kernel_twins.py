@@ -1,0 +1,60 @@
+"""Runs a test over the plain and over the compiled twin of the record kernels, whichever this process has chosen."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from unittest import mock
+
+import pytest
+
+from tidelog import kernel_choice
+from tidelog.kernel_choice import Twin, load_twin
+from tidelog.wire import columns, records
+
+PACKAGE = "tidelog.wire.kernels"
+KERNELS = ("decode_kernel", "encode_kernel")
+TWINS: tuple[Twin, ...] = ("python", "compiled")
+
+
+def can_compile() -> bool:
+    """Whether this machine has what building a kernel takes."""
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    return any(shutil.which(each) for each in (compiler, "cc", "gcc", "clang")) and headers.exists()
+
+
+def twin_of(kernel: str, twin: Twin) -> ModuleType:
+    """One twin; the test fails where the compiled one is missing or older than its source though it could have been built."""
+    if twin == "compiled":
+        missing = kernel_choice._why_not_compiled(PACKAGE, kernel)
+        if missing is not None:
+            if not can_compile():
+                pytest.skip(f"{missing}, and there is no compiler")
+            pytest.fail(f"{missing}; `make` or `python setup.py build_ext --inplace` builds it")
+    return load_twin(PACKAGE, kernel, twin)
+
+
+@contextmanager
+def using(twin: Twin) -> Iterator[None]:
+    """`tidelog.wire.records` and `tidelog.wire.columns` run on this twin."""
+    decode, encode = (twin_of(kernel, twin) for kernel in KERNELS)
+    with (
+        mock.patch.object(records, "_decode_kernel", decode),
+        mock.patch.object(records, "_encode_kernel", encode),
+        mock.patch.object(columns, "_decode_kernel", decode),
+        mock.patch.object(columns, "_encode_kernel", encode),
+    ):
+        yield
+
+
+@pytest.fixture(params=TWINS)
+def twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
+    """Import this fixture into a module whose tests hold for both twins."""
+    chosen: Twin = request.param
+    with using(chosen):
+        yield chosen
