@@ -37,7 +37,7 @@ from tidelog.storage.clean_shutdown import (
     write_clean_shutdown,
 )
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import Lock
+from tidelog.storage.files import Files, Lock, parent_of
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.meta_properties import MetaProperties, read_meta_properties
 from tidelog.storage.open_segments import OpenSegments
@@ -109,8 +109,7 @@ class LogDirectory:
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> Self:
         """Lock a directory, making it if there is none. StorageError if it is in use or cannot be used."""
-        if not seams.files.is_dir(path):
-            seams.files.make_directory(path)
+        _make_directory_durably(seams.files, path)
         lock = seams.files.lock(f"{path}/{LOCK_FILE}")
         try:
             identity = read_meta_properties(seams.files, path)
@@ -384,6 +383,16 @@ class LogDirectory:
     def _check_online(self) -> None:
         if self.fault is not None:
             raise StorageError(self.path, "use", None, f"the log directory is offline, because of this: {self.fault}")
+
+
+def _make_directory_durably(files: Files, path: str) -> None:
+    missing = []
+    while not files.exists(path):
+        missing.append(path)
+        path = parent_of(path)
+    for each in reversed(missing):
+        files.make_directory(each)
+        files.sync_directory(parent_of(each))
 
 
 def _log_offline(directory: LogDirectory, error: StorageError) -> None:

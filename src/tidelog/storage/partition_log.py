@@ -658,6 +658,8 @@ def replay_producers(
 ) -> None:
     """Go through the headers of all batches that the producers' state does not cover yet, up to `end_offset`."""
     start = max(producers.map_end_offset, log_start_offset)
+    if start >= end_offset:
+        return
     for segment in segments.from_offset(start):
         if segment.base_offset >= end_offset:
             break
