@@ -17,6 +17,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from tidelog.storage.files import File
+from tidelog.storage.verification.log_scan import is_zeros
 
 WINDOW_BYTES = 64 * 1024
 
@@ -121,7 +122,7 @@ class IndexScan(Generic[_Entry]):
             piece = self._file.pread(min(WINDOW_BYTES, self.size - position), position)
             if not piece:
                 break
-            if piece.count(0) != len(piece):
+            if not is_zeros(piece):
                 return False
             position += len(piece)
         return True

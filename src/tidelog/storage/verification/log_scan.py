@@ -34,6 +34,7 @@ from tidelog.wire.record_batch import (
 # Nobody sends batches of 100 MB through a broker whose default limit is 1 MB; a damaged length is far likelier.
 BATCH_BYTES_MAX = 100 * 1024 * 1024 + BATCH_OVERHEAD
 WINDOW_BYTES = 1024 * 1024
+_ZEROS = bytes(WINDOW_BYTES)
 
 # The search for whole batches behind damage checks one CRC for each place that looks like a batch. In a file made to
 # mislead that could be the whole file for each of its bytes.
@@ -194,7 +195,7 @@ class LogScan:
             piece = self._file.pread(min(WINDOW_BYTES, self.size - position), position)
             if not piece:
                 break
-            if piece.count(0) != len(piece):
+            if not is_zeros(piece):
                 return False
             position += len(piece)
         return True
@@ -233,6 +234,12 @@ class LogScan:
         if header.last_offset_delta < 0 or header.record_count < 0 or header.attributes & CODEC_MASK > Compression.ZSTD:
             return False
         return int(crc32c(memoryview(data)[CHECKED_POSITION:])) == header.crc
+
+
+def is_zeros(piece: bytes) -> bool:
+    """Whether a piece of a file, of a window's size at most, holds nothing but zeros."""
+    # Comparing memory is ten times as fast as looking at each byte.
+    return piece == _ZEROS[: len(piece)] if len(piece) < len(_ZEROS) else piece == _ZEROS
 
 
 def _cut_off(header: BatchHeader, available: int) -> str:
