@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from random import Random
 from typing import NamedTuple, NewType
 
 Offset = NewType("Offset", int)
@@ -25,6 +26,16 @@ DirectoryId = NewType("DirectoryId", bytes)
 
 UUID_BYTES = 16
 ZERO_UUID = bytes(UUID_BYTES)
+
+# Places in the list of a partition's directories that name no directory (KIP-858).
+MIGRATING_DIRECTORY = DirectoryId(ZERO_UUID)
+"""A replica from before directories had ids: somewhere on its broker."""
+UNASSIGNED_DIRECTORY = DirectoryId((1).to_bytes(UUID_BYTES, "big"))
+"""A replica for which its broker has yet to choose a directory."""
+LOST_DIRECTORY = DirectoryId((2).to_bytes(UUID_BYTES, "big"))
+"""A replica in a directory that is offline, whichever it was."""
+# The first hundred ids are Kafka's own.
+_RESERVED_UUIDS = 100
 
 NO_OFFSET = Offset(-1)
 NO_LEADER_EPOCH = LeaderEpoch(-1)
@@ -44,7 +55,25 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def uuid_to_text(uuid: bytes) -> str:
+def random_uuid(random: Random) -> bytes:
+    """A new id for a topic, a directory or an incarnation: version 4, as Java makes them.
+
+    Never one of the reserved ones, nor one whose text begins with a dash, which a command line would take for an option.
+    """
+    while True:
+        uuid = bytearray(random.randbytes(UUID_BYTES))
+        uuid[6] = uuid[6] & 0x0F | 0x40
+        uuid[8] = uuid[8] & 0x3F | 0x80
+        if not uuid_to_text(uuid).startswith("-"):
+            return bytes(uuid)
+
+
+def is_reserved(uuid: bytes) -> bool:
+    """Whether an id stands for something else than a topic or directory."""
+    return int.from_bytes(uuid, "big") < _RESERVED_UUIDS
+
+
+def uuid_to_text(uuid: bytes | bytearray) -> str:
     """The 22 characters by which Kafka's files and tools name an id."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
