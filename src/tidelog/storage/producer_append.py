@@ -8,14 +8,15 @@ so it was with a log that is read again after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum, auto
 from typing import NamedTuple
+
+import msgspec
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Offset, ProducerId
 from tidelog.storage.producer_snapshot import ProducerSnapshotEntry
-from tidelog.wire.record_batch import BatchHeader
+from tidelog.wire.record_batch import TRANSACTIONAL_BIT, BatchHeader
 
 # A producer has at most five requests in flight (max.in.flight.requests.per.connection with idempotence), so that a retry is
 # of one of them.
@@ -32,6 +33,11 @@ class AppendOrigin(Enum):
     CLIENT = auto()
     COORDINATOR = auto()
     REPLICATION = auto()
+
+
+# A member that is reached through its class costs as much as a check does.
+_CLIENT = AppendOrigin.CLIENT
+_REPLICATION = AppendOrigin.REPLICATION
 
 
 class EndTransactionMarker(NamedTuple):
@@ -59,7 +65,7 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
-class BatchMetadata(NamedTuple):
+class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
     """One of a producer's last batches."""
 
     last_sequence: int
@@ -83,19 +89,19 @@ class ProducerState:
 
     def __init__(
         self,
-        producer_id: int,
+        producer_id: ProducerId,
         epoch: int = NO_PRODUCER_EPOCH,
         coordinator_epoch: int = -1,
         last_timestamp: int = NO_TIMESTAMP,
         transaction_first_offset: int = NO_TRANSACTION,
-        batches: Iterable[BatchMetadata] = (),
+        batches: list[BatchMetadata] | None = None,
     ) -> None:
-        self.producer_id = ProducerId(producer_id)
+        self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.transaction_first_offset = transaction_first_offset
-        self.batches = list(batches)
+        self.batches = [] if batches is None else batches
 
     @property
     def last_sequence(self) -> int:
@@ -146,7 +152,7 @@ class ProducerState:
         if entry.last_offset >= 0:
             batches = [BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)]
         return ProducerState(
-            entry.producer_id,
+            ProducerId(entry.producer_id),
             entry.epoch,
             entry.coordinator_epoch,
             entry.timestamp,
@@ -170,16 +176,22 @@ class PreparedUpdate:
         """The state before this append, and the one that the append has led to so far."""
         states = self.producers.get(producer_id)
         if states is None:
-            states = (current, ProducerState(producer_id) if current is None else _without_batches(current))
+            if current is None:
+                states = (None, ProducerState(ProducerId(producer_id)))
+            else:
+                # A copy to add to, without batches: what is added must be told from what was there.
+                states = (
+                    current,
+                    ProducerState(
+                        current.producer_id,
+                        current.epoch,
+                        current.coordinator_epoch,
+                        current.last_timestamp,
+                        current.transaction_first_offset,
+                    ),
+                )
             self.producers[producer_id] = states
         return states
-
-
-def _without_batches(state: ProducerState) -> ProducerState:
-    """A copy to add to: what is added must be told from what was there."""
-    return ProducerState(
-        state.producer_id, state.epoch, state.coordinator_epoch, state.last_timestamp, state.transaction_first_offset
-    )
 
 
 def prepare_batch(
@@ -192,20 +204,21 @@ def prepare_batch(
 ) -> PreparedUpdate | ErrorCode:
     """Add a batch of records to the update."""
     epoch = header.producer_epoch
-    if origin is not AppendOrigin.REPLICATION and epoch < state.epoch:
+    if origin is not _REPLICATION and epoch < state.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if origin is AppendOrigin.CLIENT and not _continues(current, state, epoch, header.base_sequence):
+    if origin is _CLIENT and not _continues(current, state, epoch, header.base_sequence):
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    is_transactional = header.attributes & TRANSACTIONAL_BIT
     if state.transaction_first_offset != NO_TRANSACTION:
-        if not header.is_transactional:
+        if not is_transactional:
             return ErrorCode.INVALID_TXN_STATE
-    elif header.is_transactional:
+    elif is_transactional:
         state.transaction_first_offset = base_offset
         update.started.append((Offset(base_offset), state.producer_id))
-    delta = header.last_offset_delta
+    delta, timestamp = header.last_offset_delta, header.max_timestamp
     state.begin_epoch(epoch)
-    state.add_batch(BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp))
-    state.last_timestamp = header.max_timestamp
+    state.add_batch(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp))
+    state.last_timestamp = timestamp
     return update
 
 
@@ -231,7 +244,7 @@ def prepare_marker(
     transaction_version: int,
 ) -> PreparedUpdate | ErrorCode:
     """Add the end of a transaction to the update."""
-    if origin is not AppendOrigin.REPLICATION:
+    if origin is not _REPLICATION:
         if epoch < state.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         # With KIP-890 each end raises the epoch, so that a delayed marker cannot end a later transaction. A marker that is

@@ -46,7 +46,7 @@ from tidelog.storage.producer_snapshot import (
     snapshot_name,
     write_snapshot,
 )
-from tidelog.wire.record_batch import BatchHeader
+from tidelog.wire.record_batch import CONTROL_BIT, BatchHeader
 
 __all__ = [
     "BATCHES_KEPT",
@@ -62,6 +62,8 @@ __all__ = [
 ]
 
 DELETED_SUFFIX = ".deleted"
+
+_CLIENT = AppendOrigin.CLIENT
 
 
 class ProducerStateTable:
@@ -145,14 +147,14 @@ class ProducerStateTable:
         """
         update = into if into is not None else PreparedUpdate()
         producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID or (header.is_control and marker is None):
+        if producer_id == NO_PRODUCER_ID or (marker is None and header.attributes & CONTROL_BIT):
             return update
         current, state = update.producer(producer_id, self._producers.get(producer_id))
         if marker is not None:
             return prepare_marker(
                 update, state, header.producer_epoch, base_offset, origin, marker, transaction_version
             )
-        if origin is AppendOrigin.CLIENT and current is not None:
+        if origin is _CLIENT and current is not None:
             duplicate = current.find_duplicate(header)
             if duplicate is not None:
                 return duplicate

@@ -36,7 +36,8 @@ class TimeIndex(MappedIndex):
     # Time 0 at the first offset. No preallocation is as short as one entry.
     FIRST_MAY_BE_ZEROS: ClassVar[bool] = True
 
-    _last: TimestampOffset
+    _last_timestamp: int
+    _last_offset: int
 
     @property
     def is_full(self) -> bool:
@@ -46,7 +47,7 @@ class TimeIndex(MappedIndex):
     def last_entry(self) -> TimestampOffset:
         """The last entry, or (NO_TIMESTAMP, base offset)."""
         self._used()
-        return self._last
+        return TimestampOffset(TimestampMs(self._last_timestamp), Offset(self._last_offset))
 
     @property
     def last_offset(self) -> Offset:
@@ -58,15 +59,14 @@ class TimeIndex(MappedIndex):
 
         ValueError if either is below the last entry, or if the index is full. `skip_full_check` opens the reserved slot.
         """
-        last = self.last_entry
-        used = self._used_bytes
-        if used and (offset < last.offset or timestamp < last.timestamp):
+        used = self._used()
+        if used and (offset < self._last_offset or timestamp < self._last_timestamp):
             raise ValueError(
-                f"{self.path} cannot take ({timestamp}, {offset}) after {tuple(last)}: neither part may fall"
+                f"{self.path} cannot take ({timestamp}, {offset}) after {tuple(self.last_entry)}: neither part may fall"
             )
-        if not skip_full_check and self.is_full:
+        if not skip_full_check and used + 24 > self._capacity_bytes:
             raise ValueError(f"{self.path} is full: it has {self.entries} entries, and the last slot is reserved")
-        if timestamp <= last.timestamp:
+        if timestamp <= self._last_timestamp:
             return False
         relative = offset - self.base_offset
         if not 0 <= relative <= INT32_MAX:
@@ -74,15 +74,16 @@ class TimeIndex(MappedIndex):
         mapping = self._mapping
         view = mapping.view if mapping is not None and used + 12 <= self._writable_bytes else self._room()
         _pack_into(view, used, timestamp, relative)
-        self._last = TimestampOffset(TimestampMs(timestamp), Offset(offset))
+        self._last_timestamp = timestamp
+        self._last_offset = offset
         self._used_bytes = used + 12
         return True
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or below `timestamp`, or (NO_TIMESTAMP, base offset): the record looked for is not before it."""
         used = self._used()
-        if used and timestamp >= self._last.timestamp:
-            return self._last
+        if used and timestamp >= self._last_timestamp:
+            return self.last_entry
         if used:
             view = self._view()
             slot = bisect_right(range(used // 12), timestamp, key=lambda slot: _unpack_from(view, slot * 12)[0]) - 1
@@ -106,11 +107,11 @@ class TimeIndex(MappedIndex):
         if (damage := self._damage()) is not None:
             return damage
         if self._used_bytes:
-            if self._last.offset < self.base_offset:
-                return f"{self.path} ends at offset {self._last.offset}, before its first offset {self.base_offset}"
+            if self._last_offset < self.base_offset:
+                return f"{self.path} ends at offset {self._last_offset}, before its first offset {self.base_offset}"
             first = self.entry(0)
-            if self._last.timestamp < first.timestamp:
-                return f"{self.path} begins at time {first.timestamp} but ends at time {self._last.timestamp}"
+            if self._last_timestamp < first.timestamp:
+                return f"{self.path} begins at time {first.timestamp} but ends at time {self._last_timestamp}"
         return None
 
     def _entry(self, view: memoryview, slot: int) -> TimestampOffset:
@@ -119,7 +120,7 @@ class TimeIndex(MappedIndex):
 
     def _remember_last(self, entry: bytes) -> None:
         timestamp, relative = ENTRY.unpack(entry) if entry else (NO_TIMESTAMP, 0)
-        self._last = TimestampOffset(TimestampMs(timestamp), Offset(self.base_offset + relative))
+        self._last_timestamp, self._last_offset = timestamp, self.base_offset + relative
 
     def _slot_of_offset(self, view: memoryview, offset: int) -> int:
         slots = range(self._used_bytes // 12)

@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from tests.unit.storage.disks import Place, simulated_place
 from tests.unit.storage.producers import EXPIRATION_MS, ProducerLog, batch
-from tidelog.model.ids import Offset
+from tidelog.model.ids import Offset, ProducerId
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.producer_snapshot import (
@@ -306,7 +306,7 @@ def test_whatever_a_crash_leaves_of_a_snapshot_the_state_is_one_that_was() -> No
 
 
 def test_a_state_that_was_never_seen_has_no_batches() -> None:
-    state = ProducerState(5)
+    state = ProducerState(ProducerId(5))
 
     assert (state.last_sequence, state.last_offset) == (-1, -1)
     assert ProducerState.from_snapshot(state.to_snapshot()).batches == []
