@@ -326,7 +326,7 @@ class OsLock:
         # The table is asked before the file is opened: closing any descriptor of a file drops the process's locks on it.
         with _locked_here_guard:
             if (holder := _locked_here.get(_identity(path))) is not None:
-                raise _in_use(path, f"a node in this process ({holder})")
+                raise _in_use(path, f"a node in this process ({holder}) uses", "stop it")
             with _translated("lock", path):
                 self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 try:
@@ -335,7 +335,7 @@ class OsLock:
                 except OSError as error:
                     os.close(self._descriptor)
                     if error.errno in {errno.EACCES, errno.EAGAIN}:
-                        raise _in_use(path, "another process") from error
+                        raise _in_use(path, "another process uses", "stop it (Apache Kafka included)") from error
                     raise
             _locked_here[self._identity] = path
 
@@ -357,10 +357,9 @@ def _identity(path: str) -> tuple[int, int]:
     return (status.st_dev, status.st_ino)
 
 
-def _in_use(path: str, holder: str) -> DirectoryInUseError:
+def _in_use(path: str, who: str, what_to_do: str) -> DirectoryInUseError:
     return DirectoryInUseError(
-        path,
-        f"{holder} uses the directory {parent_of(path)}; stop it (Apache Kafka included), or choose another directory",
+        path, f"{who} the directory {parent_of(path)}; {what_to_do}, or choose another directory"
     )
 
 
