@@ -2,9 +2,10 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: help test check format bench compat soak environment clean
+.PHONY: help demo test check format bench compat soak environment clean
 
 help:
+	@echo "make demo     set-up, and the most that Tidelog can do today, to a verified end"
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make bench    Tidelog beside its peers, as ratios in one run"
@@ -14,6 +15,9 @@ help:
 
 environment:
 	@$(PYTHON) tools/environment.py dev
+
+demo: environment
+	$(RUN) examples/survive_a_kill.py
 
 test: check
 	$(RUN) -m pytest -n 2 --dist worksteal --ignore tests/repo
