@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 
+from tidelog.model.ids import NO_LEADER_EPOCH
 from tidelog.storage.checkpoint_file import LEADER_EPOCH_CHECKPOINT, read_lines, to_int
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import Files
@@ -36,7 +37,8 @@ class EpochCheck:
         epoch = header.partition_leader_epoch
         self.last_epoch = max(self.last_epoch, epoch)
         entries = self._entries
-        if not entries or epoch < 0 or header.last_offset < log_start_offset:
+        # Batches from before there were epochs have none.
+        if not entries or epoch == NO_LEADER_EPOCH or header.last_offset < log_start_offset:
             return
         slot = bisect_right(entries, header.base_offset, key=lambda entry: entry.start_offset) - 1
         if (
