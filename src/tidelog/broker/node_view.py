@@ -1,0 +1,70 @@
+"""What a handler sees of its node."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tidelog.broker.caller import Caller
+from tidelog.model.clock import Clock
+from tidelog.model.config import ConfigValues
+from tidelog.model.ids import NodeId
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timers
+from tidelog.wire.schema import Request, Response
+
+if TYPE_CHECKING:
+    from tidelog.broker.fetch_sessions import FetchSessions
+    from tidelog.controller.image import ClusterImage
+    from tidelog.replication.partitions import Partitions
+    from tidelog.storage.log_directories import LogDirectories
+
+A = TypeVar("A", bound=Response)
+
+
+class Node(Protocol):
+    """One broker of the cluster, as its handlers use it. All of it runs on one thread."""
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def config(self) -> ConfigValues:
+        """The broker's own configuration, with what was changed at run time."""
+        ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster's metadata as far as this node has seen it committed."""
+        ...
+
+    @property
+    def partitions(self) -> Partitions:
+        """The replicas on this node."""
+        ...
+
+    @property
+    def log_directories(self) -> LogDirectories: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:
+        """Have the active controller decide; the answer comes when what it decided is committed and visible here."""
+        ...
+
+    def next_producer_id(self) -> Pending[int]:
+        """An id that no producer has had. -1 where the controller could not give any in time."""
+        ...
