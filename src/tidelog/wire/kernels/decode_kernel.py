@@ -24,13 +24,13 @@ _INT64_MAX = cython.declare(cython.longlong, 2**63 - 1)
 _INT64_MIN = cython.declare(cython.longlong, -_INT64_MAX - 1)
 
 # What `_read_record` finds wrong with a record, as the number that it returns for the record's end.
-_BAD_LENGTH = cython.declare(cython.int, -1)
-_BAD_TIMESTAMP = cython.declare(cython.int, -2)
-_BAD_OFFSET = cython.declare(cython.int, -3)
-_BAD_KEY = cython.declare(cython.int, -4)
-_BAD_VALUE = cython.declare(cython.int, -5)
-_BAD_HEADERS = cython.declare(cython.int, -6)
-_BAD_END = cython.declare(cython.int, -7)
+_BAD_LENGTH = cython.declare(cython.Py_ssize_t, -1)
+_BAD_TIMESTAMP = cython.declare(cython.Py_ssize_t, -2)
+_BAD_OFFSET = cython.declare(cython.Py_ssize_t, -3)
+_BAD_KEY = cython.declare(cython.Py_ssize_t, -4)
+_BAD_VALUE = cython.declare(cython.Py_ssize_t, -5)
+_BAD_HEADERS = cython.declare(cython.Py_ssize_t, -6)
+_BAD_END = cython.declare(cython.Py_ssize_t, -7)
 
 _FAULTS = {
     -1: "its length does not fit into the batch",
@@ -358,7 +358,7 @@ def measure_spans(spans: cython.const[cython.int][::1], validity: cython.uchar[:
     total: cython.longlong = 0
     length: cython.int
     index: cython.Py_ssize_t
-    for index in range(spans.shape[0] // 2):
+    for index in range(len(spans) // 2):
         length = spans[2 * index + 1]
         if length < 0:
             nulls += 1
@@ -441,7 +441,7 @@ def scan_headers(
 ) -> None:
     """Note the headers of rows `first` to `last`, which `scan_columns` has checked, from number `list_offsets[first]` on."""
     data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
-    end: cython.Py_ssize_t = source.shape[0]
+    end: cython.Py_ssize_t = len(source)
     position: cython.Py_ssize_t
     length: cython.longlong
     header: cython.Py_ssize_t = list_offsets[first]

@@ -288,9 +288,9 @@ class BinaryColumn:
         self.first = first
         self.count = count
         # Arrow does not check what it is given; what is copied from here must lie within the data.
-        if first < 0 or count < 0 or first + count >= offsets.shape[0]:
+        if first < 0 or count < 0 or first + count >= len(offsets):
             raise ValueError("the Arrow array is shorter than it says")
-        if self.has_nulls and self.validity_view.shape[0] * 8 < first + count:
+        if self.has_nulls and len(self.validity_view) * 8 < first + count:
             raise ValueError("the validity bits of the Arrow array are shorter than it says")
         for index in range(first, first + count):
             if offsets[index] > offsets[index + 1]:
@@ -387,7 +387,7 @@ class RecordColumns:
         header_keys: BinaryColumn | None = None,
         header_values: BinaryColumn | None = None,
     ) -> None:
-        self.count = timestamps.shape[0]
+        self.count = len(timestamps)
         self.keys = keys
         self.values = values
         self.header_keys = header_keys
@@ -412,7 +412,7 @@ class RecordColumns:
         values: BinaryColumn | None = self.header_values
         if keys is None or (values is not None and keys.count != values.count):
             raise ValueError("the keys and the values of the headers differ in length")
-        if self.header_offsets_view.shape[0] != self.count + 1:
+        if len(self.header_offsets_view) != self.count + 1:
             raise ValueError("the columns differ in length")
         for row in range(self.count):
             if self.header_offsets[row] > self.header_offsets[row + 1]:
