@@ -68,8 +68,15 @@ class Durability:
         self._work(self._segments.active.base_offset + 1)()
         self._mark(up_to)
 
-    def flush_in_background(self, up_to: Offset, *, rolled: Segment | None = None, snapshot: str | None = None) -> None:
-        """Force what lies before `up_to` to disk, without waiting for it. A fault is told to `on_fault`.
+    def flush_in_background(
+        self,
+        up_to: Offset,
+        *,
+        rolled: Segment | None = None,
+        snapshot: str | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Force what lies before `up_to` to disk, without waiting for it. A fault is told to `on_fault`, success to `then`.
 
         On a roll also the segment that was `rolled`, whose indexes have changed even if no batch has, and the producer snapshot
         at this path.
@@ -82,10 +89,12 @@ class Durability:
             if outcome is None:
                 if truncations == self._truncations:
                     self._mark(up_to)
+                if then is not None:
+                    then()
             elif not isinstance(outcome, StorageError):
                 raise outcome
-            elif not outcome.is_missing:
-                # A missing directory was renamed or deleted meanwhile, which is no fault of the disk.
+            elif then is not None or not outcome.is_missing:
+                # A missing directory was renamed or deleted meanwhile, which is no fault of the disk; unless somebody waits.
                 self._on_fault(outcome)
 
         self._seams.slow_work.submit(self._work(up_to, rolled, snapshot), synced)

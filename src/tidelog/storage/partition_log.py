@@ -15,7 +15,7 @@ without a batch before the log's end; segments go only after the log's new start
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -575,10 +575,11 @@ class PartitionLog:
             if self.recovery_point < self.log_end_offset:
                 self._durability.flush(self.log_end_offset)
 
-    def flush_in_background(self) -> None:
-        """Force everything up to the log's end to disk, without waiting. The recovery point moves when it is there."""
+    def flush_in_background(self, then: Callable[[], None] | None = None) -> None:
+        """Force everything up to the log's end to disk, without waiting. When it is there, the recovery point moves and `then`
+        is called; after a fault it never is."""
         with self._disk():
-            self._durability.flush_in_background(self.log_end_offset)
+            self._durability.flush_in_background(self.log_end_offset, then=then)
 
     def is_flush_due(self) -> bool:
         """Whether `flush.ms` asks for a flush now."""
