@@ -86,6 +86,7 @@ class LogBuilder:
             slow_work if slow_work is not None else InlineSlowWork(),
             Random(7),
         )
+        self._open_segments_max = open_segments_max
         self.open_segments = OpenSegments(open_segments_max)
         self.faults: list[StorageError] = []
         self.removals = DelayedRemovals(self.seams, self.report_fault)
@@ -118,7 +119,7 @@ class LogBuilder:
             files.sync_directory(path.rpartition("/")[0])
             files.sync_directory("/")
         known = LastKnown(self.log_start_offset, self.recovery_point, was_clean)
-        self.open_segments = OpenSegments(100)
+        self.open_segments = OpenSegments(self._open_segments_max)
         self.log = open_log(
             self, path, ORDERS, config or LogConfig(), known, producer_id_expiration_ms=24 * 60 * 60 * 1000
         )

@@ -16,10 +16,10 @@ BOUNDS_REMEMBERED_MAX = 4
 
 
 class FoundRegion(NamedTuple):
-    """The region that answers a read, and an offset at or above the first that is not in it."""
+    """The region that answers a read, and the segment that it is of."""
 
     region: FileRegion
-    end_offset: Offset
+    segment: Segment
 
 
 class FirstBatchTooLarge(NamedTuple):
@@ -61,9 +61,7 @@ class LogReader:
                 if not min_one_batch:
                     return FirstBatchTooLarge(first_batch_bytes)
                 bytes_max = first_batch_bytes
-            count = min(end - position, bytes_max)
-            region = FileRegion(segment.file, position, count)
-            return FoundRegion(region, self._offset_after(segment, position + count, log_end_offset))
+            return FoundRegion(FileRegion(segment.file, position, min(end - position, bytes_max)), segment)
         return None
 
     def _end_position(self, segment: Segment, bound: int) -> int:
@@ -81,20 +79,25 @@ class LogReader:
             return segment.size_bytes
         return position if segment.base_offset == base_offset else 0
 
-    def _offset_after(self, segment: Segment, position: int, log_end_offset: Offset) -> Offset:
-        """An offset that lies behind `position` for sure, as near as can be told without reading."""
-        beyond = segment.offset_index.upper_bound(position)
+    def aborted_in(
+        self, found: FoundRegion, start_offset: int, log_end_offset: Offset
+    ) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions that a reader of the region from `start_offset` on must know. Perhaps a few more: where the
+        region ends is told by the index, without reading."""
+        region, segment = found
+        beyond = segment.offset_index.upper_bound(region.position + region.count)
         if beyond is not None:
-            return beyond.offset
+            return self.aborted_transactions(start_offset, beyond.offset)
         following = self._segments.after(segment.base_offset)
-        return log_end_offset if following is None else following.base_offset
+        end_offset = log_end_offset if following is None else following.base_offset
+        return self.aborted_transactions(start_offset, end_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions that have records from `start_offset` up to `end_offset`, exclusive."""
         found: list[AbortedTransaction] = []
         # A transaction is in the index of the segment that has its marker: this one or a later one.
         for segment in self._segments.from_offset(start_offset):
-            search = segment.transaction_index.collect(start_offset, end_offset)
+            search = segment.aborted_transactions(start_offset, end_offset)
             found += search.transactions
             if search.is_complete:
                 break

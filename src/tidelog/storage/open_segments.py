@@ -1,7 +1,8 @@
 """Keeps the number of open files bounded, however many partitions and segments there are.
 
-A segment opens its files when somebody reads or appends, and reports it here. Beyond `open_max` the one that was not used for the
-longest time lets go of its files; it opens them again when it is needed. What is being sent stays open: see `file_region`.
+A segment opens its files when somebody reads or appends, and says so here before. Beyond `open_max` the one that was not used
+for the longest time lets go of its files; it opens them again when it is needed. What is being sent stays open: see
+`file_region`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Protocol
 
-# Up to three descriptors each: the log file and, before Python 3.13, one for each mapped index. Systems allow a thousand or more
-# descriptors without asking; a node that leads many partitions should be given more of both.
-OPEN_SEGMENTS_MAX = 256
+# Up to four descriptors each: the log file, the transaction index and, before Python 3.13, one for each mapped index. Systems
+# allow a thousand descriptors without asking; a node that is allowed more passes what `segments_within` says.
+OPEN_SEGMENTS_MAX = 200
+DESCRIPTORS_PER_SEGMENT = 4
 
 
 class Releasable(Protocol):
     """Something that holds files open and can let go of them at any time."""
 
     def release(self) -> None: ...
+
+
+def segments_within(descriptors: int) -> int:
+    """How many segments may be open in a process that may spend this many descriptors on them."""
+    return max(1, descriptors // DESCRIPTORS_PER_SEGMENT)
 
 
 class OpenSegments:
@@ -30,17 +37,16 @@ class OpenSegments:
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, segment: Releasable) -> None:
-        """`segment` has opened its files; another one may have to close its own for that."""
+    def used(self, segment: Releasable) -> None:
+        """`segment` is about to use its files; another one may have to close its own for that."""
+        if segment in self._open:
+            self._open.move_to_end(segment)
+            return
         self._open[segment] = None
-        while len(self._open) > self._open_max:
+        if len(self._open) > self._open_max:
             oldest, _ = self._open.popitem(last=False)
             oldest.release()
 
-    def used(self, segment: Releasable) -> None:
-        """`segment`, which is open, was used again."""
-        self._open.move_to_end(segment)
-
-    def closed(self, segment: Releasable) -> None:
-        """`segment` has closed its files by itself."""
+    def forget(self, segment: Releasable) -> None:
+        """`segment` has closed its files."""
         self._open.pop(segment, None)

@@ -352,7 +352,7 @@ class PartitionLog:
             found = self._reader.find_region(offset, bound, self.log_end_offset, bytes_max, min_one_batch=min_one_batch)
             if isinstance(found, FoundRegion):
                 if aborted is not None:
-                    aborted = self._reader.aborted_transactions(offset, found.end_offset)
+                    aborted = self._reader.aborted_in(found, offset, self.log_end_offset)
                 return self._fetched((found.region,), aborted)
         except CorruptBatchError:
             return ErrorCode.CORRUPT_MESSAGE

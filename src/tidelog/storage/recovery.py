@@ -43,7 +43,6 @@ from tidelog.storage.segment import (
     RELATIVE_OFFSET_MAX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     Segment,
     file_name,
 )
@@ -218,12 +217,7 @@ class _Opening:
             return False
         if self._known.was_clean:
             return True
-        if (
-            file_name(base, TRANSACTION_INDEX_SUFFIX) in present
-            and segment.transaction_index.sanity_check() is not None
-        ):
-            return False
-        return segment.offset_index.sanity_check() is None and segment.time_index.sanity_check() is None
+        return segment.index_damage() is None
 
     def _reindex(self, segment: Segment) -> None:
         """Build the indexes of a segment that is not to be recovered: its batches are believed, whole as they are."""

@@ -26,7 +26,7 @@ from tidelog.storage.offset_index import OffsetIndex
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
 from tidelog.storage.time_index import TimeIndex, TimestampOffset
-from tidelog.storage.transaction_index import TransactionIndex
+from tidelog.storage.transaction_index import AbortedSearch, TransactionIndex
 from tidelog.wire.record_batch import BATCH_OVERHEAD, HEADER_BYTES, BatchHeader, read_header
 from tidelog.wire.records import decode_rows
 
@@ -146,7 +146,8 @@ class Segment:
             segment._is_preallocated = True
         for suffix_of_index in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             seams.files.open(segment.path(suffix_of_index), create=True).close()
-        segment._adopt(file)
+        open_segments.used(segment)
+        segment._file = file
         segment._largest_timestamp = NO_TIMESTAMP
         return segment
 
@@ -160,17 +161,11 @@ class Segment:
     @property
     def file(self) -> File:
         """The open log file. Whoever keeps it keeps it open."""
+        self._open_segments.used(self)
         file = self._file
         if file is None:
-            file = self._seams.files.open(self.path(LOG_SUFFIX))
-            self._adopt(file)
-        else:
-            self._open_segments.used(self)
+            file = self._file = self._seams.files.open(self.path(LOG_SUFFIX))
         return file
-
-    def _adopt(self, file: File) -> None:
-        self._file = file
-        self._open_segments.opened(self)
 
     # Appending
 
@@ -300,6 +295,22 @@ class Segment:
                 return FoundBatch(position, header)
         return None
 
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> AbortedSearch:
+        """The aborted transactions in a range of offsets whose marker is in this segment."""
+        self._open_segments.used(self)
+        return self.transaction_index.collect(start_offset, end_offset)
+
+    def index_damage(self) -> str | None:
+        """What is plainly wrong with an index, in one sentence. Nothing stays open."""
+        try:
+            return (
+                self.offset_index.sanity_check()
+                or self.time_index.sanity_check()
+                or self.transaction_index.sanity_check()
+            )
+        finally:
+            self.release()
+
     def find_timestamp(self, timestamp: int, start_offset: int) -> FoundTimestamp | None:
         """The first record at or after `start_offset` whose timestamp is at or after `timestamp`."""
         before = self.time_index.lookup(timestamp)
@@ -406,7 +417,7 @@ class Segment:
 
     def release(self) -> None:
         """Close what is open without changing a file. The segment opens again by itself."""
-        self._open_segments.closed(self)
+        self._open_segments.forget(self)
         self._file = None
         self.offset_index.release()
         self.time_index.release()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
+import os
+import socket
+from pathlib import Path
 
 import pytest
 
@@ -20,13 +24,15 @@ from tidelog.model.ids import NO_TIMESTAMP, TopicId
 from tidelog.storage.append import AppendRefused
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
+from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.open_segments import DESCRIPTORS_PER_SEGMENT
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_append import AppendOrigin
 from tidelog.storage.segment import RELATIVE_OFFSET_MAX
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import TimestampType, each_batch, read_header
-from tidelog.wire.records import Record, build_batch
+from tidelog.wire.records import Record, build_batch, each_record
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50, segment_index_bytes=1200, file_delete_delay_ms=1000)
 LOG_END = FetchIsolation.LOG_END
@@ -774,14 +780,60 @@ class TestFaults:
         assert logs.values(logs.reopen()) == ["a"]
 
 
-def test_open_files_stay_within_the_bound(logs: LogBuilder) -> None:
+def test_open_files_stay_within_the_bound() -> None:
+    logs = LogBuilder(open_segments_max=3)
     log = logs.open(SMALL)
-    logs.open_segments._open_max = 3
     fill(logs, log, 40)
 
     for offset in range(40):
         assert batches_of(log.read(offset, 1, upper_bound=LOG_END)) == [offset]
         assert len(logs.open_segments) <= 3
+
+
+class TestOnARealDisk:
+    def descriptors(self) -> int:
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    def test_descriptors_stay_within_the_bound(self, tmp_path: Path) -> None:
+        logs = LogBuilder(files=OsFiles(), open_segments_max=3)
+        before = self.descriptors()
+        log = logs.open(SMALL, path=str(tmp_path / "orders-0"))
+        logs.append(log, "t", producer=(1, 0, 0), is_transactional=True)
+        for sequence in range(1, 20):
+            logs.end_transaction(log, 1, 0, commit=False)
+            fill(logs, log, 3)
+            logs.append(log, "t", producer=(1, 0, sequence), is_transactional=True)
+        log.set_high_watermark(log.log_end_offset)
+
+        for offset in range(log.log_end_offset):
+            log.read(offset, 1, upper_bound=COMMITTED)
+        log.offset_for_timestamp(START_MS)
+
+        assert len(log.segment_base_offsets) > 10
+        assert self.descriptors() - before <= 3 * DESCRIPTORS_PER_SEGMENT
+        log.close()
+        assert self.descriptors() == before
+
+    def test_a_region_outlives_the_segment_that_let_go_of_it(self, tmp_path: Path) -> None:
+        logs = LogBuilder(files=OsFiles(), open_segments_max=1)
+        log = logs.open(SMALL, path=str(tmp_path / "orders-0"))
+        fill(logs, log, 20)
+        fetched = log.read(0, 1, upper_bound=LOG_END)
+        assert isinstance(fetched, Fetched)
+        (region,) = fetched.regions
+
+        for offset in range(20):
+            log.read(offset, 1, upper_bound=LOG_END)
+        log.truncate_fully_and_start_at(0)
+        logs.clock.advance(60_000)
+        logs.removals.run_due()
+
+        receiver, sender = socket.socketpair()
+        with receiver, sender:
+            assert os.sendfile(sender.fileno(), region.file.fileno(), region.position, region.count) == region.count
+            sent = receiver.recv(1 << 20)
+        assert [record.value for record in each_record(sent)] == [b"0".ljust(30)]
 
 
 def test_the_topic_id_is_written_once(logs: LogBuilder, log: PartitionLog) -> None:
