@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import random
@@ -18,6 +19,7 @@ import pytest
 import uvloop
 
 from tests.support.net import DEADLINE_S, RawClient, Recorder, eventually, framed, highest_descriptor, open_sockets
+from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net.connection import ANONYMOUS
 from tidelog.net.errors import ListenError
 from tidelog.net.limits import ConnectionLimits, NodeLimits, SocketOptions
@@ -220,6 +222,33 @@ def test_file_regions_and_bytes_leave_in_order(run: Run, region_of: Callable[[in
     run(main())
 
 
+def test_a_file_that_is_not_in_memory_is_read_by_a_thread_and_arrives_whole(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = random.Random(5).randbytes(5_000_000)
+    (tmp_path / "log").write_bytes(content)
+    file = OsFiles().open(str(tmp_path / "log"), writable=False)
+    # Not every file system can tell; every second look finds the file cold.
+    looks = itertools.cycle([False, True])
+    monkeypatch.setattr("tidelog.net.channel._is_warm", lambda _descriptor, _position: next(looks))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
+        handler = Recorder(lambda _: [b"head", FileRegion(file, 0, 5_000_000), b"tail"])
+        server = SocketServer(loop, LoopTransport(loop), slow_work=slow_work)
+        listener = await server.listen("PLAINTEXT", "127.0.0.1", 0, handler)
+        async with client_of(listener) as client, client_of(listener) as other:
+            client.send(b"1", b"2", b"3")
+            other.send(b"4")
+            for each in (client, client, client, other):
+                assert await each.receive() == b"head" + content + b"tail"
+        server.abort()
+        slow_work.close()
+
+    run(main())
+
+
 def test_a_region_whose_file_shrank_closes_the_connection(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -416,6 +445,32 @@ def test_drain_answers_what_is_in_flight_then_closes(run: Run) -> None:
     run(main())
 
 
+def test_an_answer_that_was_sent_before_the_close_arrives_whatever_the_peer_still_sends(run: Run) -> None:
+    async def main() -> None:
+        handler = Recorder(hold=True)
+        async with serving(handler) as (server, listener):
+            with socket.create_connection(listener.address) as raw:
+                raw.sendall(framed(b"one"))
+                await handler.until(lambda: len(handler.slots) == 1)
+                draining = asyncio.ensure_future(server.drain(timeout_ms=int(DEADLINE_S * 1000)))
+                await asyncio.sleep(0)
+                raw.sendall(framed(b"unread") * 1000)
+                answer = bytes(50_000)
+                handler.slots[0].send([answer])
+                await eventually(lambda: not server.connections or handler.connections[0].output_bytes == 0)
+                # Had the server closed with requests unread, its reset would have thrown the answer away.
+                raw.setblocking(False)
+                loop = asyncio.get_running_loop()
+                received = b""
+                async with asyncio.timeout(DEADLINE_S):
+                    while piece := await loop.sock_recv(raw, 1 << 20):
+                        received += piece
+                assert received == framed(answer)
+            await draining
+
+    run(main())
+
+
 def test_drain_cuts_off_at_its_deadline(run: Run) -> None:
     async def main() -> None:
         handler = Recorder(hold=True)
@@ -508,7 +563,7 @@ def test_socket_options_are_set(run: Run) -> None:
 def test_running_out_of_descriptors_delays_connections_and_breaks_none(
     run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidelog.net.transport.OUT_OF_DESCRIPTORS_PAUSE_S", 0.01)
+    monkeypatch.setattr("tidelog.net.transport.OUT_OF_DESCRIPTORS_PAUSE_S", 0.3)
 
     async def main() -> None:
         handler = Recorder()
@@ -531,6 +586,8 @@ def test_running_out_of_descriptors_delays_connections_and_breaks_none(
                 await eventually(lambda: "no connection can be accepted" in caplog.text)
                 early.send(b"still served")
                 assert await early.receive() == b"still served"
+                # It is not tried, and said, again and again.
+                assert caplog.text.count("no connection can be accepted") == 1
             finally:
                 for descriptor in filler:
                     os.close(descriptor)

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +22,7 @@ from tidelog.net.errors import (
     TooManyRequestsError,
 )
 from tidelog.net.node_connection import Event, NodeConnection, State
+from tidelog.net.output_queue import OutputQueue
 from tidelog.net.socket_server import SocketServer
 from tidelog.simulation.loop import VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
@@ -142,6 +143,12 @@ def test_a_refused_connection_is_said_at_once_and_retried_with_growing_waits() -
         await asyncio.sleep(2)
 
         assert world.event_names[-1] is Event.CONNECTED
+        # Success starts the waits over.
+        world.network.host("server").kill()
+        killed_s = world.loop.time()
+        await asyncio.sleep(0.2)
+        assert world.event_names[-2:] == [Event.BROKEN, Event.REFUSED]
+        assert world.events[-1][0] - killed_s < 0.13
         connection.close()
 
     play(main)
@@ -270,6 +277,36 @@ def test_the_earliest_deadline_counts_whatever_was_sent_first() -> None:
         assert RequestTimedOutError in [type(answer) for answer in world.answers]
 
     play(main)
+
+
+def test_a_send_that_finds_the_connection_broken_returns_before_it_fails() -> None:
+    async def main(world: World) -> None:
+        await world.serve()
+        world.connection.connect()
+        await asyncio.sleep(0.1)
+        stream = world.connection._stream
+        assert stream is not None
+        stream._output = cast("OutputQueue", BrokenOutput())
+        world.send()
+        assert (world.answers, stream.is_closed) == ([], True)
+        await asyncio.sleep(0)
+        assert [type(answer) for answer in world.answers] == [ConnectionLostError]
+        assert world.event_names == [Event.CONNECTED, Event.BROKEN]
+
+    play(main)
+
+
+class BrokenOutput:
+    """What a socket whose peer is gone does to a write."""
+
+    sent_bytes = 0
+
+    def push(self, _parts: object) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def flush(self) -> bool:
+        raise BrokenPipeError("Broken pipe")
 
 
 def test_unanswered_requests_are_bounded() -> None:
