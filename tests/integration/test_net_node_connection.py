@@ -74,6 +74,11 @@ def test_many_requests_of_all_sizes_are_answered(run: Run) -> None:
                 *(connection.request(request(connection, body), timeout_ms=TIMEOUT_MS) for body in bodies)
             )
             assert [answer[4:] for answer in answers] == bodies
+            assert connection._stream is not None
+            assert connection._stream._transport is not None
+            sock = connection._stream._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) != 0
             connection.close()
 
     run(main())

@@ -87,7 +87,10 @@ class LoopTransport:
         return _SocketAcceptor(self._loop, sockets, admit, options)
 
     async def connect(self, host: str, port: int, protocol_factory: Callable[[], P]) -> P:
-        _, protocol = await self._loop.create_connection(protocol_factory, host, port)
+        transport, protocol = await self._loop.create_connection(protocol_factory, host, port)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and not transport.is_closing():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return protocol
 
     async def resolve(self, host: str) -> list[str]:
