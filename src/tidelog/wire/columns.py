@@ -390,11 +390,14 @@ def _binary_column(array: ArrowArray, name: str) -> BinaryColumn | None:
         or pa.types.is_string_view(kind)
     ):
         raise ValueError(f"the column `{name}` is of type {kind}; it can be binary or string")
-    array = array.cast(pa.large_binary())
+    # Of the forms that have offsets the data are used where they lie; the others are copied into one.
+    if not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        array = array.cast(pa.large_binary())
+    offset_bytes = 8 if pa.types.is_large_binary(array.type) else 4
     validity, offsets, data = array.buffers()
     assert offsets is not None
     column: BinaryColumn = _encode_kernel.BinaryColumn(
-        memoryview(offsets)[: 8 * (array.offset + len(array) + 1)].cast("q"),
+        memoryview(offsets)[: offset_bytes * (array.offset + len(array) + 1)].cast("q" if offset_bytes == 8 else "i"),
         b"" if data is None else memoryview(data).cast("B"),
         memoryview(validity).cast("B") if validity is not None and array.null_count else None,
         array.offset,
@@ -411,7 +414,8 @@ def _timestamps(array: ArrowArray | None, count: int, timestamp_ms: int) -> memo
         array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)
     elif not pa.types.is_integer(array.type):
         raise ValueError(f"the column `timestamp` is of type {array.type}; it can be a timestamp or whole milliseconds")
-    array = array.cast(pa.int64())
+    if array.type != pa.int64():
+        array = array.cast(pa.int64())
     if array.null_count:
         array = array.fill_null(timestamp_ms)
     return _int64s(array)

@@ -37,6 +37,10 @@ def int64s(*values: int) -> memoryview:
     return memoryview(array("q", values))
 
 
+def int32s(*values: int) -> memoryview:
+    return memoryview(array("i", values))
+
+
 def sample_batch(random: Random) -> bytes:
     rows = []
     offset = 0
@@ -200,8 +204,21 @@ def test_a_column_that_lies_about_its_data_is_refused(
     count: int,
     message: str,
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        encode_kernel.BinaryColumn(int64s(*offsets), data, validity, first, count)
+    for packed in (int64s(*offsets), int32s(*offsets)):
+        with pytest.raises(ValueError, match=message):
+            encode_kernel.BinaryColumn(packed, data, validity, first, count)
+
+
+def test_offsets_may_be_of_32_or_of_64_bits(encode_kernel: ModuleType) -> None:
+    built = []
+    for packed in (int64s(0, 1, 3, 3, 6), int32s(0, 1, 3, 3, 6)):
+        column = encode_kernel.BinaryColumn(packed, b"abcdef", b"\x0d", 0, 4)
+        built.append(encode_kernel.RecordColumns(int64s(5, 6, 7, 8), None, column).encode(0, 0, 1000))
+
+    assert built[0] == built[1]
+    assert b"def" in built[0][0]
+    # The second is null, so that its bytes are not there.
+    assert b"bc" not in built[0][0]
 
 
 def test_columns_that_do_not_belong_together_are_refused(encode_kernel: ModuleType) -> None:

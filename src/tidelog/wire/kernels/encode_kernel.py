@@ -259,106 +259,124 @@ def _short_varint(number: int) -> bytes:
 @cython.final
 @cython.cclass
 class BinaryColumn:
-    """`count` rows of an Arrow large_binary array from its row `first` on: offsets into data, a bit for each value."""
+    """`count` rows of an Arrow binary or large_binary array from its row `first` on: offsets into data, a bit for each value."""
 
-    # The pointers are what the loops use; the views keep the memory.
-    offsets_view: cython.const[cython.longlong][::1]
+    # The pointers are what the loops use; the views keep the memory. Offsets are of 32 bits or, `is_large`, of 64.
+    small_view: cython.const[cython.int][::1]
+    large_view: cython.const[cython.longlong][::1]
     data_view: cython.const[cython.uchar][::1]
     validity_view: cython.const[cython.uchar][::1]
-    offsets: cython.pointer[cython.const[cython.longlong]]
+    small: cython.pointer[cython.const[cython.int]]
+    large: cython.pointer[cython.const[cython.longlong]]
     data: cython.pointer[cython.const[cython.uchar]]
     validity: cython.pointer[cython.const[cython.uchar]]
+    is_large: cython.bint
     has_nulls: cython.bint
     first: cython.Py_ssize_t
     count: cython.Py_ssize_t
 
     def __init__(
         self,
-        offsets: cython.const[cython.longlong][::1],
+        offsets: memoryview,
         data: cython.const[cython.uchar][::1],
         validity: object,
         first: cython.Py_ssize_t,
         count: cython.Py_ssize_t,
     ) -> None:
         index: cython.Py_ssize_t
-        self.offsets_view = offsets
-        self.data_view = data
-        self.has_nulls = validity is not None
-        self.validity_view = data if validity is None else validity
-        self.first = first
-        self.count = count
+        falls: cython.bint = False
         # Arrow does not check what it is given; what is copied from here must lie within the data.
         if first < 0 or count < 0 or first + count >= len(offsets):
             raise ValueError("the Arrow array is shorter than it says")
-        if self.has_nulls and len(self.validity_view) * 8 < first + count:
-            raise ValueError("the validity bits of the Arrow array are shorter than it says")
-        for index in range(first, first + count):
-            if offsets[index] > offsets[index + 1]:
-                raise ValueError("the offsets of the Arrow array do not rise")
-        if offsets[first] < 0 or offsets[first + count] > len(data):
-            raise ValueError("the offsets of the Arrow array point outside of its data")
+        self.is_large = offsets.itemsize == 8
+        self.has_nulls = validity is not None
+        self.data_view = data
+        self.validity_view = data if validity is None else validity
+        self.first = first
+        self.count = count
         if cython.compiled:
-            self.offsets = cython.address(self.offsets_view[0])
+            if self.is_large:
+                self.large_view = offsets
+                self.large = cython.address(self.large_view[0])
+            else:
+                self.small_view = offsets
+                self.small = cython.address(self.small_view[0])
             self.data = cython.address(self.data_view[0])
             self.validity = cython.address(self.validity_view[0])
         else:
-            self.offsets, self.data, self.validity = self.offsets_view, self.data_view, self.validity_view
+            self.small = self.large = offsets
+            self.data, self.validity = data, self.validity_view
+        if self.has_nulls and len(self.validity_view) * 8 < first + count:
+            raise ValueError("the validity bits of the Arrow array are shorter than it says")
+        # Without a way out in the middle, which makes it a loop of a few instructions for many rows.
+        if self.is_large:
+            for index in range(first, first + count):
+                falls |= self.large[index] > self.large[index + 1]
+        else:
+            for index in range(first, first + count):
+                falls |= self.small[index] > self.small[index + 1]
+        if falls:
+            raise ValueError("the offsets of the Arrow array do not rise")
+        if self.start(0) < 0 or self.start(count) > len(data):
+            raise ValueError("the offsets of the Arrow array point outside of its data")
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def length(self, row: cython.Py_ssize_t) -> cython.longlong:
-        """Of the value in `row`; -1 for null."""
-        at: cython.Py_ssize_t = self.first + row
-        if self.has_nulls and not (self.validity[at >> 3] >> (at & 7)) & 1:
-            return -1
-        return self.offsets[at + 1] - self.offsets[at]
+    def start(self, row: cython.Py_ssize_t) -> cython.longlong:
+        """Where the value in `row` starts, which is where the one before it ends."""
+        return self.large[self.first + row] if self.is_large else self.small[self.first + row]
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _column_size(column: BinaryColumn | None, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """What the value in `row` takes in a record, its length before it. No column is all null."""
-    length: cython.longlong
+def _length(column: BinaryColumn | None, row: cython.Py_ssize_t) -> cython.longlong:
+    """Of the value in `row`; -1 for null. No column is all null."""
+    at: cython.Py_ssize_t
     if column is None:
-        return 1
-    length = column.length(row)
-    return 1 if length < 0 else _varint_bytes(length) + length
+        return -1
+    if column.has_nulls:
+        at = column.first + row
+        if not (column.validity[at >> 3] >> (at & 7)) & 1:
+            return -1
+    return column.start(row + 1) - column.start(row)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _size(length: cython.longlong) -> cython.longlong:
+    """What a value of this length takes in a record, its length before it."""
+    return _varint_bytes(length) + length if length > 0 else 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _write_value(
+    out: cython.pointer[cython.uchar],
+    position: cython.Py_ssize_t,
+    column: BinaryColumn | None,
+    row: cython.Py_ssize_t,
+    length: cython.longlong,
+) -> cython.Py_ssize_t:
+    start: cython.longlong
+    position = _write_varint(out, position, length)
+    if column is None or length <= 0:
+        return position
+    start = column.start(row)
+    if cython.compiled:
+        memcpy(out + position, column.data + start, length)
+    else:
+        out[position : position + length] = column.data[start : start + length]
+    return position + length
 
 
 @cython.cfunc
 def _bytes_from(column: BinaryColumn | None, row: cython.Py_ssize_t) -> cython.longlong:
     """The bytes of all values from `row` on."""
-    if column is None:
-        return 0
-    return column.offsets[column.first + column.count] - column.offsets[column.first + row]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _write_column(
-    out: cython.pointer[cython.uchar],
-    position: cython.Py_ssize_t,
-    column: BinaryColumn | None,
-    row: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    length: cython.longlong
-    start: cython.longlong
-    if column is None:
-        out[position] = 1
-        return position + 1
-    length = column.length(row)
-    position = _write_varint(out, position, length)
-    if length <= 0:
-        return position
-    start = column.offsets[column.first + row]
-    if cython.compiled:
-        memcpy(out + position, cython.address(column.data[start]), length)
-    else:
-        out[position : position + length] = column.data[start : start + length]
-    return position + length
+    return 0 if column is None else column.start(column.count) - column.start(row)
 
 
 @cython.final
@@ -422,33 +440,26 @@ class RecordColumns:
         return 0
 
     @cython.cfunc
-    @cython.inline
     @cython.exceptval(check=False)
-    def body_size(
-        self, row: cython.Py_ssize_t, timestamp_delta: cython.longlong, offset_delta: cython.longlong
-    ) -> cython.Py_ssize_t:
-        """What the record takes behind its length."""
-        size: cython.Py_ssize_t = 1 + _varint_bytes(timestamp_delta) + _varint_bytes(offset_delta)
-        size += _column_size(self.keys, row) + _column_size(self.values, row)
-        if not self.has_headers:
-            return size + 1
+    def headers_size(self, row: cython.Py_ssize_t) -> cython.longlong:
         header: cython.Py_ssize_t
-        size += _varint_bytes(self.header_offsets[row + 1] - self.header_offsets[row])
+        size: cython.longlong = _varint_bytes(self.header_offsets[row + 1] - self.header_offsets[row])
         for header in range(self.header_offsets[row], self.header_offsets[row + 1]):
-            size += _column_size(self.header_keys, header) + _column_size(self.header_values, header)
+            size += _size(_length(self.header_keys, header)) + _size(_length(self.header_values, header))
         return size
 
     @cython.cfunc
-    @cython.inline
     @cython.exceptval(check=False)
     def write_headers(
         self, out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, row: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         header: cython.Py_ssize_t
+        keys: BinaryColumn | None = self.header_keys
+        values: BinaryColumn | None = self.header_values
         position = _write_varint(out, position, self.header_offsets[row + 1] - self.header_offsets[row])
         for header in range(self.header_offsets[row], self.header_offsets[row + 1]):
-            position = _write_column(out, position, self.header_keys, header)
-            position = _write_column(out, position, self.header_values, header)
+            position = _write_value(out, position, keys, header, _length(keys, header))
+            position = _write_value(out, position, values, header, _length(values, header))
         return position
 
     @cython.cfunc
@@ -472,18 +483,19 @@ class RecordColumns:
         """
         if not 0 <= first < self.count:
             raise ValueError("there is no such row")
+        keys: BinaryColumn | None = self.keys
+        values: BinaryColumn | None = self.values
+        key_length: cython.longlong = _length(keys, first)
+        value_length: cython.longlong = _length(values, first)
+        headers_size: cython.longlong = self.headers_size(first) if self.has_headers else 1
         base_timestamp: cython.longlong = self.timestamps[first]
         max_timestamp: cython.longlong = -1
         timestamp: cython.longlong
         delta: cython.longlong
-        body: cython.Py_ssize_t
-        record_end: cython.Py_ssize_t
-        position: cython.Py_ssize_t = prefix_bytes
-        row: cython.Py_ssize_t = first
         # The first record is taken however large it is; otherwise the rest of the rows or the limit decide, whichever is less.
-        delta = self.body_size(first, 0, 0)
+        body: cython.longlong = 3 + _size(key_length) + _size(value_length) + headers_size
         capacity: cython.Py_ssize_t = max(
-            prefix_bytes + _varint_bytes(delta) + delta, min(bytes_max, prefix_bytes + self.bound(first))
+            prefix_bytes + _varint_bytes(body) + body, min(bytes_max, prefix_bytes + self.bound(first))
         )
         # Every byte that is kept is written, so that it need not be zeroed; those of the header are, by the caller.
         result: bytearray = (
@@ -491,20 +503,26 @@ class RecordColumns:
         )
         target: cython.uchar[::1] = result
         out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+        position: cython.Py_ssize_t = prefix_bytes
+        row: cython.Py_ssize_t = first
         while row < self.count and row - first < 0x7FFFFFFF:
             timestamp = self.timestamps[row]
             delta = _timestamp_delta(timestamp, base_timestamp)
-            body = self.body_size(row, delta, row - first)
-            record_end = position + _varint_bytes(body) + body
-            if record_end > capacity:
+            key_length = _length(keys, row)
+            value_length = _length(values, row)
+            if self.has_headers:
+                headers_size = self.headers_size(row)
+            body = 1 + _varint_bytes(delta) + _varint_bytes(row - first) + headers_size
+            body += _size(key_length) + _size(value_length)
+            if body + _varint_bytes(body) > capacity - position:
                 break
             position = _write_varint(out, position, body)
             # The attributes, of which none exist.
             out[position] = 0
             position = _write_varint(out, position + 1, delta)
             position = _write_varint(out, position, row - first)
-            position = _write_column(out, position, self.keys, row)
-            position = _write_column(out, position, self.values, row)
+            position = _write_value(out, position, keys, row, key_length)
+            position = _write_value(out, position, values, row, value_length)
             if self.has_headers:
                 position = self.write_headers(out, position, row)
             else:
