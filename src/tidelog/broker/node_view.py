@@ -8,18 +8,41 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from tidelog.broker.caller import Caller
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
-from tidelog.model.ids import NodeId
+from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.wire.schema import Request, Response
 
 if TYPE_CHECKING:
+    from tidelog.broker.auto_topics import AutoTopics
     from tidelog.broker.fetch_sessions import FetchSessions
     from tidelog.controller.image import ClusterImage
+    from tidelog.raft.machine import QuorumDescription
+    from tidelog.raft.voter_set import VoterSet
     from tidelog.replication.partitions import Partitions
     from tidelog.storage.log_directories import LogDirectories
 
 A = TypeVar("A", bound=Response)
+
+
+class QuorumView(Protocol):
+    """What handlers ask of the metadata quorum."""
+
+    @property
+    def leader_id(self) -> NodeId | None: ...
+
+    @property
+    def epoch(self) -> LeaderEpoch: ...
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    @property
+    def voters(self) -> VoterSet: ...
+
+    def describe(self) -> QuorumDescription | None:
+        """The quorum as its leader sees it; None where this node does not lead. Times are those of the monotonic clock."""
+        ...
 
 
 class Node(Protocol):
@@ -37,6 +60,11 @@ class Node(Protocol):
         ...
 
     @property
+    def static_config(self) -> ConfigValues:
+        """The same without those changes: what the process was started with."""
+        ...
+
+    @property
     def clock(self) -> Clock: ...
 
     @property
@@ -51,6 +79,11 @@ class Node(Protocol):
         ...
 
     @property
+    def quorum(self) -> QuorumView:
+        """This node's replica of the metadata quorum."""
+        ...
+
+    @property
     def partitions(self) -> Partitions:
         """The replicas on this node."""
         ...
@@ -60,6 +93,13 @@ class Node(Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def auto_topics(self) -> AutoTopics: ...
+
+    def is_controller_listener(self, listener_name: str) -> bool:
+        """Whether a listener is for controllers (`controller.listener.names`). It answers other APIs than the brokers' ones."""
+        ...
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:
         """Have the active controller decide; the answer comes when what it decided is committed and visible here."""

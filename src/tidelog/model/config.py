@@ -152,6 +152,11 @@ class ConfigValues(Mapping[str, object]):
         return len(self._keys)
 
     @property
+    def table(self) -> ConfigKeys:
+        """The keys that there are."""
+        return self._keys
+
+    @property
     def given(self) -> Mapping[str, object]:
         """What was set, without the defaults."""
         return self._given

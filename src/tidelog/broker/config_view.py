@@ -1,0 +1,194 @@
+"""What a broker's configuration comes to, and where each value is from.
+
+    dynamic, for this broker             ConfigRecords of resource type BROKER with the node's id
+    dynamic, for all brokers             the same with no name
+    static                               what the process was started with
+    default                              the table of keys
+
+The first of these layers that has a key decides. A topic's key falls back to the broker's key that is its synonym, and some of
+the broker's keys are one setting in several units (`log.retention.ms`, `.minutes`, `.hours`): then the finest that is set counts,
+in whichever layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
+from tidelog.controller.image import ClusterImage, ConfigResource
+from tidelog.controller.image_delta import TOPIC_RESOURCE
+from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigValues
+from tidelog.model.ids import NodeId, TopicName
+from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.wire.messages.configs import DescribeConfigsSynonym
+
+_MINUTE_MS = 60 * 1000
+_HOUR_MS = 60 * _MINUTE_MS
+
+# One setting under several names, the one that decides first, each with how many of the first one's unit it counts in.
+_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "log.roll.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    "log.flush.interval.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+}
+# The scheduler's interval is a setting of its own; it stands in for the other one, but not the other way round.
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    name: tuple(each for each, _ in units)
+    for units in _UNITS.values()
+    for name, _ in units
+    if name != "log.flush.scheduler.interval.ms"
+}
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with the numbers of the protocol."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+def value_text(key: ConfigKey[object] | None, value: object) -> str | None:
+    """A value as text; None where there is none."""
+    if value is None:
+        return None
+    return str(value) if key is None else key.format(value)
+
+
+def normalised(key: ConfigKey[object], text: str) -> str:
+    """A value in the form that the key itself would write; as it is where another release has allowed what this one does not."""
+    try:
+        return key.format(key.parse(text))
+    except ConfigError:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigView:
+    """One broker's configuration, layer by layer, as text."""
+
+    table: ConfigKeys
+    dynamic_broker: Mapping[str, str]
+    dynamic_default: Mapping[str, str]
+    static: Mapping[str, str]
+
+    @classmethod
+    def of(cls, static: ConfigValues, image: ClusterImage, node_id: NodeId) -> BrokerConfigView:
+        table = static.table
+        given = {name: value_text(table.get(name), value) for name, value in static.given.items()}
+        return cls(
+            table=table,
+            dynamic_broker=image.config_of(ConfigResource(BROKER_RESOURCE, str(node_id))),
+            dynamic_default=image.config_of(CLUSTER_DEFAULT),
+            static={name: text for name, text in given.items() if text is not None},
+        )
+
+    def default(self, name: str) -> str | None:
+        key = self.table.get(name)
+        return None if key is None else value_text(key, key.default)
+
+    def value(self, name: str) -> str | None:
+        """What a key of the broker holds."""
+        for layer in (self.dynamic_broker, self.dynamic_default, self.static):
+            if name in layer:
+                return layer[name]
+        return self.default(name)
+
+    def synonyms(self, name: str) -> list[DescribeConfigsSynonym]:
+        """Every place that has a value for a key, the one that counts first.
+
+        As in Kafka the list starts with the key's own name: where a setting is given in another unit alone, it is empty.
+        """
+        found = list(self._synonyms(_NAMES.get(name, (name,))))
+        starts = [index for index, synonym in enumerate(found) if synonym.name == name]
+        return found[starts[0] :] if starts else []
+
+    def _synonyms(self, names: tuple[str, ...]) -> Iterator[DescribeConfigsSynonym]:
+        layers = (
+            (ConfigSource.DYNAMIC_BROKER, self.dynamic_broker),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
+            (ConfigSource.STATIC_BROKER, self.static),
+        )
+        for source, layer in layers:
+            for name in names:
+                if name in layer:
+                    yield self._synonym(name, layer[name], source)
+        for name in names:
+            default = self.default(name)
+            if default is not None:
+                yield self._synonym(name, default, ConfigSource.DEFAULT)
+
+    def _synonym(self, name: str, value: str, source: ConfigSource) -> DescribeConfigsSynonym:
+        key = self.table.get(name)
+        shown = None if key is not None and key.is_sensitive else value
+        return DescribeConfigsSynonym(name=name, value=shown, source=source)
+
+    def topic_default(self, key: ConfigKey[object]) -> str | None:
+        """What this broker sets a topic's key to where the topic says nothing; None where nobody has set it."""
+        return _topic_default(key, (self.dynamic_broker, self.dynamic_default, self.static))
+
+
+def static_topic_defaults(static: ConfigValues) -> dict[str, str]:
+    """The values of topics' keys that a node's own configuration gives: what a controller goes by."""
+    table = static.table
+    given = {name: value_text(table.get(name), value) for name, value in static.given.items()}
+    layers = ({name: text for name, text in given.items() if text is not None},)
+    found = {name: _topic_default(key, layers) for name, key in TOPIC_KEYS.items()}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def topic_values(view: BrokerConfigView, image: ClusterImage, topic: TopicName) -> ConfigValues:
+    """What every key of a topic comes to on this broker. Values that this release does not allow count as not set."""
+    own = image.config_of(ConfigResource(TOPIC_RESOURCE, topic))
+    given: dict[str, object] = {}
+    for name, key in TOPIC_KEYS.items():
+        text = own.get(name)
+        if text is None or not _is_allowed(key, text):
+            text = view.topic_default(key)
+        if text is not None:
+            given[name] = key.parse(text)
+    return ConfigValues(TOPIC_KEYS, given)
+
+
+def _topic_default(key: ConfigKey[object], layers: tuple[Mapping[str, str], ...]) -> str | None:
+    synonym = key.synonym
+    if synonym is None:
+        return None
+    for name, unit in _UNITS.get(synonym, ((synonym, 1),)):
+        for layer in layers:
+            text = layer.get(name)
+            if text is None:
+                continue
+            converted = text if name == synonym else _in_unit(text, unit)
+            if converted is not None and _is_allowed(key, converted):
+                return normalised(key, converted)
+    return None
+
+
+def _in_unit(text: str, unit: int) -> str | None:
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    # Every negative number stands for "no limit", which has one spelling.
+    return str(number * unit) if number >= 0 else "-1"
+
+
+def _is_allowed(key: ConfigKey[object], text: str) -> bool:
+    try:
+        key.parse(text)
+    except ConfigError:
+        return False
+    return True
