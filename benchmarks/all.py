@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-FAMILIES = ["records", "messages", "storage"]
+FAMILIES = ["records", "messages", "storage", "net"]
 
 
 def main() -> None:

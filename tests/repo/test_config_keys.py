@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tidelog.model import topic_config
-from tidelog.model.config import ConfigKey
+from tidelog.model import controller_config, listener_config, topic_config
+from tidelog.model.config import ConfigKey, ConfigKeys
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "tidelog"
-DECLARING = [topic_config]
+DECLARING = [topic_config, listener_config, controller_config]
 
 
 def names_read(source: str) -> set[str]:
@@ -42,5 +42,7 @@ def test_an_import_is_not_a_reading() -> None:
 
 
 def test_every_key_is_in_its_table() -> None:
-    declared = {value.name for value in vars(topic_config).values() if isinstance(value, ConfigKey)}
-    assert declared == set(topic_config.TOPIC_KEYS)
+    for module in DECLARING:
+        declared = {value.name for value in vars(module).values() if isinstance(value, ConfigKey)}
+        (table,) = (value for value in vars(module).values() if isinstance(value, ConfigKeys))
+        assert declared == set(table)

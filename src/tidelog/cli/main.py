@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
+from tidelog.kernel_choice import KernelUnavailableError
 
 app = typer.Typer(
     name="tidelog",
@@ -97,4 +98,7 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except KernelUnavailableError as error:
+        sys.exit(f"tidelog: {error}")

@@ -6,13 +6,13 @@ import json
 import platform
 import sys
 
+# Loading a kernel is what chooses its twin, and this module loads them all.
+import tidelog.wire.records  # noqa: F401
 from tidelog import kernel_choice
 
 
 def print_version(version: str, *, as_json: bool) -> None:
-    # Loading a kernel is what chooses its twin.
-    import tidelog.wire.kernels  # noqa: F401, PLC0415
-
+    """Which Tidelog, which Python, and for each kernel whether it is compiled and, if not, why not."""
     kernels = {name: {"twin": twin, "why": why} for name, (twin, why) in sorted(kernel_choice.loaded.items())}
     python = f"{platform.python_implementation()} {platform.python_version()}"
     if as_json:
