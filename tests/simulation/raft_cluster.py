@@ -10,6 +10,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from random import Random
 
@@ -73,7 +74,7 @@ from tidelog.raft.messages import (
     VoteResponse,
 )
 from tidelog.raft.quorum_state import from_text, to_text
-from tidelog.raft.roles import Candidate, Follower, Leader
+from tidelog.raft.roles import Follower, Leader
 from tidelog.raft.voter_set import Endpoint, Node, ReplicaKey, Voter, VoterSet
 
 LISTENER = "CONTROLLER"
@@ -108,6 +109,17 @@ def voter(node_id: int) -> Voter:
     return Voter(replica_key(node_id), (endpoint(node_id),))
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a replica was asked and has not answered: who asked, under which name and id, in which of its lives, and what."""
+
+    asker: NodeId
+    to: NodeId
+    request_id: int
+    incarnation: int
+    request: Request
+
+
 @dataclass(slots=True)
 class Replica:
     """A machine with its disk, or only the disk while it is down."""
@@ -118,8 +130,7 @@ class Replica:
     incarnation: int = 0
     disk_generation: int = 0
     next_request_id: int = 0
-    # What it was asked and has not answered: who asked, under which id, in which of its lives, and what.
-    asked: dict[int, tuple[NodeId, int, int, Request]] = field(default_factory=dict)
+    asked: dict[int, Question] = field(default_factory=dict)
     leading: LeaderEpoch | None = None
     waiting_appends: dict[int, Offset] = field(default_factory=dict)
     snapshot_bytes: dict[OffsetAndEpoch, int] = field(default_factory=dict)
@@ -136,22 +147,25 @@ class Cluster:
         voters: int,
         *,
         observers: int = 0,
+        are_observers_brokers: bool = False,
         static: bool = False,
         weather: Weather = CALM,
         config: QuorumConfig | None = None,
-        latency_of_refusal: bool = True,
+        refuses: bool = True,
     ) -> None:
         self.random = Random(seed)
         self.weather = weather
         self.config = config or QuorumConfig()
-        self.refuses = latency_of_refusal
+        self.refuses = refuses
         self.now_ms = 0
         self.invariants = Invariants()
         self.steps = 0
         self.is_static = static
+        self.are_observers_brokers = are_observers_brokers
         self.initial_voters = VoterSet(voter(node_id) for node_id in range(1, voters + 1))
         self.replicas: dict[NodeId, Replica] = {}
         self.partitioned: set[tuple[NodeId, NodeId]] = set()
+        self.is_peaceful = False
         self.accepted = 0
         self.acknowledged = 0
         self.membership_answers: list[AddVoterResponse | RemoveVoterResponse] = []
@@ -192,6 +206,7 @@ class Cluster:
             CLUSTER_ID,
             LISTENER,
             (endpoint(node_id),),
+            can_become_voter=replica.key.id in self.initial_voters.ids or not self.are_observers_brokers,
             bootstrap_servers=() if self.is_static else servers,
         )
         control = ControlHistory(static_voters if self.is_static else VoterSet(), _control_records(replica.disk))
@@ -207,14 +222,24 @@ class Cluster:
             self.start(node_id)
 
     def crash(self, node_id: int) -> None:
-        """Power loss."""
+        """Power loss, unless peace was made since it was ordered."""
         replica = self.replicas[NodeId(node_id)]
-        if replica.machine is None:
+        if replica.machine is None or self.is_peaceful:
             return
+        if self.refuses:
+            for question in replica.asked.values():
+                self.at(self._delay_ms(), partial(self._refuse, replica, question))
         self._stop(replica)
         replica.disk.crash(self.random)
         self.invariants.crashed(replica.key.id)
         self._note(f"{replica.key.id} crashes, its log ends at {replica.disk.end()}")
+
+    def _refuse(self, replica: Replica, question: Question) -> None:
+        """A connection broke with its node, and whoever tries again finds the port closed, unless it is open again by then."""
+        asker = self.replicas.get(question.asker)
+        is_cut = self._is_cut(question.asker, replica.key.id)
+        if asker and asker.machine and asker.incarnation == question.incarnation and not replica.machine and not is_cut:
+            self.step(asker, ConnectionRefused(question.to))
 
     def _stop(self, replica: Replica) -> None:
         replica.machine = None
@@ -303,7 +328,8 @@ class Cluster:
 
     def keep_appending(self, interval_ms: int) -> None:
         def once() -> None:
-            self.append(self.random.randint(1, 3))
+            if not self.is_peaceful:
+                self.append(self.random.randint(1, 3))
             self.at(self.random.randint(1, 2 * interval_ms), once)
 
         self.at(0, once)
@@ -396,7 +422,7 @@ class Cluster:
                 pass
             case BecameLeader(epoch, _):
                 replica.leading = epoch
-                self.invariants.took_office(replica.key.id, disk)
+                self.invariants.took_office(replica.key.id, epoch, disk)
             case LostLeadership():
                 replica.leading = None
                 replica.waiting_appends.clear()
@@ -450,7 +476,7 @@ class Cluster:
         machine, disk = replica.machine, replica.disk
         assert machine is not None
         before = self.invariants.watermarks.get(replica.key.id, Offset(0))
-        self.invariants.advanced(replica.key.id, high_watermark, disk)
+        self.invariants.advanced(replica.key.id, high_watermark, disk, machine.epoch)
         if isinstance(machine.role, Leader):
             voters = [(key.id, self.replicas[key.id].disk) for key in machine.voters.keys if key.id in self.replicas]
             self.invariants.leader_committed(replica.key.id, high_watermark, voters)
@@ -505,11 +531,9 @@ class Cluster:
             self.invariants.spoke(sender, epoch)
         if self._is_cut(sender, receiver):
             return
+        delivery = partial(self._deliver_request, sender, replica.incarnation, request_id, receiver, request, to)
         for _ in range(self._copies()):
-            self.at(
-                self._delay_ms(),
-                lambda: self._deliver_request(sender, replica.incarnation, request_id, receiver, request, to),
-            )
+            self.at(self._delay_ms(), delivery)
 
     def _deliver_request(
         self,
@@ -532,11 +556,13 @@ class Cluster:
                     self.step(asker, RequestFailed(sender_request_id))
             return
         target.next_request_id += 1
-        target.asked[target.next_request_id] = (sender, sender_request_id, incarnation, request)
+        to_id = receiver if to is None else to.id
+        target.asked[target.next_request_id] = Question(sender, to_id, sender_request_id, incarnation, request)
         self.step(target, RequestReceived(target.next_request_id, request))
 
     def _respond(self, replica: Replica, request_id: int, response: Response) -> None:
-        receiver, sender_request_id, incarnation, request = replica.asked.pop(request_id)
+        question = replica.asked.pop(request_id)
+        receiver, request = question.asker, question.request
         sender = replica.key.id
         if isinstance(request, VoteRequest) and not request.pre_vote:
             assert isinstance(response, VoteResponse)
@@ -549,18 +575,13 @@ class Cluster:
         if self._is_cut(sender, receiver):
             return
         for _ in range(self._copies()):
-            self.at(
-                self._delay_ms(),
-                lambda: self._deliver_response(sender, receiver, incarnation, sender_request_id, response),
-            )
+            self.at(self._delay_ms(), partial(self._deliver_response, sender, question, response))
 
-    def _deliver_response(
-        self, sender: NodeId, receiver: NodeId, incarnation: int, request_id: int, response: Response
-    ) -> None:
-        target = self.replicas[receiver]
-        if self._is_cut(sender, receiver) or target.machine is None or target.incarnation != incarnation:
+    def _deliver_response(self, sender: NodeId, question: Question, response: Response) -> None:
+        target = self.replicas[question.asker]
+        if self._is_cut(sender, target.key.id) or not target.machine or target.incarnation != question.incarnation:
             return
-        self.step(target, ResponseReceived(request_id, response))
+        self.step(target, ResponseReceived(question.request_id, response))
 
     def _note(self, line: str) -> None:
         line = f"{self.now_ms:>8} {line}"
@@ -586,16 +607,11 @@ def _epoch_of(request: Request) -> LeaderEpoch | None:
 def _control_records(disk: Disk) -> list[tuple[Offset, ControlRecord]]:
     """The control records of snapshot and log, as a node reads them when it starts."""
     records: list[tuple[Offset, ControlRecord]] = []
-    latest = disk.latest_snapshot_id()
-    if latest is not None and latest in disk.snapshots:
-        # The log may hold records from before the latest snapshot: read on from the oldest.
-        first = disk.snapshots[min(disk.snapshots)]
-        records += [(Offset(first.snapshot_id.offset - 1), record) for record in first.control]
-    else:
+    for snapshot_id, snapshot in disk.snapshots.items():
+        if snapshot_id.offset == disk.start:
+            records += [(Offset(snapshot_id.offset - 1), record) for record in snapshot.control]
+    if disk.start == 0:
         records += [(Offset(-1), record) for record in disk.bootstrap]
     for batch in disk.batches:
         records += [(Offset(batch.base_offset + position), record) for position, record in enumerate(batch.control)]
     return records
-
-
-__all__ = ["CALM", "ROUGH", "Candidate", "Cluster", "Replica", "Weather", "replica_key", "voter"]

@@ -6,7 +6,7 @@ no step back             a replica never speaks in an epoch lower than one it sp
 log matching             a batch is named by its offset and epoch, and so is all that comes before it
 committed is durable     a leader commits what a majority of its voters have on disk
 committed stays          what any replica took for committed is the same for all, for ever
-leader completeness      a leader's log holds everything committed
+leader completeness      a leader's log holds everything that was committed in earlier epochs
 high watermark           never goes back, and never passes the end of the log
 """
 
@@ -41,6 +41,7 @@ class Invariants:
         default_factory=dict
     )
     committed: list[Batch] = field(default_factory=list)
+    commit_epochs: list[LeaderEpoch] = field(default_factory=list)
     committed_index: dict[Offset, int] = field(default_factory=dict)
     watermarks: dict[NodeId, Offset] = field(default_factory=dict)
 
@@ -52,11 +53,12 @@ class Invariants:
         other = self.leaders.setdefault(epoch, node)
         expect(other == node, "election safety", f"both {other} and {node} lead epoch {epoch}")
 
-    def took_office(self, node: NodeId, disk: Disk) -> None:
+    def took_office(self, node: NodeId, epoch: LeaderEpoch, disk: Disk) -> None:
         log = {(batch.base_offset, batch.epoch) for batch in disk.full_log()}
-        for batch in self.committed:
+        for batch, commit_epoch in zip(self.committed, self.commit_epochs, strict=True):
             expect(
-                (batch.base_offset, batch.epoch) in log,
+                # A leader whose disk was slow may take office when a later one has committed already.
+                commit_epoch >= epoch or (batch.base_offset, batch.epoch) in log,
                 "leader completeness",
                 f"new leader {node} lacks the committed {batch}",
             )
@@ -83,7 +85,7 @@ class Invariants:
                 f"{node} wrote {batch} after {before}, but {known} after {known_before} was there before",
             )
 
-    def advanced(self, node: NodeId, high_watermark: Offset, disk: Disk) -> None:
+    def advanced(self, node: NodeId, high_watermark: Offset, disk: Disk, epoch: LeaderEpoch) -> None:
         """A replica takes everything below for committed."""
         before = self.watermarks.get(node, Offset(0))
         expect(high_watermark > before, "high watermark", f"{node} goes from {before} to {high_watermark}")
@@ -95,9 +97,9 @@ class Invariants:
         self.watermarks[node] = high_watermark
         for batch in disk.batches:
             if before <= batch.base_offset < high_watermark:
-                self._commit(node, batch)
+                self._commit(node, batch, epoch)
 
-    def _commit(self, node: NodeId, batch: Batch) -> None:
+    def _commit(self, node: NodeId, batch: Batch, epoch: LeaderEpoch) -> None:
         index = self.committed_index.get(batch.base_offset)
         if index is None:
             expect(
@@ -107,6 +109,7 @@ class Invariants:
             )
             self.committed_index[batch.base_offset] = len(self.committed)
             self.committed.append(batch)
+            self.commit_epochs.append(epoch)
             return
         known = self.committed[index]
         expect(
