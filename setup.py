@@ -33,7 +33,12 @@ class BuildKernels(build_ext):
             self.distribution.ext_modules = cythonize(
                 self.distribution.ext_modules or [],
                 build_dir="build/cython",
-                compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False, "embedsignature": True},
+                compiler_directives={
+                    "language_level": 3,
+                    "boundscheck": False,
+                    "wraparound": False,
+                    "embedsignature": True,
+                },
                 quiet=True,
             )
         except Exception as error:  # noqa: BLE001 - any failure here means "no compiled kernels", never "no install"

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -32,11 +31,15 @@ def build_wheel(tmp_path: Path, compiler: str | None) -> Path:
 
 
 def kernels_of(wheel: Path, tmp_path: Path) -> dict[str, dict[str, str]]:
+    """What the installed wheel says of its kernels. Its dependencies come from the environment of the tests."""
     installed = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
-    # -S -I would lose the dependencies; the path's first entry is what shadows the installed tidelog.
-    program = f"import sys; sys.path.insert(0, {str(installed)!r}); from tidelog.cli.main import app; app(['version', '--json'])"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(installed)]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    program = (
+        f"import sys; sys.path.insert(0, {str(installed)!r}); import tidelog;"
+        f"assert tidelog.__file__.startswith({str(installed)!r}), tidelog.__file__;"
+        "from tidelog.cli.main import app; app(['version', '--json'])"
+    )
     environment = {name: value for name, value in os.environ.items() if name != "TIDELOG_KERNELS"}
     answer = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path, env=environment
