@@ -1,4 +1,4 @@
-"""Record batches: records of 100 bytes in batches of 16 KB, read and written, against aiokafka's compiled code and kafka-python.
+"""Record batches: records of 100 bytes in batches of 16 KB, read and written, against aiokafka's compiled code.
 
 What is read is a fetch of 64 batches, 1 MB. Each side walks over it batch by batch and ends with the same five fields of every
 record: as tuples, or as Arrow columns, which aiokafka does not have and which are compared with its tuples.
@@ -10,13 +10,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from aiokafka.record import _crecords as aiokafka_records
-from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
-from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from benchmarks.compare import Comparison, compare, finish
-from tidelog.kernel_choice import load_twin, loaded
+from tidelog.kernel_choice import loaded
 from tidelog.wire.columns import build_batches, read_columns
-from tidelog.wire.record_batch import HEADER_BYTES, each_batch
+from tidelog.wire.record_batch import each_batch
 from tidelog.wire.records import Record, build_batch, decode_batch, decode_tuples
 
 BATCH_BYTES = 16 * 1024
@@ -54,24 +52,6 @@ def records_of_aiokafka() -> None:
         list(batch)
 
 
-def rows_of_kafka_python() -> None:
-    records = KafkaPythonRecords(FETCH)
-    while (batch := records.next_batch()) is not None:
-        [(each.offset, each.timestamp, each.key, each.value, each.headers) for each in batch]
-
-
-def rows_of_plain_tidelog() -> Callable[[], None]:
-    decode_rows = load_twin("tidelog.wire.kernels", "decode_kernel", "python").decode_rows
-
-    def run() -> None:
-        for position, header in each_batch(FETCH):
-            start, end, count = position + HEADER_BYTES, position + header.size_bytes, header.record_count
-            last = header.last_offset_delta
-            decode_rows(tuple, FETCH, start, end, count, header.base_offset, header.base_timestamp, last, None)
-
-    return run
-
-
 TABLE = pa.table({"value": pa.array([VALUE] * TOTAL, pa.binary()), "timestamp": pa.array(TIMESTAMPS, pa.int64())})
 
 
@@ -94,24 +74,6 @@ def batches_of_aiokafka() -> None:
             offset += 1
             row += 1
         builder.build()
-
-
-def batch_of_kafka_python() -> None:
-    builder = KafkaPythonBuilder(2, 0, False, -1, -1, -1, BATCH_BYTES)
-    for offset, timestamp, key, value, headers in ROWS:
-        builder.append(offset, timestamp, key, value, headers)
-    builder.build()
-
-
-def batch_of_plain_tidelog() -> Callable[[], None]:
-    encode_rows = load_twin("tidelog.wire.kernels", "encode_kernel", "python").encode_rows
-    sealed = bytearray(build_batch(ROWS))
-
-    def run() -> None:
-        batch, _ = encode_rows(ROWS, HEADER_BYTES, 0, FIRST_TIMESTAMP)
-        assert len(batch) == len(sealed)
-
-    return run
 
 
 def main() -> None:
@@ -141,20 +103,6 @@ def main() -> None:
             {"tidelog": batches_of_tidelog, "aiokafka": batches_of_aiokafka},
             at_least=5,
             per_call=TOTAL,
-            unit="rows",
-        ),
-        compare(
-            "decode in plain Python, without the kernels",
-            {"tidelog": rows_of_plain_tidelog(), "kafka-python": rows_of_kafka_python},
-            at_least=1,
-            per_call=TOTAL,
-            unit="rows",
-        ),
-        compare(
-            "encode in plain Python, without the kernels",
-            {"tidelog": batch_of_plain_tidelog(), "kafka-python": batch_of_kafka_python},
-            at_least=1,
-            per_call=RECORDS,
             unit="rows",
         ),
         # For scale, without a goal.
