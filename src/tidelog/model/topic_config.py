@@ -1,4 +1,4 @@
-"""The configuration keys of a topic: what a partition on disk goes by.
+"""The configuration keys of a topic: what a partition on disk goes by, and what a broker asks of records before they get there.
 
 Names, defaults and ranges are those of Apache Kafka 4.3. Every key here changes at run time, for one topic or, under its synonym,
 for the whole cluster. Only keys that some code acts on are declared.
@@ -6,7 +6,18 @@ for the whole cluster. Only keys that some code acts on are declared.
 
 from __future__ import annotations
 
-from tidelog.model.config import LONG_MAX, ConfigKeys, UpdateMode, bool_key, int_key, list_key, long_key, string_key
+from tidelog.model.config import (
+    LONG_MAX,
+    ConfigKey,
+    ConfigKeys,
+    ConfigType,
+    UpdateMode,
+    bool_key,
+    int_key,
+    list_key,
+    long_key,
+    string_key,
+)
 
 _CHANGES = UpdateMode.CLUSTER_WIDE
 DAY_MS = 24 * 60 * 60 * 1000
@@ -18,6 +29,41 @@ CLEANUP_POLICY = list_key(
     synonym="log.cleanup.policy",
     update_mode=_CHANGES,
     doc="What happens to old records: `delete` drops segments by age and size, `compact` keeps the last record of every key.",
+)
+COMPRESSION_GZIP_LEVEL = ConfigKey(
+    "compression.gzip.level",
+    ConfigType.INT,
+    -1,
+    "How hard the broker tries where it compresses with gzip itself; -1 for the codec's default.",
+    _CHANGES,
+    "compression.gzip.level",
+    valid=lambda level: None if level == -1 or 1 <= level <= 9 else "value must be from 1 to 9, or -1",
+)
+COMPRESSION_LZ4_LEVEL = int_key(
+    "compression.lz4.level",
+    9,
+    at_least=1,
+    at_most=17,
+    synonym="compression.lz4.level",
+    update_mode=_CHANGES,
+    doc="How hard the broker tries where it compresses with lz4 itself.",
+)
+COMPRESSION_TYPE = string_key(
+    "compression.type",
+    "producer",
+    choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    synonym="compression.type",
+    update_mode=_CHANGES,
+    doc="How records are compressed on disk; `producer` keeps the producer's choice, anything else makes the broker recompress.",
+)
+COMPRESSION_ZSTD_LEVEL = int_key(
+    "compression.zstd.level",
+    3,
+    at_least=-131072,
+    at_most=22,
+    synonym="compression.zstd.level",
+    update_mode=_CHANGES,
+    doc="How hard the broker tries where it compresses with zstd itself.",
 )
 FILE_DELETE_DELAY_MS = long_key(
     "file.delete.delay.ms",
@@ -51,6 +97,30 @@ INDEX_INTERVAL_BYTES = int_key(
     update_mode=_CHANGES,
     doc="How many bytes of log lie between two entries of the offset index.",
 )
+MAX_MESSAGE_BYTES = int_key(
+    "max.message.bytes",
+    1024 * 1024 + 12,
+    at_least=0,
+    synonym="message.max.bytes",
+    update_mode=_CHANGES,
+    doc="How large a record batch may be, as it is written to disk.",
+)
+MESSAGE_TIMESTAMP_AFTER_MAX_MS = long_key(
+    "message.timestamp.after.max.ms",
+    60 * 60 * 1000,
+    at_least=0,
+    synonym="log.message.timestamp.after.max.ms",
+    update_mode=_CHANGES,
+    doc="How far a record's own timestamp may lie ahead of the broker's clock. Without effect for LogAppendTime.",
+)
+MESSAGE_TIMESTAMP_BEFORE_MAX_MS = long_key(
+    "message.timestamp.before.max.ms",
+    LONG_MAX,
+    at_least=0,
+    synonym="log.message.timestamp.before.max.ms",
+    update_mode=_CHANGES,
+    doc="How far a record's own timestamp may lie behind the broker's clock. Without effect for LogAppendTime.",
+)
 MESSAGE_TIMESTAMP_TYPE = string_key(
     "message.timestamp.type",
     "CreateTime",
@@ -58,6 +128,14 @@ MESSAGE_TIMESTAMP_TYPE = string_key(
     synonym="log.message.timestamp.type",
     update_mode=_CHANGES,
     doc="Whether a record keeps the time that its producer gave it, or gets the time at which it was appended.",
+)
+MIN_INSYNC_REPLICAS = int_key(
+    "min.insync.replicas",
+    1,
+    at_least=1,
+    synonym="min.insync.replicas",
+    update_mode=_CHANGES,
+    doc="How many replicas must be in sync for a write with acks=all to be taken, and for written records to become readable.",
 )
 PREALLOCATE = bool_key(
     "preallocate",
@@ -113,15 +191,30 @@ SEGMENT_MS = long_key(
     update_mode=_CHANGES,
     doc="After how long the log rolls to a new file even if the present one is not full.",
 )
+UNCLEAN_LEADER_ELECTION_ENABLE = bool_key(
+    "unclean.leader.election.enable",
+    False,
+    synonym="unclean.leader.election.enable",
+    update_mode=_CHANGES,
+    doc="Whether a replica that is not in sync may lead where no other can, at the price of the records that it lacks.",
+)
 
 TOPIC_KEYS = ConfigKeys(
     [
         CLEANUP_POLICY,
+        COMPRESSION_GZIP_LEVEL,
+        COMPRESSION_LZ4_LEVEL,
+        COMPRESSION_TYPE,
+        COMPRESSION_ZSTD_LEVEL,
         FILE_DELETE_DELAY_MS,
         FLUSH_MESSAGES,
         FLUSH_MS,
         INDEX_INTERVAL_BYTES,
+        MAX_MESSAGE_BYTES,
+        MESSAGE_TIMESTAMP_AFTER_MAX_MS,
+        MESSAGE_TIMESTAMP_BEFORE_MAX_MS,
         MESSAGE_TIMESTAMP_TYPE,
+        MIN_INSYNC_REPLICAS,
         PREALLOCATE,
         RETENTION_BYTES,
         RETENTION_MS,
@@ -129,5 +222,6 @@ TOPIC_KEYS = ConfigKeys(
         SEGMENT_INDEX_BYTES,
         SEGMENT_JITTER_MS,
         SEGMENT_MS,
+        UNCLEAN_LEADER_ELECTION_ENABLE,
     ]
 )

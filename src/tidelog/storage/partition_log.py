@@ -186,6 +186,10 @@ class PartitionLog:
             return AppendRefused(ErrorCode.INVALID_RECORD, "there is no record batch to append")
         return self._append(buffer, placed, origin, append_time_ms, transaction_version)
 
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """This replica leads from here on, in an epoch that has no record yet. The epoch is on disk before its first record."""
+        self.leader_epochs.assign(leader_epoch, self.log_end_offset, flush=False)
+
     def append_as_follower(self, buffer: BytesLike) -> AppendInfo | AppendRefused:
         """Append the leader's batches as they are. Offsets must rise; gaps are allowed; a cut-off last batch is left out."""
         return self._append_given(buffer, leader_epoch=None)
@@ -270,6 +274,8 @@ class PartitionLog:
                 epoch = header.partition_leader_epoch
                 if epoch != self._assigned_epoch and epoch >= 0:
                     self.leader_epochs.assign(epoch, header.base_offset)
+                    # An epoch that was only announced so far is not on disk yet, and must be before its first record.
+                    self.leader_epochs.flush()
                     self._assigned_epoch = epoch
             self._is_durable = False
             segment = self._segments.active
@@ -304,13 +310,13 @@ class PartitionLog:
         base_offset = self.log_end_offset
         if last_offset - base_offset > RELATIVE_OFFSET_MAX:
             base_offset = Offset(first_offset)
-        self._durability.settle_names()
         rolled = self._segments.active
         rolled.finish()
+        self._durability.prepare_roll(rolled, self.log_end_offset)
         new = self._create_segment(base_offset)
         self.producers.update_map_end_offset(base_offset)
         snapshot = self.producers.take_snapshot(sync=False)
-        self._durability.flush_in_background(base_offset, rolled=rolled, snapshot=snapshot)
+        self._durability.flush_in_background(base_offset, snapshot=snapshot, is_roll=True)
         return new
 
     def _create_segment(self, base_offset: int) -> Segment:
@@ -512,7 +518,6 @@ class PartitionLog:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if offset > self.log_start_offset:
             self.log_start_offset = Offset(offset)
-            self._durability.started_at(self.log_start_offset)
             self.leader_epochs.truncate_from_start(offset)
             self.producers.on_log_start_offset_incremented(offset)
             self._is_durable = False

@@ -1,0 +1,399 @@
+"""One replica of a partition, on this node.
+
+    Offline    -> Leading | Following      by `lead` and `follow`, with the log that was opened for it
+    Leading    -> Following | Leading      another leader, or the same one in a new epoch, or another in-sync set
+    Following  -> Leading | Following
+    any        -> Offline                  by `go_offline`: the disk failed, or the replica was removed
+
+The metadata decides the role; what it says is taken unless something newer (by partition epoch) is known already. `_become` is
+the one place where the role changes.
+
+The high watermark is the smallest log end among the in-sync replicas. It only moves forward, and stands still while fewer than
+`min.insync.replicas` are in sync. With one replica it moves with every append, so nobody ever waits for it.
+
+What a client got wrong is a value: `AppendRefused` or an `ErrorCode`. So is a fault of the disk, which takes the replica offline:
+no method raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from tidelog.model.clock import Clock
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER_EPOCH, NodeId, Offset, TopicId, TopicPartition
+from tidelog.model.pending import Pending
+from tidelog.replication.follower_progress import FollowerProgress
+from tidelog.replication.metadata_view import PartitionMetadata
+from tidelog.replication.roles import Following, Leading, Offline, Role
+from tidelog.replication.topic_config import TopicConfig
+from tidelog.replication.waiting import OffsetWaiters, Wakeups, Watcher
+from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.storage.errors import StorageError
+from tidelog.storage.fetched import Fetched, FetchIsolation
+from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.producer_append import AppendOrigin
+from tidelog.wire.record_batch import BytesLike
+
+logger = logging.getLogger(__name__)
+
+# `acks`: wait for all in-sync replicas. The other two are 0 and 1.
+ALL_IN_SYNC = -1
+
+# In DeleteRecords: everything that consumers have been able to read.
+UP_TO_HIGH_WATERMARK = -1
+
+
+class Diverged(NamedTuple):
+    """The reader's last epoch ended elsewhere in this log: it has to go back to there and cut what it has beyond (KIP-595)."""
+
+    end: EpochEndOffset
+    high_watermark: Offset
+    last_stable_offset: Offset
+    log_start_offset: Offset
+
+
+class Partition:
+    """One replica. All partitions of a node share its `wakeups`."""
+
+    __slots__ = (
+        "_clock",
+        "_committed",
+        "_deleted",
+        "_node_id",
+        "_wakeups",
+        "_watchers",
+        "config",
+        "leader_epoch",
+        "partition_epoch",
+        "replicas",
+        "role",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        *,
+        node_id: NodeId,
+        config: TopicConfig,
+        wakeups: Wakeups,
+        clock: Clock,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.partition_epoch = -1
+        self.replicas: tuple[NodeId, ...] = ()
+        self.role: Role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
+        self._node_id = node_id
+        self._wakeups = wakeups
+        self._clock = clock
+        self._committed = OffsetWaiters()
+        self._deleted = OffsetWaiters()
+        self._watchers: dict[Watcher, None] = {}
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic_partition}, {type(self.role).__name__}, epoch {self.leader_epoch})"
+
+    # --- the role ----------------------------------------------------------------------------------------------------------
+
+    def lead(self, log: PartitionLog, metadata: PartitionMetadata) -> None:
+        """Lead in the epoch that the metadata gives, or go on leading with another in-sync set."""
+        if metadata.partition_epoch < self.partition_epoch:
+            return
+        before = self.role if isinstance(self.role, Leading) else None
+        is_new_epoch = before is None or metadata.leader_epoch > self.leader_epoch
+        start = log.log_end_offset if is_new_epoch or before is None else before.epoch_start_offset
+        known = {} if is_new_epoch or before is None else before.followers
+        followers = {
+            node: known.get(node) or FollowerProgress(last_caught_up_ms=self._clock.monotonic_ms())
+            for node in metadata.replicas
+            if node != self._node_id
+        }
+        if is_new_epoch:
+            # Followers may have an epoch that this log knows nothing of; they must find a larger one here to cut it off.
+            log.begin_leader_epoch(metadata.leader_epoch)
+        min_in_sync = min(self.config.min_insync_replicas, len(metadata.replicas))
+        leading = Leading(log, start, metadata.isr, followers, min_in_sync)
+        self._become(leading, metadata, tell=is_new_epoch)
+        self._advance_high_watermark(leading)
+
+    def follow(self, log: PartitionLog, metadata: PartitionMetadata) -> None:
+        """Follow the leader that the metadata gives, or wait for one."""
+        if metadata.partition_epoch < self.partition_epoch:
+            return
+        is_new_epoch = metadata.leader_epoch > self.leader_epoch or not isinstance(self.role, Following)
+        self._become(Following(log, metadata.leader), metadata, tell=is_new_epoch)
+
+    def go_offline(self, error: ErrorCode, reason: str) -> None:
+        """Serve nothing any more; everybody who waits gets `error`."""
+        self._become(Offline(error, reason), None, tell=True)
+
+    def _become(self, role: Role, metadata: PartitionMetadata | None, *, tell: bool) -> None:
+        self.role = role
+        if metadata is not None:
+            self.leader_epoch = metadata.leader_epoch
+            self.partition_epoch = metadata.partition_epoch
+            self.replicas = metadata.replicas
+        if not isinstance(role, Leading):
+            error = role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._committed.fail(error)
+            self._deleted.fail(error)
+        if tell and self._watchers:
+            self._wakeups.changed(self)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Go by another configuration from now on."""
+        self.config = config
+        role = self.role
+        if isinstance(role, Offline):
+            return
+        role.log.reconfigure(config.log)
+        if isinstance(role, Leading):
+            role.min_in_sync = min(config.min_insync_replicas, len(self.replicas))
+            self._advance_high_watermark(role)
+
+    @property
+    def is_leading(self) -> bool:
+        return isinstance(self.role, Leading)
+
+    @property
+    def log(self) -> PartitionLog | None:
+        """The replica's log, unless it is offline."""
+        role = self.role
+        return None if isinstance(role, Offline) else role.log
+
+    def log_at(self, current_leader_epoch: int, *, leader_only: bool) -> PartitionLog | ErrorCode:
+        """The log, for a caller that believes in `current_leader_epoch` (-1: in none in particular)."""
+        role = self.role
+        if isinstance(role, Offline):
+            return role.error
+        if current_leader_epoch not in (NO_LEADER_EPOCH, self.leader_epoch):
+            behind = current_leader_epoch < self.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH
+        if leader_only and not isinstance(role, Leading):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return role.log
+
+    # --- writing -----------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        records: BytesLike,
+        *,
+        required_acks: int = ALL_IN_SYNC,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendInfo | AppendRefused:
+        """Append whole batches as the leader. `records` belong to the log from here on.
+
+        The high watermark moves at once where nobody has to be waited for; `when_committed` tells when it has passed the records.
+        """
+        role = self.role
+        if not isinstance(role, Leading):
+            return self._refuse_to_append(role)
+        if required_acks == ALL_IN_SYNC and len(role.isr) < role.min_in_sync:
+            return AppendRefused(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(role.isr)} replicas of {self.topic_partition} are in sync, and {role.min_in_sync} must be",
+            )
+        try:
+            outcome = role.log.append_as_leader(
+                records, self.leader_epoch, origin=origin, transaction_version=transaction_version
+            )
+        except StorageError as error:
+            return AppendRefused(self._fail(error), str(error))
+        if type(outcome) is AppendInfo and not outcome.is_duplicate:
+            self._advance_high_watermark(role)
+            if self._watchers:
+                self._wakeups.changed(self)
+        return outcome
+
+    def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
+        """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if role.log.high_watermark < offset:
+            return self._committed.wait_for(offset)
+        return self._commit_error(role)
+
+    def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
+        if isinstance(role, Offline):
+            return AppendRefused(role.error, role.reason)
+        return AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
+
+    def _advance_high_watermark(self, leading: Leading) -> None:
+        if len(leading.isr) < leading.min_in_sync:
+            return
+        log = leading.log
+        committed = log.log_end_offset
+        if leading.followers:
+            for node, follower in leading.followers.items():
+                if follower.log_end_offset < committed and node in leading.isr:
+                    committed = follower.log_end_offset
+        if committed <= log.high_watermark:
+            return
+        log.set_high_watermark(committed)
+        if self._committed:
+            self._committed.reached(committed, self._commit_error(leading))
+
+    def _commit_error(self, leading: Leading) -> ErrorCode:
+        enough = len(leading.isr) >= leading.min_in_sync
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # --- reading -----------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        bytes_max: int,
+        isolation: FetchIsolation,
+        *,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
+        last_fetched_epoch: int = NO_LEADER_EPOCH,
+        min_one_batch: bool = True,
+        leader_only: bool = True,
+    ) -> Fetched | Diverged | ErrorCode:
+        """The batches from `offset` on, as far as `isolation` lets the reader see."""
+        log = self.log_at(current_leader_epoch, leader_only=leader_only)
+        if isinstance(log, ErrorCode):
+            return log
+        if last_fetched_epoch != NO_LEADER_EPOCH:
+            end = log.end_offset_for_epoch(last_fetched_epoch)
+            if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
+                return ErrorCode.OFFSET_OUT_OF_RANGE
+            if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
+                return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        try:
+            return log.read(offset, bytes_max, upper_bound=isolation, min_one_batch=min_one_batch)
+        except StorageError as error:
+            return self._fail(error)
+
+    def read_as_follower(
+        self,
+        node: NodeId,
+        offset: int,
+        bytes_max: int,
+        *,
+        broker_epoch: int,
+        log_start_offset: int,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
+        last_fetched_epoch: int = NO_LEADER_EPOCH,
+        min_one_batch: bool = True,
+        note_progress: bool = True,
+    ) -> Fetched | Diverged | ErrorCode:
+        """What `read` gives up to the log's end, to another replica. That it asks from `offset` says how far it is."""
+        role = self.role
+        if isinstance(role, Leading) and node not in role.followers:
+            # With its epoch it may know of a reassignment before we do; without, all we can say is that one of us is behind.
+            known = current_leader_epoch == self.leader_epoch
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        outcome = self.read(
+            offset,
+            bytes_max,
+            FetchIsolation.LOG_END,
+            current_leader_epoch=current_leader_epoch,
+            last_fetched_epoch=last_fetched_epoch,
+            min_one_batch=min_one_batch,
+        )
+        if note_progress and isinstance(outcome, Fetched) and isinstance(role, Leading):
+            self._note_progress(role, node, offset, log_start_offset, outcome.log_end_offset, broker_epoch)
+        return outcome
+
+    def _note_progress(
+        self, leading: Leading, node: NodeId, offset: int, log_start_offset: int, leader_end: int, broker_epoch: int
+    ) -> None:
+        follower = leading.followers[node]
+        follower.fetched(offset, log_start_offset, leader_end, broker_epoch, self._clock.monotonic_ms())
+        before = leading.log.high_watermark
+        self._advance_high_watermark(leading)
+        if self._deleted:
+            self._deleted.reached(self._low_watermark(leading))
+        if self._watchers and leading.log.high_watermark != before:
+            self._wakeups.changed(self)
+
+    def end_offset_for_epoch(
+        self, current_leader_epoch: int, leader_epoch: int, *, leader_only: bool = True
+    ) -> EpochEndOffset | ErrorCode:
+        """Where the largest epoch at or below `leader_epoch` ends (KIP-101, KIP-279)."""
+        log = self.log_at(current_leader_epoch, leader_only=leader_only)
+        return log if isinstance(log, ErrorCode) else log.end_offset_for_epoch(leader_epoch)
+
+    # --- deleting ----------------------------------------------------------------------------------------------------------
+
+    def delete_records(self, before: int) -> Offset | ErrorCode:
+        """Move the log's start to `before`, or to the high watermark for UP_TO_HIGH_WATERMARK. Returns the offset asked for.
+
+        The other replicas follow with their next fetches: `when_deleted`.
+        """
+        role = self.role
+        if not isinstance(role, Leading):
+            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.config.log.compacts and not self.config.log.deletes:
+            return ErrorCode.POLICY_VIOLATION
+        offset = role.log.high_watermark if before == UP_TO_HIGH_WATERMARK else Offset(before)
+        if offset < 0:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        try:
+            error = role.log.delete_records_before(offset)
+        except StorageError as fault:
+            return self._fail(fault)
+        if error is not ErrorCode.NONE:
+            return error
+        if self._watchers:
+            self._wakeups.changed(self)
+        return offset
+
+    def when_deleted(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
+        """NONE once the log of no in-sync replica starts before `offset`."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE if self._low_watermark(role) >= offset else self._deleted.wait_for(offset)
+
+    @property
+    def low_watermark(self) -> Offset:
+        """Where the log starts on all in-sync replicas; -1 where this node does not lead."""
+        return self._low_watermark(self.role) if isinstance(self.role, Leading) else Offset(-1)
+
+    def _low_watermark(self, leading: Leading) -> Offset:
+        lowest = leading.log.log_start_offset
+        for node, follower in leading.followers.items():
+            if node in leading.isr and follower.log_start_offset < lowest:
+                lowest = follower.log_start_offset
+        return lowest
+
+    # --- watching ----------------------------------------------------------------------------------------------------------
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` of every change until `unwatch`."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Harmless for one that does not watch."""
+        self._watchers.pop(watcher, None)
+
+    @property
+    def watcher_count(self) -> int:
+        return len(self._watchers)
+
+    def tell_watchers(self) -> None:
+        """For `Wakeups` alone: everybody else reports the change there."""
+        for watcher in list(self._watchers):
+            if watcher in self._watchers:
+                watcher.partition_changed(self)
+
+    # --- faults ------------------------------------------------------------------------------------------------------------
+
+    def _fail(self, error: StorageError) -> ErrorCode:
+        if not isinstance(self.role, Offline):
+            logger.error("%s is offline: %s", self.topic_partition, error)
+            self.go_offline(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,0 +1,91 @@
+"""Who waits for a partition, and how they are told: by the event itself, once, never by looking again and again.
+
+Two kinds wait. A write with acks=all, or a deletion of records, waits for an offset (`OffsetWaiters`). A fetch that found too
+little waits for anything that might change its answer (`Watcher`): an append, a moved high watermark, a lost leadership.
+
+A request may append to many partitions. Who watches several of them should see all of its records at once, so watchers are told
+when the request is through: `hold`, the appends, `release`. Without a hold they are told at once.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
+
+if TYPE_CHECKING:
+    from tidelog.replication.partition import Partition
+
+
+class Watcher(Protocol):
+    """Something that wants to know when a partition has changed. It is told again until it is taken off."""
+
+    def partition_changed(self, partition: Partition) -> None:
+        """More may be readable, or nothing any more. It may take itself off, or others, from within."""
+        ...
+
+
+class OffsetWaiters:
+    """Those who wait for one offset of a partition to get somewhere. Each gets NONE then, or the error that came between."""
+
+    __slots__ = ("_heap", "_number")
+
+    def __init__(self) -> None:
+        # The number keeps those of one offset in their order, and pending answers from being compared.
+        self._heap: list[tuple[int, int, Pending[ErrorCode]]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def wait_for(self, offset: int) -> Pending[ErrorCode]:
+        """Completes when `offset` is reached."""
+        outcome: Pending[ErrorCode] = Pending()
+        self._number += 1
+        heappush(self._heap, (offset, self._number, outcome))
+        return outcome
+
+    def reached(self, offset: int, error: ErrorCode = ErrorCode.NONE) -> None:
+        """All up to `offset` have what they waited for; `error` is what they are told instead of NONE."""
+        heap = self._heap
+        while heap and heap[0][0] <= offset:
+            heappop(heap)[2].complete(error)
+
+    def fail(self, error: ErrorCode) -> None:
+        """What they wait for will not come."""
+        heap, self._heap = self._heap, []
+        for _, _, outcome in sorted(heap, key=lambda entry: entry[:2]):
+            outcome.complete(error)
+
+
+class Wakeups:
+    """Tells the watchers of partitions that have changed. One for all partitions of a node."""
+
+    __slots__ = ("_changed", "_holds")
+
+    def __init__(self) -> None:
+        self._holds = 0
+        # A dict for its order: watchers are told in the order of the changes.
+        self._changed: dict[Partition, None] = {}
+
+    def changed(self, partition: Partition) -> None:
+        """`partition`, which has watchers, is not what it was."""
+        if self._holds:
+            self._changed[partition] = None
+        else:
+            partition.tell_watchers()
+
+    def hold(self) -> None:
+        """Tell nobody until `release`, which must follow. Holds nest."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Tell those who were to be told meanwhile."""
+        self._holds -= 1
+        # Who is told may cause a change itself, which then comes after.
+        while self._changed and not self._holds:
+            partition = next(iter(self._changed))
+            del self._changed[partition]
+            partition.tell_watchers()
