@@ -18,6 +18,7 @@ from tidelog.wire.messages.internal.cluster_metadata import (
 from tidelog.wire.schema import MetadataRecord
 
 METADATA_VERSION = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     "kraft.version": FeatureRange(0, 1),
     "transaction.version": FeatureRange(0, 2),
     "group.version": FeatureRange(0, 1),
-    "eligible.leader.replicas.version": FeatureRange(0, 1),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
 }
@@ -42,7 +43,7 @@ SUPPORTED: Mapping[str, FeatureRange] = {
 # What a newly formatted cluster starts with: the levels of Apache Kafka 4.3.
 BOOTSTRAP_LEVELS: Mapping[str, int] = {
     METADATA_VERSION: 30,
-    "eligible.leader.replicas.version": 1,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     "group.version": 1,
     "share.version": 1,
     "streams.version": 1,

@@ -79,6 +79,15 @@ class ImageDelta:
         start = {name: getattr(self._start, name) for name in self._start.__dataclass_fields__}
         return ClusterImage(**{**start, **self._parts, "offset": offset, "epoch": epoch, "timestamp_ms": timestamp_ms})
 
+    def replaces(self, former: ClusterImage) -> None:
+        """The next image takes the place of `former`, whatever this delta started from: what only that had is removed."""
+        topics = self._seen("topics")
+        for topic in former.topics.values():
+            if topic.topic_id not in topics:
+                self.topics_removed[topic.topic_id] = topic.name
+        for resource in former.configs:
+            self.configs_changed[resource] = None
+
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
         """Takes one record in. `offset` is where it stands in the log: a broker's epoch is the offset of its registration."""
         if isinstance(record, records.RegisterBrokerRecord):

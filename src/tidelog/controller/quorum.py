@@ -158,6 +158,11 @@ class MetadataQuorum:
         return self._committed
 
     @property
+    def delivered(self) -> Offset:
+        """Everything below is committed, and the listeners know it."""
+        return self._delivered
+
+    @property
     def next_offset(self) -> Offset:
         """What the next append gets, as long as this replica leads."""
         return self._machine.log_end.offset

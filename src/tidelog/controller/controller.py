@@ -1,0 +1,322 @@
+"""The controller: decides for the cluster while it leads the metadata quorum.
+
+    standby -> active        it leads, and has seen everything that earlier leaders committed
+    active -> standby        it no longer leads: whoever waits is told NOT_CONTROLLER, and nobody else
+
+A request is decided on the image as it will be once everything decided so far is committed, its records are appended as one
+batch, and the answer waits until the batch is committed and every subscriber has seen the image that it made. So decisions
+follow each other without waiting for the disk, and no answer is given that could turn out not to be true.
+
+What an active controller does by itself: it writes the first records of a new cluster, registers, fences brokers that fall
+silent, gives leadership back to first replicas, and writes an idle record now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tidelog.controller import brokers, partitions
+from tidelog.controller.broker_sessions import BrokerSessions
+from tidelog.controller.cluster_features import eligible_leader_replicas_records
+from tidelog.controller.committed_image import CommittedImage
+from tidelog.controller.decision import Decision, Refusal, RefusedError
+from tidelog.controller.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.image_delta import ImageDelta
+from tidelog.controller.metadata_log import LoggedBatch
+from tidelog.controller.quorum import Appended, MetadataQuorum
+from tidelog.controller.requests import APIS, Situation
+from tidelog.controller.settings import ControllerSettings
+from tidelog.controller.snapshot_file import Snapshot
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timer, Timers
+from tidelog.raft.log_view import OffsetAndEpoch
+from tidelog.storage.seams import Seams
+from tidelog.wire.internal_records import FramedRecord
+from tidelog.wire.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    UnregisterBrokerRequest,
+)
+from tidelog.wire.messages.internal.cluster_metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
+from tidelog.wire.schema import Request, Response
+
+logger = logging.getLogger(__name__)
+
+# More than this many requests without an answer means that the log does not move: the others are told to try again.
+PARKED_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """On whose behalf something is asked."""
+
+    principal: str = "User:ANONYMOUS"
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    """An answer that holds once everything below `offset` is committed."""
+
+    offset: Offset
+    pending: Pending[Response]
+    answer: Response
+    refuse: Callable[[Refusal], Response]
+
+
+@dataclass(slots=True)
+class _Term:
+    """One time of being active."""
+
+    epoch: LeaderEpoch
+    image: ClusterImage
+    sessions: BrokerSessions
+    appended: Offset
+    parked: deque[_Parked] = field(default_factory=deque)
+    timers: dict[str, Timer] = field(default_factory=dict)
+
+
+class Controller:
+    """One node's controller. A `QuorumListener`, to be added after the `CommittedImage`."""
+
+    def __init__(
+        self,
+        quorum: MetadataQuorum,
+        committed: CommittedImage,
+        settings: ControllerSettings,
+        seams: Seams,
+        timers: Timers,
+        *,
+        bootstrap: Sequence[FramedRecord],
+        registration: ControllerRegistrationRequest | None = None,
+    ) -> None:
+        """`bootstrap` is what a new cluster's log begins with; `registration` what this node says of itself when it leads."""
+        self._quorum = quorum
+        self._committed = committed
+        self._settings = settings
+        self._clock = seams.clock
+        self._random = seams.random
+        self._timers = timers
+        self._bootstrap = tuple(bootstrap)
+        self._registration = registration
+        self._term: _Term | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self._term is not None
+
+    # --- requests ----------------------------------------------------------------------------------------------------------
+
+    def handle(self, request: Request, context: ControllerContext) -> Pending[Response]:
+        """Decide. The answer comes when what was decided is committed and visible, or at once where nothing was to be."""
+        api = APIS.get(type(request))
+        if api is None:
+            raise TypeError(f"{type(request).__name__} is not for the controller")
+        pending: Pending[Response] = Pending()
+
+        def refuse(refusal: Refusal) -> Response:
+            return api.refuse(request, refusal)
+
+        term = self._term
+        if term is None:
+            pending.complete(refuse(Refusal.of(ErrorCode.NOT_CONTROLLER)))
+            return pending
+        if len(term.parked) >= PARKED_MAX:
+            pending.complete(refuse(Refusal(ErrorCode.REQUEST_TIMED_OUT, "The metadata log does not move.")))
+            return pending
+        try:
+            decision = api.decide(request, self._situation(term))
+        except RefusedError as refused:
+            decision = Decision(refuse(refused.refusal))
+        else:
+            if decision.records and self._append(term, decision.records) is None:
+                pending.complete(refuse(Refusal.of(ErrorCode.NOT_CONTROLLER)))
+                return pending
+            self._note(term, request, decision.answer)
+            if decision.records:
+                asking = f"{context.principal}, client {context.client_id}"
+                logger.debug("%s of %s: %d records", type(request).__name__, asking, len(decision.records))
+        if term.appended <= self._quorum.delivered:
+            pending.complete(decision.answer)
+        elif self._term is not term:
+            pending.complete(refuse(Refusal.of(ErrorCode.NOT_CONTROLLER)))
+        else:
+            # Also an answer without records may rest on some that are not committed yet.
+            term.parked.append(_Parked(term.appended, pending, decision.answer, refuse))
+        return pending
+
+    def _situation(self, term: _Term) -> Situation:
+        return Situation(term.image, self._settings, term.sessions, self._quorum, self._clock, self._random)
+
+    def _append(self, term: _Term, records: Sequence[FramedRecord]) -> Appended | None:
+        """Append, and go on from the image that the records make. They are tried on it first: a bad one must not be written."""
+        base_offset = self._quorum.next_offset
+        delta = ImageDelta(term.image)
+        for number, record in enumerate(records):
+            delta.apply(record.message, Offset(base_offset + number))
+        image = delta.image(Offset(base_offset + len(records) - 1), term.epoch, self._clock.now_ms())
+        # The image moves before the append: on a disk without delay the commit comes from within it.
+        former, term.image, term.appended = term.image, image, Offset(base_offset + len(records))
+        appended = self._quorum.append(records, term.epoch)
+        if appended is None:
+            term.image, term.appended = former, base_offset
+            return None
+        if appended.base_offset != base_offset:
+            raise RuntimeError(f"records that were meant for offset {base_offset} went to {appended.base_offset}")
+        return appended
+
+    def _note(self, term: _Term, request: Request, answer: Response) -> None:
+        """What the active controller keeps in mind beside the log. Not of requests that were refused: those are of the dead."""
+        now_ms = self._clock.monotonic_ms()
+        match request, answer:
+            case BrokerRegistrationRequest(), BrokerRegistrationResponse():
+                term.sessions.heard(NodeId(request.broker_id), BrokerEpoch(answer.broker_epoch), now_ms)
+            case BrokerHeartbeatRequest(), _:
+                offset = Offset(request.current_metadata_offset)
+                epoch = BrokerEpoch(request.broker_epoch)
+                session = term.sessions.heard(NodeId(request.broker_id), epoch, now_ms, offset)
+                if request.want_shut_down and session.shutdown_offset is None:
+                    session.shutdown_offset = Offset(term.appended - 1)
+                self._watch_sessions(term)
+            case UnregisterBrokerRequest(), _:
+                term.sessions.forget(NodeId(request.broker_id))
+            case _:
+                pass
+
+    # --- what the quorum tells ---------------------------------------------------------------------------------------------
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None: ...
+
+    def commit(self, batches: Sequence[LoggedBatch]) -> None:
+        term = self._term
+        if term is None:
+            return
+        committed = batches[-1].next_offset
+        if committed >= term.appended and self._committed.open_transaction_offset is None:
+            # Nothing is on its way: both images say the same, and one of them is enough.
+            term.image = self._committed.image
+        while term.parked and term.parked[0].offset <= committed:
+            parked = term.parked.popleft()
+            parked.pending.complete(parked.answer)
+            if self._term is not term:
+                return
+
+    def lead(self, epoch: LeaderEpoch) -> None:
+        now_ms = self._clock.monotonic_ms()
+        sessions = BrokerSessions(self._settings.broker_session_timeout_ms)
+        image = self._committed.image
+        for broker in image.brokers.values():
+            sessions.open(broker.node_id, broker.epoch, now_ms)
+        term = self._term = _Term(epoch, image, sessions, self._quorum.next_offset)
+        logger.info("node %d is the active controller of epoch %d", self._settings.node_id, epoch)
+        records = self._activation_records()
+        if records:
+            self._append(term, records)
+        if self._registration is not None and self._term is term:
+            self._append(term, brokers.decide_register_controller(self._registration).records)
+        self._watch_sessions(term)
+        self._repeat(term, "idle", self._settings.max_idle_interval_ms, self._write_no_op)
+        self._repeat(
+            term, "leaders", self._settings.leader_imbalance_check_interval_seconds * 1000, self._balance_leaders
+        )
+
+    def resign(self, epoch: LeaderEpoch) -> None:
+        term, self._term = self._term, None
+        if term is None:
+            return
+        logger.info("node %d is no longer the active controller of epoch %d", self._settings.node_id, epoch)
+        for timer in term.timers.values():
+            timer.cancel()
+        for parked in term.parked:
+            parked.pending.complete(parked.refuse(Refusal.of(ErrorCode.NOT_CONTROLLER)))
+
+    def _activation_records(self) -> tuple[FramedRecord, ...]:
+        """What a leader finds missing in the log: everything, where it is the cluster's first; the end of a transaction that the
+        last one could not finish."""
+        records: list[FramedRecord] = []
+        if self._committed.open_transaction_offset is not None:
+            records.append(FramedRecord(AbortTransactionRecord(reason="Controller failover"), 0))
+        if self._committed.is_empty:
+            records.append(FramedRecord(BeginTransactionRecord(name="Bootstrap records"), 0))
+            records += self._bootstrap
+            if _uses_eligible_leader_replicas(self._bootstrap):
+                records += eligible_leader_replicas_records(ClusterImage(), self._settings.topic_defaults)
+            records.append(FramedRecord(EndTransactionRecord(), 0))
+        return tuple(records)
+
+    # --- what time brings --------------------------------------------------------------------------------------------------
+
+    def _repeat(self, term: _Term, name: str, interval_ms: int, work: Callable[[_Term], None]) -> None:
+        """Do something again and again while this term lasts; never, where the interval is 0."""
+        if interval_ms <= 0:
+            return
+
+        def again() -> None:
+            if self._term is term:
+                work(term)
+                self._repeat(term, name, interval_ms, work)
+
+        if self._term is term:
+            term.timers[name] = self._timers.after(interval_ms, again)
+
+    def _write_no_op(self, term: _Term) -> None:
+        self._append(term, (FramedRecord(NoOpRecord(), 0),))
+
+    def _balance_leaders(self, term: _Term) -> None:
+        records = tuple(
+            partitions.leadership_repairs(
+                term.image, self._settings.topic_defaults, rebalance=self._settings.auto_leader_rebalance_enable
+            )
+        )
+        if records:
+            self._append(term, records)
+
+    def _watch_sessions(self, term: _Term) -> None:
+        """Wake up when the next broker that serves may have been silent for too long. Sessions only ever come to end later."""
+        if "sessions" in term.timers:
+            return
+        expiries = [
+            expires_ms
+            for broker in term.image.brokers.values()
+            if not broker.fenced and (expires_ms := term.sessions.expires_ms(broker.node_id)) is not None
+        ]
+        if expiries and self._term is term:
+            delay_ms = max(0, min(expiries) - self._clock.monotonic_ms())
+            term.timers["sessions"] = self._timers.after(delay_ms, lambda: self._fence_silent(term))
+
+    def _fence_silent(self, term: _Term) -> None:
+        """Fence the brokers whose session is over. One after another, so that each decision sees the one before."""
+        term.timers.pop("sessions", None)
+        now_ms = self._clock.monotonic_ms()
+        for node in list(term.image.brokers):
+            broker = term.image.brokers.get(node)
+            expires_ms = term.sessions.expires_ms(node)
+            if self._term is not term or broker is None or broker.fenced or expires_ms is None or expires_ms > now_ms:
+                continue
+            logger.warning("broker %d of epoch %d is fenced: its session is over", node, broker.epoch)
+            self._append(term, brokers.fence_records(term.image, broker, self._settings.topic_defaults))
+        if self._term is term:
+            self._watch_sessions(term)
+
+
+def _uses_eligible_leader_replicas(bootstrap: Sequence[FramedRecord]) -> bool:
+    return any(
+        isinstance(framed.message, FeatureLevelRecord)
+        and framed.message.name == ELIGIBLE_LEADER_REPLICAS_VERSION
+        and framed.message.feature_level > 0
+        for framed in bootstrap
+    )

@@ -1,0 +1,131 @@
+"""All that a node needs for its part in the cluster's metadata, put together: log, quorum, image, snapshots, controller.
+
+service = MetadataService.open(seams, timers, directory=..., identity=..., listener="CONTROLLER", ...)
+service.committed.subscribe(...)      before the start, so that nobody misses the first image
+service.start()
+service.controller.handle(request, context)
+service.quorum.shutdown(timeout_ms).then(...); service.close()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tidelog.controller.committed_image import CommittedImage
+from tidelog.controller.controller import Controller
+from tidelog.controller.features import SUPPORTED
+from tidelog.controller.formatting import read_bootstrap
+from tidelog.controller.image import Endpoint
+from tidelog.controller.metadata_log import MetadataLog, MetadataLogConfig
+from tidelog.controller.quorum import MetadataQuorum, Peers, quorum_config
+from tidelog.controller.settings import ControllerSettings
+from tidelog.controller.snapshotting import Snapshotting
+from tidelog.model.config import ConfigValues
+from tidelog.model.ids import random_uuid
+from tidelog.model.timers import Timers
+from tidelog.raft.config import LocalReplica
+from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, Node, ReplicaKey, VoterSet
+from tidelog.storage.errors import StorageError
+from tidelog.storage.meta_properties import MetaProperties
+from tidelog.storage.open_segments import OpenSegments
+from tidelog.storage.seams import Seams
+from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationRequest, Feature, Listener
+
+
+def supported_features() -> list[Feature]:
+    """What this release says of itself when a node registers."""
+    return [
+        Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+        for name, levels in sorted(SUPPORTED.items())
+    ]
+
+
+def listeners(endpoints: Iterable[Endpoint]) -> list[Listener]:
+    """Endpoints as a registration names them."""
+    return [
+        Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+        for each in endpoints
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataService:
+    """The parts, joined. The caller has formatted the directory and holds its lock."""
+
+    log: MetadataLog
+    quorum: MetadataQuorum
+    committed: CommittedImage
+    controller: Controller
+
+    @classmethod
+    def open(
+        cls,
+        seams: Seams,
+        timers: Timers,
+        *,
+        directory: str,
+        identity: MetaProperties,
+        listener: str,
+        endpoints: tuple[Endpoint, ...],
+        config: ConfigValues,
+        settings: ControllerSettings,
+        on_fault: Callable[[StorageError], None],
+        static_voters: VoterSet | None = None,
+        bootstrap_servers: tuple[Node, ...] = (),
+        peers: Peers | None = None,
+        open_segments: OpenSegments | None = None,
+    ) -> MetadataService:
+        """`directory` is the log directory of the metadata log, and `identity` what its meta.properties say. `endpoints` are
+        where this node's controller listens; `listener` names the one for other controllers. `on_fault` hears that the disk
+        of the metadata log has failed: the node cannot go on."""
+        log = MetadataLog.open(seams, directory, MetadataLogConfig.from_values(config), open_segments=open_segments)
+        local = LocalReplica(
+            ReplicaKey(identity.node_id, identity.directory_id),
+            identity.cluster_id,
+            listener,
+            tuple(QuorumEndpoint(each.name, each.host, each.port) for each in endpoints),
+            bootstrap_servers=bootstrap_servers,
+        )
+        quorum = MetadataQuorum(
+            log,
+            local,
+            quorum_config(config),
+            seams,
+            timers,
+            on_fault=on_fault,
+            static_voters=static_voters,
+            peers=peers,
+        )
+        committed = CommittedImage()
+        quorum.add_listener(committed)
+        Snapshotting.from_values(quorum, committed, seams.clock, config)
+        controller = Controller(
+            quorum,
+            committed,
+            settings,
+            seams,
+            timers,
+            bootstrap=read_bootstrap(seams.files, directory),
+            registration=ControllerRegistrationRequest(
+                controller_id=identity.node_id,
+                incarnation_id=random_uuid(seams.random),
+                zk_migration_ready=False,
+                listeners=listeners(endpoints),
+                features=supported_features(),
+            ),
+        )
+        quorum.add_listener(controller)
+        return cls(log, quorum, committed, controller)
+
+    def start(self) -> None:
+        """Take part in the quorum. Errors of a log that cannot be read are raised from here."""
+        self.quorum.start()
+
+    def close(self) -> None:
+        """Stop cleanly, after `quorum.shutdown`."""
+        self.quorum.close()
+
+    def abandon(self) -> None:
+        """Stop as a crash would."""
+        self.quorum.abandon()

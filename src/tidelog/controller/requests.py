@@ -1,0 +1,131 @@
+"""What the controller can be asked: for each request, who decides it and what it is answered where it is not decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tidelog.controller import brokers, cluster_features, configs, partitions, producer_ids, topics
+from tidelog.controller.broker_sessions import BrokerSessions
+from tidelog.controller.cluster_view import TopicDefaults
+from tidelog.controller.decision import Decision, Refusal
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.quorum import MetadataQuorum
+from tidelog.controller.quorum_description import describe_quorum, refuse_describe_quorum
+from tidelog.controller.settings import ControllerSettings
+from tidelog.model.clock import Clock
+from tidelog.wire.messages.alter_partition import AlterPartitionRequest
+from tidelog.wire.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
+    UnregisterBrokerRequest,
+)
+from tidelog.wire.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from tidelog.wire.messages.features import UpdateFeaturesRequest
+from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
+from tidelog.wire.messages.producers import AllocateProducerIdsRequest
+from tidelog.wire.messages.quorum import DescribeQuorumRequest
+from tidelog.wire.messages.reassignments import ElectLeadersRequest
+from tidelog.wire.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from tidelog.wire.schema import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a decision may depend on. The image includes what was decided before and is not committed yet."""
+
+    image: ClusterImage
+    settings: ControllerSettings
+    sessions: BrokerSessions
+    quorum: MetadataQuorum
+    clock: Clock
+    random: Random
+
+    @property
+    def defaults(self) -> TopicDefaults:
+        return self.settings.topic_defaults
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One request of the controller's. `decide` may raise `RefusedError`; `refuse` puts that into the words of the API."""
+
+    decide: Callable[[Any, Situation], Decision[Any]]
+    refuse: Callable[[Any, Refusal], Response]
+
+
+def _register_broker(request: BrokerRegistrationRequest, now: Situation) -> Decision[Any]:
+    return brokers.decide_register_broker(
+        now.image,
+        request,
+        now.sessions,
+        now.defaults,
+        cluster_id=now.settings.cluster_id,
+        next_offset=now.quorum.next_offset,
+        now_ms=now.clock.monotonic_ms(),
+    )
+
+
+APIS: dict[type[Request], Api] = {
+    AllocateProducerIdsRequest: Api(
+        lambda request, now: producer_ids.decide_allocate_producer_ids(now.image, request),
+        producer_ids.refuse_allocate_producer_ids,
+    ),
+    AlterConfigsRequest: Api(
+        lambda request, now: configs.decide_alter_configs(now.image, request, now.settings),
+        configs.refuse_alter_configs,
+    ),
+    AlterPartitionRequest: Api(
+        lambda request, now: partitions.decide_alter_partition(now.image, request, now.defaults),
+        partitions.refuse_alter_partition,
+    ),
+    AssignReplicasToDirsRequest: Api(
+        lambda request, now: partitions.decide_assign_directories(now.image, request, now.defaults),
+        partitions.refuse_assign_directories,
+    ),
+    BrokerHeartbeatRequest: Api(
+        lambda request, now: brokers.decide_heartbeat(now.image, request, now.sessions, now.defaults),
+        brokers.refuse_heartbeat,
+    ),
+    BrokerRegistrationRequest: Api(_register_broker, brokers.refuse_register_broker),
+    ControllerRegistrationRequest: Api(
+        lambda request, _: brokers.decide_register_controller(request), brokers.refuse_register_controller
+    ),
+    CreatePartitionsRequest: Api(
+        lambda request, now: partitions.decide_create_partitions(now.image, request, now.random),
+        partitions.refuse_create_partitions,
+    ),
+    CreateTopicsRequest: Api(
+        lambda request, now: topics.decide_create_topics(now.image, request, now.settings, now.random),
+        topics.refuse_create_topics,
+    ),
+    DeleteTopicsRequest: Api(
+        lambda request, now: topics.decide_delete_topics(now.image, request, now.settings),
+        topics.refuse_delete_topics,
+    ),
+    DescribeQuorumRequest: Api(
+        lambda request, now: Decision(describe_quorum(request, now.quorum, now.image, now.clock)),
+        refuse_describe_quorum,
+    ),
+    ElectLeadersRequest: Api(
+        lambda request, now: partitions.decide_elect_leaders(now.image, request, now.defaults),
+        partitions.refuse_elect_leaders,
+    ),
+    IncrementalAlterConfigsRequest: Api(
+        lambda request, now: configs.decide_incremental_alter_configs(now.image, request, now.settings),
+        configs.refuse_incremental_alter_configs,
+    ),
+    UnregisterBrokerRequest: Api(
+        lambda request, now: brokers.decide_unregister_broker(now.image, request, now.defaults),
+        brokers.refuse_unregister_broker,
+    ),
+    UpdateFeaturesRequest: Api(
+        lambda request, now: cluster_features.decide_update_features(
+            now.image, request, now.settings.node_id, now.defaults
+        ),
+        cluster_features.refuse_update_features,
+    ),
+}
