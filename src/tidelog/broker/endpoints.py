@@ -24,32 +24,39 @@ def endpoint_of(endpoints: Iterable[Endpoint], listener_name: str) -> Endpoint |
     return None
 
 
-def brokers_on(image: ClusterImage, listener_name: str) -> list[tuple[BrokerRegistration, Endpoint]]:
-    """The brokers that have a listener, with their address on it; fenced ones too."""
-    found = []
-    for broker in image.brokers.values():
-        endpoint = endpoint_of(broker.endpoints, listener_name)
-        if endpoint is not None:
-            found.append((broker, endpoint))
-    return found
-
-
 def any_alive_broker(image: ClusterImage, random: Random) -> NodeId:
     """The broker that clients are told is the controller: any, since each of them passes on what only the controller can do."""
     alive = [broker.node_id for broker in image.brokers.values() if not broker.fenced]
     return random.choice(alive) if alive else NO_NODE
 
 
-def offline_replicas(image: ClusterImage, partition: Partition, listener_name: str) -> list[int]:
-    """The replicas of a partition that a client on a listener cannot count on."""
-    offline: list[int] = []
-    for node in partition.replicas:
-        broker = image.brokers.get(node)
-        if (
-            broker is None
-            or broker.fenced
-            or endpoint_of(broker.endpoints, listener_name) is None
-            or not is_online(broker, partition.directory_of(node))
-        ):
-            offline.append(node)
-    return offline
+class ListenerView:
+    """The brokers that have a listener, fenced ones too, as they are in one image."""
+
+    def __init__(self, image: ClusterImage, listener_name: str) -> None:
+        self.endpoints: dict[NodeId, Endpoint] = {}
+        self.alive: dict[NodeId, BrokerRegistration] = {}
+        self._brokers = image.brokers
+        for broker in image.brokers.values():
+            endpoint = endpoint_of(broker.endpoints, listener_name)
+            if endpoint is not None:
+                self.endpoints[broker.node_id] = endpoint
+                if not broker.fenced:
+                    self.alive[broker.node_id] = broker
+
+    @property
+    def brokers(self) -> list[tuple[BrokerRegistration, Endpoint]]:
+        return [(self._brokers[node], endpoint) for node, endpoint in self.endpoints.items()]
+
+    def is_registered(self, node: NodeId) -> bool:
+        """Whether there is such a broker, with or without the listener."""
+        return node in self._brokers
+
+    def offline_replicas(self, partition: Partition) -> list[int]:
+        """The replicas of a partition that a client on this listener cannot count on."""
+        offline: list[int] = []
+        for node, directory in zip(partition.replicas, partition.directories, strict=False):
+            broker = self.alive.get(node)
+            if broker is None or not is_online(broker, directory):
+                offline.append(node)
+        return offline

@@ -23,7 +23,16 @@ from random import Random
 from tidelog.model.clock import Clock
 from tidelog.simulation.disk_state import DirectoryNode, FileNode, MappedMemory, Namespace, Node, Resize, Write
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
-from tidelog.storage.files import File, Lock, Mapping, ReadableBytes, WritableBytes, check_limit, replace_file
+from tidelog.storage.files import (
+    DiskSpace,
+    File,
+    Lock,
+    Mapping,
+    ReadableBytes,
+    WritableBytes,
+    check_limit,
+    replace_file,
+)
 
 # What each call is called in a StorageError, as the real files call it.
 OPERATIONS = {
@@ -40,6 +49,7 @@ OPERATIONS = {
     "exists": "stat",
     "is_dir": "stat",
     "size_of": "stat",
+    "space_of": "measure",
     "modified_ms": "stat",
     "list_directory": "list",
     "make_directory": "create",
@@ -211,6 +221,8 @@ class SimulatedDisk:
     """A file system in memory. Directories that a test starts from are made with `make_directory`."""
 
     def __init__(self, clock: Clock | None = None) -> None:
+        self.space = DiskSpace(total_bytes=1 << 40, usable_bytes=1 << 39)
+        """What `space_of` tells. Full is what writes say, where a test makes them fail."""
         self._clock = clock
         self._names = Namespace()
         self._faults: list[_Fault] = []
@@ -290,6 +302,11 @@ class SimulatedDisk:
     def size_of(self, path: str) -> int:
         self.begin("size_of", path)
         return len(self._file_node(path, "size_of").content)
+
+    def space_of(self, path: str) -> DiskSpace:
+        self.begin("space_of", path)
+        self._directory_node(path, "space_of")
+        return self.space
 
     def modified_ms(self, path: str) -> int:
         self.begin("modified_ms", path)

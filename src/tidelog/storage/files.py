@@ -22,7 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
 
@@ -122,6 +122,13 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
+class DiskSpace(NamedTuple):
+    """How large the file system under a path is, and how much of it this process may still fill."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Files(Protocol):
     """A file system."""
 
@@ -134,6 +141,8 @@ class Files(Protocol):
     def is_dir(self, path: str) -> bool: ...
 
     def size_of(self, path: str) -> int: ...
+
+    def space_of(self, path: str) -> DiskSpace: ...
 
     def modified_ms(self, path: str) -> int:
         """When the content last changed, in milliseconds since 1970: the age of a file that has no timestamps inside."""
@@ -381,6 +390,11 @@ class OsFiles:
     def size_of(self, path: str) -> int:
         with _translated("stat", path):
             return os.stat(path).st_size
+
+    def space_of(self, path: str) -> DiskSpace:
+        with _translated("measure", path):
+            found = os.statvfs(path)
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def modified_ms(self, path: str) -> int:
         with _translated("stat", path):

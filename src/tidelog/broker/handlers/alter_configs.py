@@ -1,0 +1,45 @@
+"""AlterConfigs (33), v0-2: all the values that a configuration is to have; what is not named is unset.
+
+Superseded by IncrementalAlterConfigs, with which it shares everything but two things: it knows no loggers, and no operations.
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.controller.configs import Operation
+from tidelog.model.pending import when_all
+from tidelog.wire.messages.configs import AlterConfigsRequest, AlterConfigsResponse
+
+
+@handles(AlterConfigsRequest)
+def alter_configs(request: AlterConfigsRequest, caller: Caller, node: Node) -> Answer[AlterConfigsResponse]:
+    resources = [
+        ResourceChanges(
+            resource.resource_type,
+            resource.resource_name,
+            [Change(config.name, Operation.SET, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    outcomes = check_resources(resources, caller, broker_config(node), incremental=False, apply=False)
+    remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
+    if not remaining:
+        return _response(resources, outcomes, 0)
+    asked = AlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
+
+    def answer(decided: list[AlterConfigsResponse]) -> AlterConfigsResponse:
+        return _response(resources, told(resources, outcomes, decided[0].responses), decided[0].throttle_time_ms)
+
+    return when_all([node.forward(asked, AlterConfigsResponse, caller)], answer)
+
+
+def _response(
+    resources: list[ResourceChanges], outcomes: list[Outcome | None], throttle_time_ms: int
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        throttle_time_ms=throttle_time_ms,
+        responses=[resource.response(outcome) for resource, outcome in zip(resources, outcomes, strict=True)],
+    )

@@ -1,0 +1,49 @@
+"""IncrementalAlterConfigs (44), v0-1: set, unset, extend or shorten single values of a configuration.
+
+Topics, brokers one or all, their loggers, groups and client metrics. A resource is changed as a whole or not at all; the answer
+keeps the order of the request. `config_changes` says what is done here and what the controller decides.
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.model.pending import when_all
+from tidelog.wire.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+
+@handles(IncrementalAlterConfigsRequest)
+def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, caller: Caller, node: Node
+) -> Answer[IncrementalAlterConfigsResponse]:
+    resources = [
+        ResourceChanges(
+            resource.resource_type,
+            resource.resource_name,
+            [Change(config.name, config.config_operation, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    outcomes = check_resources(
+        resources, caller, broker_config(node), incremental=True, apply=not request.validate_only
+    )
+    remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
+    if not remaining:
+        return _response(resources, outcomes, 0)
+    asked = IncrementalAlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
+
+    def answer(decided: list[IncrementalAlterConfigsResponse]) -> IncrementalAlterConfigsResponse:
+        return _response(resources, told(resources, outcomes, decided[0].responses), decided[0].throttle_time_ms)
+
+    return when_all([node.forward(asked, IncrementalAlterConfigsResponse, caller)], answer)
+
+
+def _response(
+    resources: list[ResourceChanges], outcomes: list[Outcome | None], throttle_time_ms: int
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        throttle_time_ms=throttle_time_ms,
+        responses=[resource.response(outcome) for resource, outcome in zip(resources, outcomes, strict=True)],
+    )
