@@ -5,12 +5,13 @@ What was synced is never lost, nothing invented appears, indexes and producers a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.support.log_builder import START_MS, HeldSlowWork, LogBuilder, accepted, fetched_values
@@ -19,7 +20,7 @@ from tidelog.simulation.disk import SimulatedCrash
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
+from tidelog.storage.producer_append import NO_TRANSACTION, AppendOrigin
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.wire.compression import Compression
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
@@ -97,6 +98,7 @@ class Run:
     count: int = 0
     next_sequence: dict[int, int] = field(default_factory=dict)
     open_transactions: set[int] = field(default_factory=set)
+    crash_random: Random = field(default_factory=lambda: Random(11))
 
     # --- operations: each says what it will do before it does it
 
@@ -157,8 +159,10 @@ class Run:
         accepted(self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR))
         self.open_transactions.discard(producer_id)
 
-    def truncate(self) -> None:
+    def truncate(self, *, deep: bool = False) -> None:
         target = self.random.randint(self.model.start, self.model.end)
+        if deep:
+            target = min(self.model.start + 1, self.model.end)
         self.after = self.model.truncated(target)
         self.halfway = replace(self.model, synced_end=self.after.synced_end)
         self.log.truncate_to(target)
@@ -171,8 +175,10 @@ class Run:
         self.log.truncate_fully_and_start_at(target)
         self._recall_producers(self.after)
 
-    def delete_records(self) -> None:
+    def delete_records(self, *, deep: bool = False) -> None:
         target = self.random.randint(self.model.start, self.model.end)
+        if deep:
+            target = max(self.model.start, self.model.end - 1)
         self.log.set_high_watermark(self.model.end)
         self.after = replace(self.model, start=target)
         self.log.delete_records_before(target)
@@ -223,13 +229,13 @@ class Run:
     # --- crashes
 
     def crash(self) -> None:
-        self.logs.disk.crash(self.random)
+        self.logs.disk.crash(self.crash_random)
         self.lose_slow_work()
         while True:
             try:
                 self.log = self.logs.reopen()
             except SimulatedCrash:
-                self.logs.disk.crash(self.random)
+                self.logs.disk.crash(self.crash_random)
             else:
                 break
         start, end = self.log.log_start_offset, self.log.log_end_offset
@@ -238,7 +244,9 @@ class Run:
         for candidate in candidates:
             if candidate.synced_end <= end <= candidate.end and candidate.saved_start <= start <= candidate.end:
                 kept = candidate.until(end)
-                if (not kept.batches or kept.batches[-1].next_offset == end) and kept.values(start) == found:
+                # An empty log begins where the log's start was saved, be it within a batch that was lost.
+                ends_well = start == end or not kept.batches or kept.batches[-1].next_offset == end
+                if ends_well and kept.values(start) == found:
                     self.adopt(start, end, candidate)
                     return
         raise AssertionError(f"[{start}, {end}) with {found} can be none of {candidates}")
@@ -255,9 +263,17 @@ class Run:
         self.check_whole()
 
     def _recall_producers(self, model: Model) -> None:
+        """Where producers go on. Of one whose records all lie before the log's start the log may know more, or nothing."""
         self.next_sequence.clear()
         self.open_transactions.clear()
+        for state in self.log.producers.each_producer():
+            self.next_sequence[state.producer_id] = state.last_sequence + 1
+            if state.transaction_first_offset != NO_TRANSACTION:
+                self.open_transactions.add(state.producer_id)
+        held = {batch.producer_id for batch in model.batches if batch.next_offset > model.start}
         for batch in model.batches:
+            if batch.producer_id not in held:
+                continue
             if batch.marker is not None:
                 self.open_transactions.discard(batch.producer_id)
             elif batch.producer_id >= 0:
@@ -373,8 +389,10 @@ OPERATIONS: dict[str, Callable[[Run], None]] = {
     "append copied": Run.append_copied,
     "roll": Run.roll,
     "truncate": Run.truncate,
+    "truncate deep": partial(Run.truncate, deep=True),
     "start anew": Run.start_anew,
     "delete records": Run.delete_records,
+    "delete most records": partial(Run.delete_records, deep=True),
     "remove segments": Run.remove_segments,
     "flush": Run.flush,
     "save": Run.save,
@@ -383,6 +401,22 @@ OPERATIONS: dict[str, Callable[[Run], None]] = {
     "kill": Run.kill,
     "crash": Run.crash,
 }
+
+
+def perform(run: Run, operations: Iterable[str]) -> None:
+    """Do it all, going on after a crash with what it left."""
+    for operation in operations:
+        try:
+            OPERATIONS[operation](run)
+        except SimulatedCrash:
+            run.crash()
+        run.done()
+    run.check_whole()
+
+
+def new_run(seed: int, *, holds_slow_work: bool) -> Run:
+    logs = LogBuilder(slow_work=HeldSlowWork() if holds_slow_work else InlineSlowWork())
+    return Run(logs, Random(seed), logs.open(CONFIG), crash_random=Random(seed + 1))
 
 
 @given(
@@ -395,14 +429,37 @@ OPERATIONS: dict[str, Callable[[Run], None]] = {
 def test_a_log_is_a_list_whatever_happens(
     operations: list[str], crash_after: int | None, seed: int, holds_slow_work: bool
 ) -> None:
-    logs = LogBuilder(slow_work=HeldSlowWork() if holds_slow_work else InlineSlowWork())
-    run = Run(logs, Random(seed), logs.open(CONFIG))
+    run = new_run(seed, holds_slow_work=holds_slow_work)
     if crash_after is not None:
-        logs.disk.crash_at(logs.disk.changes + crash_after)
-    for operation in operations:
-        try:
-            OPERATIONS[operation](run)
-        except SimulatedCrash:
-            run.crash()
-        run.done()
-    run.check_whole()
+        run.logs.disk.crash_at(run.logs.disk.changes + crash_after)
+    perform(run, operations)
+
+
+FILL = ("append a lot", "append as 1", "append in the transaction of 8", "append a lot")
+DURABLE = ("settle", "flush", "save")
+
+SCENARIOS = {
+    "truncating durable segments": (*FILL, *DURABLE, "truncate deep", "append a lot", "settle"),
+    "truncating what is not durable": (*FILL, "truncate deep", "append a lot", "settle", "save"),
+    "starting anew": (*FILL, *DURABLE, "start anew", "append", "append a lot"),
+    "removing old segments": (*FILL, *DURABLE, "delete most records", "remove segments", "append a lot", "settle"),
+    "rolling": (*FILL, "end the transaction of 8", "append a lot", "settle", "save", "append"),
+    "rolling what is durable": ("append a lot", *DURABLE, "roll", "save", "append", "roll", "append", "settle"),
+    "stopping": (*FILL, "stop", "append", "append as 1", "stop", "roll", "save", "append"),
+}
+
+
+@pytest.mark.parametrize("holds_slow_work", [False, True], ids=["slow work at once", "slow work held back"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_crash_at_any_write_leaves_a_log(scenario: str, holds_slow_work: bool) -> None:
+    operations = (*SCENARIOS[scenario], "crash")
+    whole = new_run(1, holds_slow_work=holds_slow_work)
+    started = whole.logs.disk.changes
+    perform(whole, operations)
+
+    for change in range(started + 1, whole.logs.disk.changes + 1):
+        run = new_run(1, holds_slow_work=holds_slow_work)
+        run.logs.disk.crash_at(change)
+        # The operations are the same up to the crash; what survives it is another matter of chance each time.
+        run.crash_random = Random(change)
+        perform(run, operations)

@@ -123,6 +123,9 @@ class LogBuilder:
         self.log = open_log(
             self, path, ORDERS, config or LogConfig(), known, producer_id_expiration_ms=24 * 60 * 60 * 1000
         )
+        if not was_clean:
+            self.save_recovery_points()
+            self.save_log_start_offsets()
         return self.log
 
     def stop(self, log: PartitionLog) -> None:

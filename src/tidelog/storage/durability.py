@@ -58,6 +58,8 @@ class Durability:
         self._syncs_under_way = 0
         # Goes up with every truncation: a sync that was under way then says nothing about what is appended after.
         self._truncations = 0
+        # The base offsets of segments whose predecessor's last index entries are not on disk yet.
+        self._rolls_under_way: list[int] = []
 
     def waited_ms(self) -> int:
         """How long ago the recovery point last moved."""
@@ -66,28 +68,33 @@ class Durability:
     def flush(self, up_to: Offset) -> None:
         """Force all that is not yet on disk there, and wait for it. `up_to` is the end of the log."""
         self._work(self._segments.active.base_offset + 1)()
+        self._rolls_under_way.clear()
         self._mark(up_to)
 
     def flush_in_background(
         self,
         up_to: Offset,
         *,
-        rolled: Segment | None = None,
         snapshot: str | None = None,
+        is_roll: bool = False,
         then: Callable[[], None] | None = None,
     ) -> None:
         """Force what lies before `up_to` to disk, without waiting for it. A fault is told to `on_fault`, success to `then`.
 
-        On a roll also the segment that was `rolled`, whose indexes have changed even if no batch has, and the producer snapshot
-        at this path.
+        A roll has its producer `snapshot` synced with it. Until that is done the recovery point stays in the old segment.
         """
         truncations = self._truncations
         self._syncs_under_way += 1
+        if is_roll:
+            self._rolls_under_way.append(up_to)
 
         def synced(outcome: BaseException | None) -> None:
             self._syncs_under_way -= 1
             if outcome is None:
                 if truncations == self._truncations:
+                    if is_roll:
+                        # It has synced the segments of the rolls before it, too.
+                        self._rolls_under_way = [base for base in self._rolls_under_way if base > up_to]
                     self._mark(up_to)
                 if then is not None:
                     then()
@@ -97,35 +104,37 @@ class Durability:
                 # A missing directory was renamed or deleted meanwhile, which is no fault of the disk; unless somebody waits.
                 self._on_fault(outcome)
 
-        self._seams.slow_work.submit(self._work(up_to, rolled, snapshot), synced)
+        self._seams.slow_work.submit(self._work(up_to, snapshot), synced)
 
-    def settle_names(self) -> None:
-        """Make the names in the log's directory durable, unless that has been done.
+    def prepare_roll(self, rolled: Segment, log_end_offset: Offset) -> None:
+        """Before a segment is added behind `rolled`, which is finished: a crash must not leave the new one without the old.
 
-        Before a segment is added: the name of the one before it must not be lost while its own is kept.
+        The name of the old one must be durable. So must its indexes, if the recovery point is at its end already: with a
+        segment that begins there, recovery would not look at the old one again.
         """
-        if self._syncs_under_way:
-            self._seams.files.sync_directory(self.directory)
+        files = self._seams.files
+        if self.recovery_point >= log_end_offset:
+            SyncWork(files, rolled.open_for_sync(), self.directory)()
+        elif self._syncs_under_way:
+            files.sync_directory(self.directory)
 
     def truncated_to(self, offset: Offset) -> None:
         """The log ends at `offset` now: nothing behind it is durable any more."""
         self._truncations += 1
+        self._rolls_under_way = [base for base in self._rolls_under_way if base <= offset]
         self.recovery_point = min(self.recovery_point, offset)
 
-    def started_at(self, offset: Offset) -> None:
-        """The log starts at `offset` now: nothing before it has to be recovered."""
-        self.recovery_point = max(self.recovery_point, offset)
-
     def _mark(self, up_to: Offset) -> None:
+        if self._rolls_under_way and up_to >= self._rolls_under_way[0]:
+            up_to = Offset(self._rolls_under_way[0] - 1)
         self.recovery_point = max(self.recovery_point, up_to)
         self._last_flush_ms = self._seams.clock.monotonic_ms()
 
-    def _work(self, before_offset: int, rolled: Segment | None = None, snapshot: str | None = None) -> SyncWork:
+    def _work(self, before_offset: int, snapshot: str | None = None) -> SyncWork:
         """What syncs the segments that begin before an offset, as far as they hold anything new."""
         files = self._seams.files
         handles = [files.open(snapshot)] if snapshot is not None else []
-        first = self.recovery_point if rolled is None else min(self.recovery_point, rolled.base_offset)
-        segments = self._segments.from_offset(first)
+        segments = self._segments.from_offset(self.recovery_point)
         for segment in segments:
             if segment.base_offset < before_offset:
                 handles += segment.open_for_sync()

@@ -155,6 +155,11 @@ class LogDirectory:
                     continue
                 self._load_partition(name, directory.topic_partition, directory.kind, high_watermarks, is_stray)
             self._is_loaded = True
+            if not self.was_clean:
+                # A log that came back shorter, or not at all, must not be taken for durable by what it was before.
+                self.save_recovery_points()
+                self.save_log_start_offsets()
+                self.save_high_watermarks()
         except StorageError as error:
             self.report_fault(error)
 

@@ -363,9 +363,9 @@ class _Opening:
         start = Offset(max(self._known.log_start_offset, self._segments.first.base_offset))
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(start)
-        if not self._known.was_clean or self._producers.latest_snapshot_offset is not None:
+        # Without a snapshot a clean stop means that there were no producers, as in Kafka; unless we have just removed it.
+        if not self._known.was_clean or self._changed or self._producers.latest_snapshot_offset is not None:
             self._reload_producers(end, start)
-        # Without a snapshot a clean stop means that there were no producers, as in Kafka.
         self._producers.update_map_end_offset(end)
         if self._producers.latest_snapshot_offset != end:
             self._producers.take_snapshot()

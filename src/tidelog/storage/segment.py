@@ -144,12 +144,16 @@ class Segment:
         if config.preallocate:
             file.allocate(config.segment_bytes)
             segment._is_preallocated = True
-        for suffix_of_index in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            seams.files.open(segment.path(suffix_of_index), create=True).close()
+        segment._create_indexes()
         open_segments.used(segment)
         segment._file = file
         segment._largest_timestamp = NO_TIMESTAMP
         return segment
+
+    def _create_indexes(self) -> None:
+        """Have both files, empty or not: a missing one is taken for lost when the log is opened."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._seams.files.open(self.path(suffix), create=True).close()
 
     def __repr__(self) -> str:
         return f"Segment({self.path(LOG_SUFFIX)}, {self.size_bytes} bytes)"
@@ -376,6 +380,7 @@ class Segment:
 
     def begin_rebuild(self) -> None:
         """Forget what the indexes say: `index_batch` builds them again, batch by batch from the first."""
+        self._create_indexes()
         self.offset_index.truncate_all()
         self.time_index.truncate_all()
         self.transaction_index.truncate_all()

@@ -523,12 +523,38 @@ class TestRolling:
         log = logs.open(SMALL)
         fill(logs, log, 10)
         log.truncate_to(1)
-        fill(logs, log, 5)
+        fill(logs, log, 2)
 
         slow.run()
 
-        assert log.recovery_point <= log.segment_base_offsets[-1]
-        assert log.recovery_point in {1, *log.segment_base_offsets}
+        assert log.recovery_point == 0
+
+    def test_of_what_is_durable_already_syncs_its_last_index_entries_first(self) -> None:
+        slow = HeldSlowWork()
+        logs = LogBuilder(slow_work=slow)
+        log = logs.open(SMALL)
+        fill(logs, log, 2)
+        log.flush()
+
+        log.roll()
+
+        assert logs.disk.unsynced(f"{LOG_PATH}/00000000000000000000.timeindex") == 0
+
+    def test_keeps_the_recovery_point_back_until_the_old_segment_is_synced(self) -> None:
+        slow = HeldSlowWork()
+        logs = LogBuilder(slow_work=slow)
+        log = logs.open(SMALL)
+        fill(logs, log, 2)
+        log.flush_in_background()
+        log.roll()
+        flushed, rolled = slow.held
+        slow.held.clear()
+
+        flushed()
+        assert log.recovery_point == 1
+
+        rolled()
+        assert log.recovery_point == 2
 
     def test_a_snapshot_of_the_producers_is_left(self, logs: LogBuilder) -> None:
         log = logs.open(SMALL)

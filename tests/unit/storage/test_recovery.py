@@ -121,6 +121,19 @@ class TestAfterACleanStop:
         assert {name: logs.disk.read_bytes(f"{LOG_PATH}/{name}", 1 << 20) for name in names(logs, "index")} == before
         assert len(logs.values(log)) == 20
 
+    def test_a_missing_index_costs_no_producer_its_state(self, logs: LogBuilder) -> None:
+        log = logs.open(SMALL)
+        fill(logs, log, 5)
+        logs.append(log, "a", producer=(1, 0, 0))
+        logs.stop(log)
+        logs.disk.remove(path(0, ".index"))
+
+        log = logs.reopen(was_clean=True)
+
+        state = log.producers.producer(1)
+        assert state is not None
+        assert state.last_sequence == 0
+
     def test_damage_that_no_crash_explains_is_an_error(self, logs: LogBuilder) -> None:
         log = logs.open(SMALL)
         fill(logs, log, 20)
@@ -303,6 +316,16 @@ class TestIndexes:
         for name, content in before.items():
             if name.startswith("00000000000000000000"):
                 assert logs.disk.read_bytes(f"{LOG_PATH}/{name}", 1 << 20) == content
+
+    def test_are_there_again_even_if_nothing_is_in_them(self, logs: LogBuilder) -> None:
+        log = logs.open()
+        fill(logs, log, 1)
+        logs.disk.remove(path(0, ".index"))
+        logs.disk.kill()
+
+        logs.reopen()
+
+        assert logs.disk.exists(path(0, ".index"))
 
     def test_without_a_log_go(self, logs: LogBuilder) -> None:
         logs.open()
