@@ -1,0 +1,93 @@
+"""From frames to handlers and back: reads a request, finds who answers it, sends the answer into its slot.
+
+A request that cannot be read, an API that is not served on the listener, or a version that is not announced ends the connection
+with one log line, as in Kafka: whoever sends such things has not asked ApiVersions, and no answer would be understood.
+ApiVersions itself is answered in any version (KIP-511).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from tidelog.broker.caller import Authorizer, Caller
+from tidelog.broker.handling import HANDLERS, Handler
+from tidelog.broker.node_view import Node
+from tidelog.model.pending import Pending
+from tidelog.net.connection import AnswerSlot, Connection
+from tidelog.wire.apis import api
+from tidelog.wire.codec import Part, encode, encode_parts
+from tidelog.wire.errors import MalformedError, UnsupportedVersionError
+from tidelog.wire.frames import (
+    is_unknown_api_versions,
+    read_request,
+    read_request_header,
+    unsupported_version_response,
+)
+from tidelog.wire.messages.headers import ResponseHeader
+from tidelog.wire.schema import Response
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """The `FrameHandler` of one listener."""
+
+    def __init__(self, node: Node, authorizer: Authorizer, listener_kind: str) -> None:
+        self._node = node
+        self._authorizer = authorizer
+        self._listener_kind = listener_kind
+        # Nothing is answered before the node knows the cluster: a client would believe what it hears.
+        self.is_ready = False
+
+    def connection_opened(self, connection: Connection) -> None:
+        if not self.is_ready:
+            connection.abort()
+
+    def connection_closed(self, connection: Connection) -> None: ...
+
+    def frames_done(self, connection: Connection) -> None: ...
+
+    def frame(self, connection: Connection, frame: memoryview) -> None:
+        try:
+            header, position = read_request_header(frame)
+            if is_unknown_api_versions(header):
+                answer = unsupported_version_response()
+                _send(connection.expect_answer(), answer, 0, header.correlation_id)
+                return
+            version = header.request_api_version
+            handler = self._handler_of(header.request_api_key, version)
+            request = read_request(frame, header, position)
+        except (MalformedError, UnsupportedVersionError) as error:
+            logger.warning("closing %s: %s", connection, error)
+            connection.abort()
+            return
+        caller = Caller(connection, header.client_id, header.request_api_key, version, self._authorizer)
+        outcome = handler.answer(request, caller, self._node)
+        if outcome is None:
+            return
+        slot, correlation_id = connection.expect_answer(), header.correlation_id
+        if isinstance(outcome, Pending):
+            outcome.then(lambda answer: _send(slot, answer, version, correlation_id))
+        else:
+            _send(slot, outcome, version, correlation_id)
+
+    def _handler_of(self, key: int, version: int) -> Handler:
+        handler, served = HANDLERS.get(key), api(key)
+        if handler is None or self._listener_kind not in served.listener_kinds:
+            raise UnsupportedVersionError(f"{served.name} is not served on this listener")
+        if not handler.lowest <= version <= handler.highest:
+            raise UnsupportedVersionError(f"{served.name} is not served in version {version}")
+        return handler
+
+
+def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> None:
+    header_version = api(answer.api_key).response_header_version(version)
+    header = encode(ResponseHeader(correlation_id=correlation_id), header_version)
+    parts: list[Any] = encode_parts(answer, version)
+    first: Part = parts[0]
+    if isinstance(first, bytes):
+        parts[0] = header + first
+    else:
+        parts.insert(0, header)
+    slot.send(parts)

@@ -1,0 +1,90 @@
+"""`listeners` and its relatives: where a node listens, and what others are told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tidelog.controller.image import Endpoint
+from tidelog.model import broker_config as keys
+from tidelog.model.config import ConfigError, ConfigValues
+
+_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*):(?P<port>-?\d+)")
+_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+_PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSpec:
+    """One listener as configured. Port 0 takes any that is free."""
+
+    name: str
+    host: str
+    port: int
+    is_controller: bool
+    security_protocol: int
+    advertised: tuple[str, int] | None
+
+    def endpoint(self, port: int, default_host: str) -> Endpoint:
+        """What others are told, once the listener has its port."""
+        host, told = self.advertised or (self.host or default_host, port)
+        return Endpoint(self.name, host, told or port, self.security_protocol)
+
+
+def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
+    """The listeners of a node. ConfigError for what contradicts itself or is not supported."""
+    protocols = _security_protocols(config[keys.LISTENER_SECURITY_PROTOCOL_MAP])
+    names = config[keys.CONTROLLER_LISTENER_NAMES]
+    controllers = frozenset(names)
+    advertised = {
+        name: (host, port) for name, host, port in _parse_all("advertised.listeners", config[keys.ADVERTISED_LISTENERS])
+    }
+    specs = []
+    for name, host, port in _parse_all("listeners", config[keys.LISTENERS]):
+        protocol = protocols.get(name, "PLAINTEXT" if name in controllers else None)
+        if protocol is None:
+            raise ConfigError(f"Listener {name} has no security protocol: add it to listener.security.protocol.map")
+        if protocol != "PLAINTEXT":
+            raise ConfigError(f"Listener {name} uses {protocol}, which is not supported yet; only PLAINTEXT is")
+        specs.append(
+            ListenerSpec(
+                name, host, port, name in controllers, _SECURITY_PROTOCOLS[protocol], advertised.pop(name, None)
+            )
+        )
+    if len({spec.name for spec in specs}) != len(specs):
+        raise ConfigError("Each listener must have a name of its own")
+    if advertised:
+        raise ConfigError(
+            f"advertised.listeners names {', '.join(sorted(advertised))}, which is not among the listeners"
+        )
+    missing = controllers - {spec.name for spec in specs}
+    if missing:
+        raise ConfigError(
+            f"controller.listener.names names {', '.join(sorted(missing))}, which is not among the listeners"
+        )
+    if all(spec.is_controller for spec in specs):
+        raise ConfigError("A broker needs a listener that is not a controller's")
+    return specs
+
+
+def _parse_all(key: str, values: tuple[str, ...]) -> list[tuple[str, str, int]]:
+    parsed = []
+    for value in values:
+        match = _LISTENER.fullmatch(value)
+        if match is None or not 0 <= int(match["port"]) <= _PORT_MAX:
+            raise ConfigError(f"Invalid value {value} for configuration {key}: expected NAME://host:port")
+        parsed.append((match["name"], match["host"].strip("[]"), int(match["port"])))
+    return parsed
+
+
+def _security_protocols(text: str) -> dict[str, str]:
+    protocols = {}
+    for pair in text.split(","):
+        name, colon, protocol = pair.strip().partition(":")
+        if not colon or protocol not in _SECURITY_PROTOCOLS:
+            raise ConfigError(
+                f"Invalid value {pair} for configuration listener.security.protocol.map: expected NAME:PROTOCOL with one of "
+                f"{', '.join(_SECURITY_PROTOCOLS)}"
+            )
+        protocols[name] = protocol
+    return protocols

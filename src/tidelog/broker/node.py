@@ -1,0 +1,483 @@
+"""One node: the composition root. A single node is a cluster of one, and runs what nine would run.
+
+    start   lock and, on first use, format the log directories; open the metadata log; lead the quorum (of one, for now);
+            learn the cluster; open the partitions; listen; register; serve once the controller has let the broker in
+    stop    accept nothing more; answer what is in flight; leave; write everything down in the order that Kafka expects
+
+Everything that reaches outside comes in through the constructor: clock, chance, files, slow work, the event loop's timers and
+the transport. Nothing below this module knows which ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import pkgutil
+from random import Random
+from typing import Any, TypeVar, cast
+
+from tidelog.broker import handlers
+from tidelog.broker.auto_topics import AutoTopics
+from tidelog.broker.caller import AllowAll, Caller
+from tidelog.broker.config_view import BrokerConfigView, static_topic_defaults, topic_values
+from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.listeners import ListenerSpec, listener_specs
+from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.registration import Registration
+from tidelog.broker.upkeep import Upkeep
+from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
+from tidelog.controller.committed_image import CommittedImage
+from tidelog.controller.controller import Controller, ControllerContext
+from tidelog.controller.features import SUPPORTED
+from tidelog.controller.formatting import format_directories, new_cluster_id, read_bootstrap
+from tidelog.controller.image import ClusterImage, Endpoint
+from tidelog.controller.image_delta import ImageDelta
+from tidelog.controller.metadata_log import MetadataLog, MetadataLogConfig
+from tidelog.controller.quorum import MetadataQuorum, quorum_config
+from tidelog.controller.settings import ControllerSettings
+from tidelog.controller.snapshotting import Snapshotting
+from tidelog.model import broker_config as keys, data_plane_config
+from tidelog.model.broker_config import BROKER_KEYS
+from tidelog.model.clock import Clock
+from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName, random_uuid
+from tidelog.model.pending import Pending
+from tidelog.model.timers import LoopTimers, Timers
+from tidelog.net.limits import NodeLimits
+from tidelog.net.socket_server import SocketServer
+from tidelog.net.transport import Transport
+from tidelog.raft.config import LocalReplica
+from tidelog.raft.voter_set import Endpoint as VoterEndpoint, ReplicaKey
+from tidelog.replication.partitions import Partitions
+from tidelog.replication.topic_config import TopicConfig
+from tidelog.storage.errors import DirectoryInUseError, StorageError
+from tidelog.storage.log_directories import LogDirectories
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.open_segments import OpenSegments
+from tidelog.storage.seams import Seams
+from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationRequest, Feature, Listener
+from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tidelog.wire.schema import Request, Response
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Response)
+
+# How long a stopping node waits for answers that are under way, and for the controller to let it go.
+DRAIN_TIMEOUT_MS = 5_000
+LEAVE_TIMEOUT_MS = 5_000
+
+
+class NodeError(Exception):
+    """The node cannot start, in one sentence with what to do."""
+
+
+def load_handlers() -> None:
+    """Import every handler, so that the table is complete."""
+    for module in pkgutil.iter_modules(handlers.__path__):
+        importlib.import_module(f"{handlers.__name__}.{module.name}")
+
+
+class BrokerNode:
+    """A running node. `await BrokerNode.start(...)`, then `await node.stop()`."""
+
+    def __init__(
+        self, config: ConfigValues, seams: Seams, loop: asyncio.AbstractEventLoop, transport: Transport
+    ) -> None:
+        self.static_config = config
+        self.node_id = NodeId(config[keys.NODE_ID])
+        self.cluster_id = ""
+        self.fault: BaseException | None = None
+        self.stopped: asyncio.Future[None] = loop.create_future()
+        """Completes when the node has stopped, or fails with the fault that stopped it."""
+        self._seams = seams
+        self._loop = loop
+        self._timers = LoopTimers(loop)
+        self._transport = transport
+        self._server = SocketServer(loop, transport, NodeLimits.from_config(config), slow_work=seams.slow_work)
+        self._specs = listener_specs(config)
+        self._committed = CommittedImage()
+        self._view = BrokerConfigView.of(config, self._committed.image, self.node_id)
+        self._config = config
+        self._topic_configs: dict[TopicName, TopicConfig] = {}
+        self.fetch_sessions = FetchSessions(
+            config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random
+        )
+        self.auto_topics = AutoTopics(self)
+        self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._dispatchers: list[Dispatcher] = []
+        self._endpoints: dict[str, Endpoint] = {}
+        self._upkeep: Upkeep | None = None
+        self._is_stopping = False
+
+    # --- what handlers see -------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> ConfigValues:
+        return self._config
+
+    @property
+    def clock(self) -> Clock:
+        return self._seams.clock
+
+    @property
+    def timers(self) -> Timers:
+        return self._timers
+
+    @property
+    def random(self) -> Random:
+        return self._seams.random
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._committed.image
+
+    @property
+    def quorum(self) -> MetadataQuorum:
+        return self._quorum
+
+    @property
+    def partitions(self) -> Partitions:
+        return self._partitions
+
+    @property
+    def log_directories(self) -> LogDirectories:
+        return self._directories
+
+    def is_controller_listener(self, listener_name: str) -> bool:
+        return listener_name in self.static_config[keys.CONTROLLER_LISTENER_NAMES]
+
+    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
+        context = ControllerContext(principal=str(caller.principal), client_id=caller.client_id)
+        return cast("Pending[A]", self._controller.handle(request, context))
+
+    def next_producer_id(self) -> Pending[int]:
+        return self._producer_ids.next()
+
+    def endpoint(self, listener_name: str) -> Endpoint:
+        """Where a listener of this node is reached."""
+        return self._endpoints[listener_name]
+
+    @property
+    def bootstrap_address(self) -> str:
+        """What a client on this machine is given to start with."""
+        name = next(spec.name for spec in self._specs if not spec.is_controller)
+        endpoint = self._endpoints[name]
+        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+        return f"{host}:{endpoint.port}"
+
+    # --- starting ----------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def start(
+        cls, config: ConfigValues, seams: Seams, loop: asyncio.AbstractEventLoop, transport: Transport
+    ) -> BrokerNode:
+        """A node that serves. NodeError, StorageError, ConfigError or NetError say in one sentence why it cannot be."""
+        load_handlers()
+        node = cls(config, seams, loop, transport)
+        try:
+            await node._start()
+        except BaseException:
+            node.abandon()
+            raise
+        return node
+
+    async def _start(self) -> None:
+        self._check_config()
+        opened = self._open_directories()
+        for spec in self._specs:
+            await self._listen(spec)
+        self._format(opened)
+        self._start_quorum(opened[0])
+        await self._active()
+        self._directories = LogDirectories(opened)
+        self._partitions = Partitions(self.node_id, self._directories, self._seams.clock, config_of=self.topic_config)
+        for directory in opened:
+            directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
+        self._partitions.apply(self.image)
+        self._committed.subscribe(self._image_changed)
+        await self._register(opened)
+        self._upkeep = Upkeep(self._directories, self._timers, self._config)
+        for dispatcher in self._dispatchers:
+            dispatcher.is_ready = True
+
+    def _check_config(self) -> None:
+        if self.node_id < 0:
+            raise ConfigError("node.id is not set: give the node a number, for example --set node.id=1")
+        authorizer = self.static_config[keys.AUTHORIZER_CLASS_NAME]
+        if authorizer:
+            raise ConfigError(
+                f"authorizer.class.name is {authorizer}, but authorisation is not supported yet: remove it"
+            )
+        roles = self.static_config[keys.PROCESS_ROLES]
+        if set(roles) != {"broker", "controller"}:
+            raise ConfigError(
+                "process.roles must be broker,controller: a node is both, as long as it is a cluster of one"
+            )
+        if not self.static_config[keys.CONTROLLER_LISTENER_NAMES]:
+            raise ConfigError("controller.listener.names is not set: name one of the listeners, for example CONTROLLER")
+        voters = self.static_config[keys.CONTROLLER_QUORUM_VOTERS]
+        if len(voters) > 1:
+            raise ConfigError("controller.quorum.voters names several nodes, but only a quorum of one is supported yet")
+
+    def _open_directories(self) -> list[LogDirectory]:
+        """The log directories, locked, that of the metadata log first."""
+        paths = self.static_config[keys.LOG_DIRS] or self.static_config[keys.LOG_DIR]
+        first = self.static_config[keys.METADATA_LOG_DIR]
+        if first:
+            paths = (first, *(path for path in paths if path != first))
+        open_segments = OpenSegments()
+        opened: list[LogDirectory] = []
+        self._opened = opened
+        for path in paths:
+            try:
+                directory = LogDirectory.open(
+                    self._seams,
+                    path,
+                    config_of=lambda topic: self.topic_config(topic).log,
+                    on_offline=self._directory_failed,
+                    open_segments=open_segments,
+                    producer_id_expiration_ms=self.static_config[keys.PRODUCER_ID_EXPIRATION_MS],
+                )
+            except DirectoryInUseError:
+                raise
+            except StorageError as error:
+                if not opened:
+                    raise
+                logger.error("log directory %s is left out: %s", path, error)  # noqa: TRY400 - the sentence is enough
+                continue
+            opened.append(directory)
+        return opened
+
+    def _format(self, opened: list[LogDirectory]) -> None:
+        identities = [directory.identity for directory in opened]
+        known = next(
+            (identity.cluster_id for identity in identities if identity is not None and identity.cluster_id), None
+        )
+        voter_endpoints = tuple(
+            VoterEndpoint(each.name, each.host, each.port)
+            for each in (self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
+        )
+        self._voter_endpoints = voter_endpoints
+        formatted = format_directories(
+            self._seams.files,
+            [directory.path for directory in opened],
+            cluster_id=known or new_cluster_id(self._seams.random),
+            node_id=self.node_id,
+            controller_endpoints=voter_endpoints,
+            random=self._seams.random,
+            clock=self._seams.clock,
+        )
+        for directory, identity in zip(opened, formatted, strict=True):
+            directory.identity = identity
+        self.cluster_id = formatted[0].cluster_id or ""
+
+    def _start_quorum(self, metadata: LogDirectory) -> None:
+        assert metadata.identity is not None
+        config = self.static_config
+        log = MetadataLog.open(self._seams, metadata.path, MetadataLogConfig.from_values(config))
+        controller_listener = next(spec.name for spec in self._specs if spec.is_controller)
+        local = LocalReplica(
+            key=ReplicaKey(self.node_id, metadata.identity.directory_id),
+            cluster_id=self.cluster_id,
+            listener=controller_listener,
+            endpoints=self._voter_endpoints,
+        )
+        self._quorum = MetadataQuorum(
+            log, local, quorum_config(config), self._seams, self._timers, on_fault=self._metadata_failed
+        )
+        self._controller = Controller(
+            self._quorum,
+            self._committed,
+            ControllerSettings.from_values(
+                config,
+                node_id=self.node_id,
+                cluster_id=self.cluster_id,
+                topic_defaults=TopicDefaults(static_topic_defaults(config)),
+            ),
+            self._seams,
+            self._timers,
+            bootstrap=read_bootstrap(self._seams.files, metadata.path),
+            registration=self._controller_registration(),
+        )
+        Snapshotting.from_values(self._quorum, self._committed, self._seams.clock, config)
+        self._quorum.add_listener(self._committed)
+        self._quorum.add_listener(self._controller)
+        self._quorum.start()
+
+    def _controller_registration(self) -> ControllerRegistrationRequest:
+        return ControllerRegistrationRequest(
+            controller_id=self.node_id,
+            incarnation_id=random_uuid(self._seams.random),
+            zk_migration_ready=False,
+            listeners=[
+                Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+                for each in (self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+                for name, levels in SUPPORTED.items()
+            ],
+        )
+
+    async def _active(self) -> None:
+        """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records."""
+        while not self._controller.is_active or not self.image.features:
+            self._raise_fault()
+            seen: asyncio.Future[None] = self._loop.create_future()
+            self._timers.after(1, lambda seen=seen: None if seen.done() else seen.set_result(None))  # type: ignore[misc]
+            await seen
+        if self.image.access_control:
+            raise NodeError(
+                "the cluster's metadata holds ACLs, and authorisation is not supported yet: remove them first"
+            )
+        self._config_changed()
+
+    async def _listen(self, spec: ListenerSpec) -> None:
+        dispatcher = Dispatcher(self, AllowAll(), "controller" if spec.is_controller else "broker")
+        self._dispatchers.append(dispatcher)
+        listener = await self._server.listen(spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller)
+        self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
+
+    async def _register(self, opened: list[LogDirectory]) -> None:
+        self._registration = Registration(
+            lambda request: self._controller.handle(request, ControllerContext()),
+            self._timers,
+            self._seams.random,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            heartbeat_interval_ms=self.static_config[keys.BROKER_HEARTBEAT_INTERVAL_MS],
+            metadata_offset=lambda: self.image.offset,
+            offline_directories=self._offline_directories,
+        )
+        ids = [directory.identity.directory_id for directory in opened if directory.identity is not None]
+        self._registration.begin(
+            [self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
+            [each for each in ids if each is not None],
+            rack=self.static_config[keys.BROKER_RACK] or None,
+            previous_epoch=opened[0].last_broker_epoch,
+        )
+        await _wait(self._loop, self._registration.serving)
+        self._raise_fault()
+
+    # --- following the cluster ---------------------------------------------------------------------------------------------
+
+    def topic_config(self, topic: TopicName) -> TopicConfig:
+        """What a topic's configuration comes to on this node."""
+        known = self._topic_configs.get(topic)
+        if known is None:
+            known = TopicConfig.from_values(topic_values(self._view, self.image, topic))
+            self._topic_configs[topic] = known
+        return known
+
+    def _image_changed(self, image: ClusterImage, delta: ImageDelta) -> None:
+        for resource in delta.configs_changed:
+            if resource.type == BROKER_RESOURCE:
+                self._config_changed()
+            else:
+                self._topic_configs.pop(TopicName(resource.name), None)
+        for name in delta.topics_removed.values():
+            self._topic_configs.pop(name, None)
+        with self._server.turn:
+            self._partitions.apply(image, delta)
+
+    def _config_changed(self) -> None:
+        self._topic_configs.clear()
+        self._view = view = BrokerConfigView.of(self.static_config, self.image, self.node_id)
+        given: dict[str, Any] = dict(self.static_config.given)
+        for layer in (view.dynamic_default, view.dynamic_broker):
+            for name, text in layer.items():
+                if name in BROKER_KEYS:
+                    given[name] = BROKER_KEYS[name].parse(text)
+        self._config = ConfigValues(BROKER_KEYS, given)
+
+    def _allocate_producer_ids(self) -> Pending[AllocateProducerIdsResponse]:
+        request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self._registration.epoch)
+        return cast("Pending[AllocateProducerIdsResponse]", self._controller.handle(request, ControllerContext()))
+
+    # --- faults ------------------------------------------------------------------------------------------------------------
+
+    def _offline_directories(self) -> list[DirectoryId]:
+        offline = (directory.identity for directory in self._directories.offline)
+        return [identity.directory_id for identity in offline if identity is not None and identity.directory_id]
+
+    def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        logger.error("log directory %s is offline: %s", directory.path, error)
+        if hasattr(self, "_partitions"):
+            self._partitions.directory_failed(directory)
+
+    def _metadata_failed(self, error: StorageError) -> None:
+        """Without its metadata log the node knows nothing for certain any more."""
+        logger.critical("the metadata log failed, the node stops: %s", error)
+        self.fault = error
+        self.abandon()
+
+    def _raise_fault(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+    # --- stopping ----------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Stop cleanly: the next start reads no log."""
+        if self._is_stopping:
+            await asyncio.shield(self.stopped)
+            return
+        self._is_stopping = True
+        self._server.close()
+        await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
+        self._registration.stop()
+        await self._server.drain(DRAIN_TIMEOUT_MS)
+        if self._upkeep is not None:
+            self._upkeep.stop()
+        epoch = self._registration.epoch
+        await _wait(self._loop, self._quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
+        self._quorum.close()
+        for directory in self._directories:
+            directory.close(BrokerEpoch(epoch))
+        if not self.stopped.done():
+            self.stopped.set_result(None)
+
+    def abandon(self) -> None:
+        """Stop at once, as a crash would: nothing more is written."""
+        self._is_stopping = True
+        self._server.abort()
+        for part in ("_registration", "_upkeep"):
+            running: Any = getattr(self, part, None)
+            if running is not None:
+                running.stop()
+        quorum: MetadataQuorum | None = getattr(self, "_quorum", None)
+        if quorum is not None:
+            quorum.abandon()
+        for directory in getattr(self, "_opened", []):
+            directory.abandon()
+        if not self.stopped.done():
+            if self.fault is None:
+                self.stopped.set_result(None)
+            else:
+                self.stopped.set_exception(self.fault)
+                self.stopped.exception()
+
+
+async def _wait(loop: asyncio.AbstractEventLoop, pending: Pending[Any], *, timeout_ms: float | None = None) -> None:
+    """Until an answer is there, or the time is up."""
+    done: asyncio.Future[None] = loop.create_future()
+
+    def answered(_value: object) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    pending.then(answered)
+    timer = None if timeout_ms is None else loop.call_later(timeout_ms / 1000, answered, None)
+    try:
+        await done
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def describe(node: BrokerNode) -> str:
+    """One line about a node that serves."""
+    return f"node {node.node_id} of cluster {node.cluster_id} at {node.bootstrap_address}"

@@ -1,0 +1,163 @@
+"""A broker's life in the eyes of the controller: it registers, reports, is let in, and says when it leaves.
+
+new -> registered       BrokerRegistration; the answer is the broker's epoch
+    -> serving          a heartbeat after it has caught up with its own registration is answered `is_fenced=False`
+    -> leaving          heartbeats with want_shut_down until the controller lets it go
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from random import Random
+
+from tidelog.controller.features import SUPPORTED
+from tidelog.controller.image import Endpoint
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, random_uuid
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timer, Timers
+from tidelog.wire.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from tidelog.wire.schema import Request, Response
+
+logger = logging.getLogger(__name__)
+
+# Trying again while there is no active controller; with a quorum of one that is over within milliseconds.
+RETRY_MS = 20
+
+Ask = Callable[[Request], Pending[Response]]
+
+
+class Registration:
+    """Registers one broker and keeps it registered. `serving` completes when the controller has let it in."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        timers: Timers,
+        random: Random,
+        *,
+        node_id: NodeId,
+        cluster_id: str,
+        heartbeat_interval_ms: int,
+        metadata_offset: Callable[[], int],
+        offline_directories: Callable[[], list[DirectoryId]],
+    ) -> None:
+        self._ask = ask
+        self._timers = timers
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._interval_ms = heartbeat_interval_ms
+        self._metadata_offset = metadata_offset
+        self._offline_directories = offline_directories
+        self._incarnation_id = random_uuid(random)
+        self._timer: Timer | None = None
+        self._is_stopped = False
+        self._request: BrokerRegistrationRequest | None = None
+        self.epoch = BrokerEpoch(-1)
+        self.serving: Pending[None] = Pending()
+        self._leaving: Pending[None] | None = None
+
+    def begin(
+        self,
+        endpoints: list[Endpoint],
+        directories: list[DirectoryId],
+        *,
+        rack: str | None,
+        previous_epoch: BrokerEpoch | None,
+    ) -> None:
+        """Register, and report from then on."""
+        self._request = BrokerRegistrationRequest(
+            broker_id=self._node_id,
+            cluster_id=self._cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+                for each in endpoints
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+                for name, levels in SUPPORTED.items()
+            ],
+            rack=rack,
+            log_dirs=list(directories),
+            previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
+        )
+        self._register()
+
+    def leave(self) -> Pending[None]:
+        """Say that the broker wants to stop; complete when it may."""
+        self._leaving = Pending()
+        self._cancel()
+        self._beat()
+        return self._leaving
+
+    def stop(self) -> None:
+        """Report no more."""
+        self._is_stopped = True
+        self._cancel()
+
+    def _register(self) -> None:
+        if self._is_stopped or self._request is None:
+            return
+        self._ask(self._request).then(self._registered)
+
+    def _registered(self, answer: Response) -> None:
+        assert isinstance(answer, BrokerRegistrationResponse)
+        if answer.error_code == ErrorCode.NONE:
+            self.epoch = BrokerEpoch(answer.broker_epoch)
+            self._beat()
+            return
+        error = ErrorCode.of(answer.error_code)
+        if error not in {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}:
+            logger.warning("the controller does not register this broker: %s", error.message)
+        self._later(RETRY_MS, self._register)
+
+    def _beat(self) -> None:
+        if self._is_stopped:
+            return
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=self._node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=False,
+            want_shut_down=self._leaving is not None,
+            offline_log_dirs=list(self._offline_directories()),
+        )
+        self._ask(heartbeat).then(self._answered)
+
+    def _answered(self, answer: Response) -> None:
+        assert isinstance(answer, BrokerHeartbeatResponse)
+        error = ErrorCode.of(answer.error_code)
+        if error is ErrorCode.STALE_BROKER_EPOCH:
+            # Somebody has registered with this id since, or the controller has forgotten us: both are settled by registering.
+            self._later(RETRY_MS, self._register)
+            return
+        if self._leaving is not None:
+            if error is ErrorCode.NONE and answer.should_shut_down:
+                self._leaving.complete(None)
+                return
+            self._later(RETRY_MS, self._beat)
+            return
+        if error is ErrorCode.NONE and not answer.is_fenced:
+            self.serving.complete(None)
+            self._later(self._interval_ms, self._beat)
+            return
+        self._later(RETRY_MS, self._beat)
+
+    def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self._cancel()
+        if not self._is_stopped:
+            self._timer = self._timers.after(delay_ms, call)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

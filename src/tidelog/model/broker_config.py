@@ -1,0 +1,198 @@
+"""The configuration of a node: who it is, where it listens, where it keeps its logs; and the table of every key it takes.
+
+Names, defaults and ranges are those of Apache Kafka 4.3. `BROKER_KEYS` is all that a `server.properties` may hold and that acts.
+Two more kinds of key are known, so that the file of an ordinary Kafka works as it is:
+
+- `WITHOUT_EFFECT`: they tune threads, purgatories or the JVM of another program. Accepted, and said to do nothing.
+- `NOT_SUPPORTED`: they ask for something that is not there. Refused with the reason, unless set to what is done anyway.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidelog.model.config import ConfigKey, ConfigKeys, UpdateMode, int_key, list_key, long_key, string_key
+from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
+from tidelog.model.data_plane_config import DATA_PLANE_KEYS
+from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
+from tidelog.model.metadata_config import METADATA_KEYS
+from tidelog.model.topic_config import TOPIC_KEYS
+
+NODE_ID = int_key(
+    "node.id", -1, at_least=-1, doc="The number of this node in its cluster. Brokers and controllers share the numbers."
+)
+PROCESS_ROLES = list_key(
+    "process.roles",
+    ("broker", "controller"),
+    choices=("broker", "controller"),
+    doc="What this node is. A node of a small cluster is both.",
+)
+LISTENERS = list_key(
+    "listeners",
+    ("PLAINTEXT://:9092",),
+    doc="Where the node listens, each as NAME://host:port. No host means every address, port 0 any free port.",
+)
+ADVERTISED_LISTENERS = list_key(
+    "advertised.listeners",
+    (),
+    doc="What clients are told instead of `listeners`, where the address that they reach the node by is another one.",
+)
+CONTROLLER_LISTENER_NAMES = list_key(
+    "controller.listener.names",
+    (),
+    doc="Which of the listeners are for controllers. The first one is used to reach others.",
+)
+LISTENER_SECURITY_PROTOCOL_MAP = string_key(
+    "listener.security.protocol.map",
+    "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    update_mode=UpdateMode.PER_BROKER,
+    doc="Which security protocol each listener name stands for.",
+)
+CONTROLLER_QUORUM_VOTERS = list_key(
+    "controller.quorum.voters",
+    (),
+    doc="The voters of a static quorum, each as id@host:port. Without it they are those that the directory was formatted with.",
+)
+BROKER_RACK = string_key(
+    "broker.rack", "", doc="The rack, zone or room of this broker. Replicas are spread over racks."
+)
+LOG_DIRS = list_key(
+    "log.dirs", (), doc="The directories that hold partitions. A directory that fails takes only its own offline."
+)
+LOG_DIR = list_key("log.dir", ("/tmp/kafka-logs",), doc="The same, where `log.dirs` is not set.")  # noqa: S108 - Kafka's default
+METADATA_LOG_DIR = string_key(
+    "metadata.log.dir", "", doc="Which directory holds the metadata log; the first one by default."
+)
+LOG_RETENTION_CHECK_INTERVAL_MS = long_key(
+    "log.retention.check.interval.ms",
+    300_000,
+    at_least=1,
+    doc="How often the node looks for segments that have expired.",
+)
+LOG_FLUSH_SCHEDULER_INTERVAL_MS = long_key(
+    "log.flush.scheduler.interval.ms", 2**63 - 1, doc="How often the node looks for logs whose `flush.ms` has passed."
+)
+LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = int_key(
+    "log.flush.offset.checkpoint.interval.ms",
+    60_000,
+    at_least=0,
+    doc="How often the recovery points are written down: how much of a log a recovery has to read.",
+)
+LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = int_key(
+    "log.flush.start.offset.checkpoint.interval.ms",
+    60_000,
+    at_least=0,
+    doc="How often the start offsets of the logs are written down.",
+)
+REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = long_key(
+    "replica.high.watermark.checkpoint.interval.ms",
+    5_000,
+    at_least=1,
+    doc="How often the high watermarks are written down.",
+)
+PRODUCER_ID_EXPIRATION_MS = int_key(
+    "producer.id.expiration.ms",
+    86_400_000,
+    at_least=1,
+    doc="How long a producer that is silent is remembered, for the recognition of duplicates.",
+)
+PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = int_key(
+    "producer.id.expiration.check.interval.ms", 600_000, at_least=1, doc="How often the node looks for such producers."
+)
+AUTHORIZER_CLASS_NAME = string_key(
+    "authorizer.class.name", "", doc="Who decides what callers may do. Empty: everybody may do everything."
+)
+BROKER_HEARTBEAT_INTERVAL_MS = int_key(
+    "broker.heartbeat.interval.ms", 2000, at_least=1, doc="How often a broker reports to the controller."
+)
+
+NODE_KEYS = ConfigKeys(
+    [
+        NODE_ID,
+        PROCESS_ROLES,
+        LISTENERS,
+        ADVERTISED_LISTENERS,
+        CONTROLLER_LISTENER_NAMES,
+        LISTENER_SECURITY_PROTOCOL_MAP,
+        CONTROLLER_QUORUM_VOTERS,
+        BROKER_RACK,
+        LOG_DIRS,
+        LOG_DIR,
+        METADATA_LOG_DIR,
+        LOG_RETENTION_CHECK_INTERVAL_MS,
+        LOG_FLUSH_SCHEDULER_INTERVAL_MS,
+        LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+        LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+        REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
+        PRODUCER_ID_EXPIRATION_MS,
+        PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
+        AUTHORIZER_CLASS_NAME,
+        BROKER_HEARTBEAT_INTERVAL_MS,
+    ]
+)
+
+
+def _topic_defaults(given: Mapping[str, ConfigKey[Any]]) -> Iterable[ConfigKey[Any]]:
+    """The broker's keys that give topics their defaults: the topic's key under its synonym's name."""
+    for key in TOPIC_KEYS.values():
+        if key.synonym is not None and key.synonym not in given:
+            yield dataclasses.replace(key, name=key.synonym, synonym=None)
+
+
+_UNITS_OF_TIME = ConfigKeys(
+    [
+        int_key(
+            "log.retention.hours", 168, doc="`log.retention.ms` in hours, where neither that nor the minutes are set."
+        ),
+        int_key("log.retention.minutes", -2, doc="`log.retention.ms` in minutes, where that is not set."),
+        int_key("log.roll.hours", 168, at_least=1, doc="`log.roll.ms` in hours, where that is not set."),
+        int_key("log.roll.jitter.hours", 0, at_least=0, doc="`log.roll.jitter.ms` in hours, where that is not set."),
+    ]
+)
+_TABLES = (NODE_KEYS, LISTENER_CONFIG_KEYS, CONTROLLER_CONFIG_KEYS, DATA_PLANE_KEYS, METADATA_KEYS, _UNITS_OF_TIME)
+_OWN = {key.name: key for table in _TABLES for key in table.values()}
+
+BROKER_KEYS = ConfigKeys([*_OWN.values(), *_topic_defaults(_OWN)])
+
+_TUNES_ANOTHER_PROGRAM = "it tunes threads, buffers or the JVM of Apache Kafka"
+_LATER = "what it configures is not there yet"
+
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "background.threads": _TUNES_ANOTHER_PROGRAM,
+    "num.io.threads": _TUNES_ANOTHER_PROGRAM,
+    "num.network.threads": _TUNES_ANOTHER_PROGRAM,
+    "num.recovery.threads.per.data.dir": _TUNES_ANOTHER_PROGRAM,
+    "num.replica.alter.log.dirs.threads": _TUNES_ANOTHER_PROGRAM,
+    "num.replica.fetchers": _TUNES_ANOTHER_PROGRAM,
+    "fetch.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
+    "producer.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
+    "delete.records.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
+    "log.cleaner.threads": _TUNES_ANOTHER_PROGRAM,
+    "log.cleaner.dedupe.buffer.size": _TUNES_ANOTHER_PROGRAM,
+    "log.cleaner.io.buffer.size": _TUNES_ANOTHER_PROGRAM,
+    "controller.quorum.append.linger.ms": _TUNES_ANOTHER_PROGRAM,
+    "controller.quorum.bootstrap.servers": "a node of a cluster of one asks nobody",
+    "inter.broker.listener.name": "a node of a cluster of one talks to no other broker",
+    "group.initial.rebalance.delay.ms": _LATER,
+    "offsets.topic.num.partitions": _LATER,
+    "offsets.topic.replication.factor": _LATER,
+    "offsets.topic.segment.bytes": _LATER,
+    "transaction.state.log.min.isr": _LATER,
+    "transaction.state.log.num.partitions": _LATER,
+    "transaction.state.log.replication.factor": _LATER,
+    "transaction.state.log.segment.bytes": _LATER,
+    "share.coordinator.state.topic.min.isr": _LATER,
+    "share.coordinator.state.topic.num.partitions": _LATER,
+    "share.coordinator.state.topic.replication.factor": _LATER,
+}
+
+# Whole families that ask for what is not there, by how their keys begin.
+NOT_SUPPORTED: Mapping[str, str] = {
+    "sasl.": "SASL is not supported yet",
+    "ssl.": "TLS is not supported yet",
+    "remote.log.": "tiered storage is not supported",
+    "quota.": "quotas are not supported yet",
+    "delegation.token.": "delegation tokens are not supported yet",
+}
