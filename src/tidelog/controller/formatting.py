@@ -29,7 +29,7 @@ from tidelog.raft.control_records import ControlRecord, KRaftVersion, Voters
 from tidelog.raft.log_view import BOOTSTRAP_SNAPSHOT_ID
 from tidelog.raft.voter_set import Endpoints, ReplicaKey, Voter, VoterSet
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import Files
+from tidelog.storage.files import Files, parent_of
 from tidelog.storage.log_directory import METADATA_TOPIC
 from tidelog.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from tidelog.wire.internal_records import FramedRecord
@@ -117,7 +117,7 @@ def format_directory(
 ) -> MetaProperties:
     """Format one directory, whatever it holds. Durable on return."""
     now_ms = clock.now_ms()
-    files.make_directory(directory)
+    _make_directory(files, directory)
     bootstrap = build_snapshot(SnapshotHead(0), bootstrap_records(levels), epoch=0, timestamp_ms=now_ms)
     write_snapshot(files, f"{directory}/{BOOTSTRAP_FILE}", bootstrap)
     if with_metadata_log:
@@ -166,6 +166,15 @@ def read_bootstrap(files: Files, directory: str) -> tuple[FramedRecord, ...]:
             return bootstrap_records()
         raise
     return snapshot.records
+
+
+def _make_directory(files: Files, directory: str) -> None:
+    """Make a directory so that no crash takes it, with everything above that is missing."""
+    if not files.is_dir(directory):
+        parent = parent_of(directory)
+        _make_directory(files, parent)
+        files.make_directory(directory)
+        files.sync_directory(parent)
 
 
 def _with_directory_id(files: Files, directory: str, identity: MetaProperties, random: Random) -> MetaProperties:

@@ -18,18 +18,8 @@ from typing import TypeVar
 
 from tidelog.controller.control_batches import build_control_batch, read_control
 from tidelog.controller.formatting import METADATA_PARTITION
-from tidelog.controller.snapshot_file import (
-    PART_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    Snapshot,
-    SnapshotHead,
-    build_snapshot,
-    parse_snapshot_name,
-    read_snapshot,
-    read_snapshot_head,
-    snapshot_name,
-    write_snapshot,
-)
+from tidelog.controller.snapshot_file import Snapshot, SnapshotHead, build_snapshot
+from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.model import controller_config as keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
@@ -43,7 +33,6 @@ from tidelog.raft.quorum_state import QuorumState
 from tidelog.storage.append import AppendRefused
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import FetchIsolation
-from tidelog.storage.files import File
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.partition_log import PartitionLog
@@ -121,7 +110,7 @@ class MetadataLog:
         self,
         seams: Seams,
         log: PartitionLog,
-        snapshots: dict[OffsetAndEpoch, int],
+        snapshots: SnapshotStore,
         config: MetadataLogConfig,
         host: _Host,
     ) -> None:
@@ -131,7 +120,6 @@ class MetadataLog:
         self._snapshots = snapshots
         self._config = config
         self._host = host
-        self._part: tuple[OffsetAndEpoch, File] | None = None
         self._being_written: OffsetAndEpoch | None = None
 
     @classmethod
@@ -149,8 +137,8 @@ class MetadataLog:
         if not files.is_dir(path):
             files.make_directory(path)
             files.sync_directory(log_directory)
-        snapshots = _find_snapshots(seams, path)
-        latest = max(snapshots, default=None)
+        snapshots = SnapshotStore(files, path)
+        latest = max(snapshots.ids, default=None)
         host = _Host(seams, open_segments or OpenSegments())
         # A snapshot is written after the log before it was synced, so there is nothing to recover before the last one.
         known = LastKnown(recovery_point=Offset(0) if latest is None else latest.offset)
@@ -187,7 +175,7 @@ class MetadataLog:
     @property
     def size_bytes(self) -> int:
         """Log and snapshots together."""
-        return self._log.size_bytes + sum(self._snapshots.values())
+        return self._log.size_bytes + self._snapshots.size_bytes
 
     # --- what the machine asks ---------------------------------------------------------------------------------------------
 
@@ -216,17 +204,17 @@ class MetadataLog:
         return self._snapshot_epoch(offset) if epoch is None else epoch
 
     def earliest_snapshot_id(self) -> OffsetAndEpoch | None:
-        return min(self._snapshots, default=None)
+        return min(self._snapshots.ids, default=None)
 
     def latest_snapshot_id(self) -> OffsetAndEpoch | None:
-        return max(self._snapshots, default=None)
+        return max(self._snapshots.ids, default=None)
 
     def snapshot_size_bytes(self, snapshot_id: OffsetAndEpoch) -> int | None:
-        return self._snapshots.get(snapshot_id)
+        return self._snapshots.size_of(snapshot_id)
 
     def _snapshot_epoch(self, end_offset: Offset) -> LeaderEpoch:
         """The epoch of the last record before an offset that only a snapshot holds."""
-        for snapshot_id in self._snapshots:
+        for snapshot_id in self._snapshots.ids:
             if snapshot_id.offset == end_offset:
                 return snapshot_id.epoch
         return EMPTY_LOG_END.epoch
@@ -236,7 +224,7 @@ class MetadataLog:
     def latest_snapshot(self) -> tuple[OffsetAndEpoch, Snapshot] | None:
         """The newest snapshot, read. `DamagedFileError` where it is not whole."""
         latest = self.latest_snapshot_id()
-        return None if latest is None else (latest, read_snapshot(self._files, self._snapshot_path(latest)))
+        return None if latest is None else (latest, self._snapshots.read(latest))
 
     def control_records(self) -> Iterator[tuple[Offset, ControlRecord]]:
         """Every control record that still counts, with its offset: those of the newest snapshot, then those of the log.
@@ -247,7 +235,7 @@ class MetadataLog:
         latest = self.latest_snapshot_id()
         if latest is not None:
             start = latest.offset
-            for record in read_snapshot_head(self._files, self._snapshot_path(latest)).control:
+            for record in self._snapshots.head(latest).control:
                 yield Offset(start - 1), record
         for data, position, header in self._headers(start, self._log.log_end_offset):
             if header.is_control:
@@ -296,11 +284,7 @@ class MetadataLog:
 
     def read_snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, bytes_max: int) -> bytes:
         """A piece of a snapshot, for a follower."""
-        file = self._files.open(self._snapshot_path(snapshot_id), writable=False)
-        try:
-            return file.pread(bytes_max, position)
-        finally:
-            file.close()
+        return self._snapshots.read_bytes(snapshot_id, position, bytes_max)
 
     def _headers(self, start: Offset, end: Offset) -> Iterator[tuple[bytes, int, BatchHeader]]:
         while start < end:
@@ -360,44 +344,21 @@ class MetadataLog:
 
     def write_part(self, snapshot_id: OffsetAndEpoch, position: int, data: bytes) -> None:
         """Write a piece of a snapshot that is being fetched; position 0 begins it anew."""
-        if self._part is None or self._part[0] != snapshot_id:
-            self.abandon_part()
-            path = self._snapshot_path(snapshot_id) + PART_SUFFIX
-            self._part = (snapshot_id, self._files.open(path, create=True))
-        file = self._part[1]
-        if position == 0:
-            file.truncate(0)
-        file.pwritev([data], position)
+        self._snapshots.write_part(snapshot_id, position, data)
 
     def abandon_part(self) -> None:
         """Remove what was fetched of a snapshot that is no longer wanted."""
-        if self._part is not None:
-            snapshot_id, file = self._part
-            self._part = None
-            file.close()
-            self._files.remove(self._snapshot_path(snapshot_id) + PART_SUFFIX)
+        self._snapshots.abandon_part()
 
     def install_part(self, snapshot_id: OffsetAndEpoch) -> SnapshotHead:
         """Put a snapshot that was fetched to its end in the place of the log. Durable on return. What its head says."""
-        if self._part is None or self._part[0] != snapshot_id:
-            raise RuntimeError(f"snapshot {snapshot_id} is to be installed, but was not fetched")
-        file = self._part[1]
-        self._part = None
-        path = self._snapshot_path(snapshot_id)
-        try:
-            file.sync()
-            size = file.size()
-        finally:
-            file.close()
-        read_snapshot(self._files, path + PART_SUFFIX)
-        self._files.rename(path + PART_SUFFIX, path)
-        self._files.sync_directory(self.directory)
+        head = self._snapshots.finish_part(snapshot_id)
         self._log.truncate_fully_and_start_at(snapshot_id.offset)
-        self._snapshots[snapshot_id] = size
-        for older in [other for other in self._snapshots if other < snapshot_id]:
-            self._remove_snapshot(older)
+        for older in self._snapshots.ids:
+            if older < snapshot_id:
+                self._snapshots.remove(older)
         self._host.removals.run_due()
-        return read_snapshot_head(self._files, path)
+        return head
 
     # --- the election ------------------------------------------------------------------------------------------------------
 
@@ -436,15 +397,15 @@ class MetadataLog:
         if self._being_written is not None or snapshot_id in self._snapshots:
             return False
         self._being_written = snapshot_id
-        files, path, now_ms = self._files, self._snapshot_path(snapshot_id), self._seams.clock.now_ms()
+        snapshots, now_ms = self._snapshots, self._seams.clock.now_ms()
 
         def work() -> int:
             batches = build_snapshot(head, records(), epoch=snapshot_id.epoch, timestamp_ms=now_ms)
-            return write_snapshot(files, path, batches)
+            return snapshots.write(snapshot_id, batches)
 
         def written(size: int) -> None:
             self._being_written = None
-            self._snapshots[snapshot_id] = size
+            snapshots.add(snapshot_id, size)
             active = file_name(self._log.segment_base_offsets[-1], LOG_SUFFIX)
             if self._files.size_of(f"{self.directory}/{active}") > _ROLL_AFTER_BYTES:
                 self._log.roll()
@@ -457,10 +418,10 @@ class MetadataLog:
         """Remove what has become too old or too much and is in a newer snapshot. The new start of the log, if it moved."""
         moved = False
         while len(self._snapshots) > 1 and self._is_oldest_expired():
-            oldest, kept = sorted(self._snapshots)[:2]
+            oldest, kept = self._snapshots.ids[:2]
             if kept.offset > self._log.high_watermark:
                 break
-            self._remove_snapshot(oldest)
+            self._snapshots.remove(oldest)
             self._log.delete_records_before(kept.offset)
             self._log.remove_segments_before_start()
             moved = True
@@ -473,16 +434,8 @@ class MetadataLog:
             return True
         if self._config.retention_ms < 0:
             return False
-        oldest = min(self._snapshots)
-        contained_ms = read_snapshot_head(self._files, self._snapshot_path(oldest)).last_contained_ms
+        contained_ms = self._snapshots.head(self._snapshots.ids[0]).last_contained_ms
         return self._seams.clock.now_ms() - contained_ms > self._config.retention_ms
-
-    def _remove_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        del self._snapshots[snapshot_id]
-        self._files.remove(self._snapshot_path(snapshot_id))
-
-    def _snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
-        return f"{self.directory}/{snapshot_name(snapshot_id)}"
 
     # --- the end -----------------------------------------------------------------------------------------------------------
 
@@ -493,9 +446,7 @@ class MetadataLog:
 
     def release(self) -> None:
         """Let go of all files as they are, as a crash would."""
-        if self._part is not None:
-            self._part[1].close()
-            self._part = None
+        self._snapshots.release()
         self._log.release()
 
     def _slowly(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
@@ -532,19 +483,6 @@ class _Host:
 
 def _raise(error: StorageError) -> None:
     raise error
-
-
-def _find_snapshots(seams: Seams, path: str) -> dict[OffsetAndEpoch, int]:
-    """The whole snapshots in a directory, with their sizes. What was being written or removed at a crash goes."""
-    files = seams.files
-    snapshots: dict[OffsetAndEpoch, int] = {}
-    for name in files.list_directory(path):
-        snapshot_id = parse_snapshot_name(name)
-        if snapshot_id is not None:
-            snapshots[snapshot_id] = files.size_of(f"{path}/{name}")
-        elif name.endswith((SNAPSHOT_SUFFIX + PART_SUFFIX, SNAPSHOT_SUFFIX + ".deleted")):
-            files.remove(f"{path}/{name}")
-    return snapshots
 
 
 def _encoded(batch: Batch, now_ms: int) -> bytes:
