@@ -1,0 +1,46 @@
+"""A Produce with acks=all whose records are appended and wait for the other in-sync replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timers
+from tidelog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+# The answer for one partition, and what completes it.
+Waiting = tuple[PartitionProduceResponse, Pending[ErrorCode]]
+
+
+class DelayedProduce:
+    """Completes `answer` when every partition has its outcome, or when the time is over: REQUEST_TIMED_OUT for the rest then.
+
+    The records of those stay in the log, and may be committed yet: the client asks again, and an idempotent one is told of the
+    duplicate.
+    """
+
+    __slots__ = ("_response", "_timer", "_waiting", "answer")
+
+    def __init__(self, response: ProduceResponse, waiting: Sequence[Waiting], timers: Timers, timeout_ms: int) -> None:
+        self.answer: Pending[ProduceResponse] = Pending()
+        self._response = response
+        self._waiting = {id(partition): partition for partition, _ in waiting}
+        self._timer = timers.after(max(0, timeout_ms), self._expired)
+        for partition, outcome in waiting:
+            outcome.then(partial(self._committed, partition))
+
+    def _committed(self, partition: PartitionProduceResponse, error: ErrorCode) -> None:
+        if self._waiting.pop(id(partition), None) is None:
+            return
+        partition.error_code = error
+        if not self._waiting:
+            self._timer.cancel()
+            self.answer.complete(self._response)
+
+    def _expired(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for partition in waiting.values():
+            partition.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.answer.complete(self._response)

@@ -1,0 +1,266 @@
+"""Fetch (1), v4-18: record batches from an offset on, for consumers and followers. Answers with stretches of files.
+
+v5 log start offset · v7 sessions (KIP-227) · v9 leader epoch · v10 zstd · v11 nearest replica · v12 diverging epochs
+v13 topics by id · v15 the replica's state · v16 the current leader (KIP-951) · v17 replica directory · v18 high watermark
+
+Of all partitions together at most `max_bytes` (and the broker's `fetch.max.bytes`) are answered, of each at most
+`partition_max_bytes`; but the first one that has anything gives a whole batch, so that a reader always gets on. Waits up to
+`max_wait_ms` for `min_bytes` (`delayed_fetch`).
+
+Where this differs from Kafka: the rack is not looked at, and no preferred replica is named: every consumer is served by the
+leader until there are followers to choose from. The replica's directory and high watermark of v17 and v18 tell nothing yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.delayed_fetch import FetchLimits, FetchReading, FetchTarget, ReadResult
+from tidelog.broker.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
+from tidelog.broker.handling import handles
+from tidelog.broker.leader_hints import LeaderHints
+from tidelog.broker.node_view import Node
+from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
+from tidelog.model.data_plane_config import FETCH_MAX_BYTES
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
+from tidelog.model.pending import Pending
+from tidelog.replication.partition import Diverged, Partition
+from tidelog.storage.fetched import Fetched, FetchIsolation
+from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort
+from tidelog.wire.compression import Compression
+from tidelog.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+TOPIC_ID_VERSION = 13
+REPLICA_STATE_VERSION = 15
+LEADER_HINT_VERSION = 16
+ZSTD_VERSION = 10
+# Consumers may read from followers from here on (KIP-392).
+FOLLOWER_READ_VERSION = 11
+# The first version whose clients understand KAFKA_STORAGE_ERROR.
+STORAGE_ERROR_VERSION = 6
+
+READ_COMMITTED = 1
+
+_UNKNOWN = -1
+
+
+@handles(FetchRequest)
+def fetch(request: FetchRequest, caller: Caller, node: Node) -> FetchResponse | Pending[FetchResponse]:
+    context = node.fetch_sessions.context_of(request, uses_topic_ids=caller.api_version >= TOPIC_ID_VERSION)
+    if isinstance(context, ErrorCode):
+        return FetchResponse(throttle_time_ms=0, error_code=context, session_id=NO_SESSION, responses=[])
+    limits = _limits_of(request, caller, node)
+    targets, refused = _resolve(context, caller, node, limits)
+
+    def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
+        return _FetchAnswer(context, caller, node, limits).build(targets, results, refused)
+
+    return FetchReading(targets, limits, answer_of).start(node.timers)
+
+
+def _limits_of(request: FetchRequest, caller: Caller, node: Node) -> FetchLimits:
+    state = request.replica_state
+    replica_id, epoch = request.replica_id, -1
+    if caller.api_version >= REPLICA_STATE_VERSION:
+        replica_id, epoch = state.replica_id, state.replica_epoch
+    follower = NodeId(replica_id) if replica_id >= 0 else None
+    isolation = FetchIsolation.HIGH_WATERMARK
+    if follower is not None:
+        isolation = FetchIsolation.LOG_END
+    elif request.isolation_level == READ_COMMITTED:
+        isolation = FetchIsolation.LAST_STABLE_OFFSET
+    max_bytes = min(request.max_bytes, node.config[FETCH_MAX_BYTES])
+    return FetchLimits(
+        isolation,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        request.max_wait_ms,
+        follower is not None or caller.api_version < FOLLOWER_READ_VERSION,
+        follower,
+        epoch,
+    )
+
+
+Refused = tuple[FetchEntry, ErrorCode]
+
+
+def _resolve(
+    context: FetchContext, caller: Caller, node: Node, limits: FetchLimits
+) -> tuple[list[FetchTarget], list[Refused]]:
+    """What can be read, and what is refused without looking at a replica."""
+    targets: list[FetchTarget] = []
+    refused: list[Refused] = []
+    image, partitions = node.image, node.partitions
+    by_id = caller.api_version >= TOPIC_ID_VERSION
+    may_read: dict[TopicName, bool] = {}
+    is_replica = limits.follower is not None
+    if is_replica and not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return [], [(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for entry in context.entries]
+    for entry in context.entries:
+        named = entry.topic
+        topic = image.topics.get(TopicId(named)) if isinstance(named, bytes) else image.topic(TopicName(named))
+        index = PartitionIndex(entry.asked.partition)
+        if topic is not None:
+            partition = partitions.identified(topic.topic_id).get(index)
+            name = topic.name
+        else:
+            partition = None
+            name = TopicName("" if isinstance(named, bytes) else named)
+        if not is_replica and (topic is not None or not by_id):
+            allowed = may_read.get(name)
+            if allowed is None:
+                allowed = may_read[name] = caller.may(AclOperation.READ, ResourceType.TOPIC, name)
+            if not allowed:
+                refused.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
+        if partition is not None:
+            targets.append(FetchTarget(entry, partition))
+        elif topic is not None and index in topic.partitions:
+            targets.append(FetchTarget(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        elif topic is None and by_id:
+            refused.append((entry, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            refused.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return targets, refused
+
+
+class _FetchAnswer:
+    """Makes the response of what was read, in the form of the request's version and session."""
+
+    def __init__(self, context: FetchContext, caller: Caller, node: Node, limits: FetchLimits) -> None:
+        self._context = context
+        self._version = caller.api_version
+        self._listener_name = caller.listener_name
+        self._node = node
+        self._is_follower = limits.follower is not None
+        self._hints: LeaderHints | None = None
+        self._topics: list[FetchableTopicResponse] = []
+        self._last_topic: str | bytes | None = None
+
+    def build(
+        self, targets: Sequence[FetchTarget], results: Sequence[ReadResult], refused: Sequence[Refused]
+    ) -> FetchResponse:
+        context, session = self._context, self._context.session
+        if session is not None and context.is_superseded:
+            return FetchResponse(
+                throttle_time_ms=0,
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                session_id=session.session_id,
+                responses=[],
+            )
+        for (entry, partition), result in zip(targets, results, strict=True):
+            if isinstance(result, Fetched):
+                self._add_read(entry, partition, result)
+            elif isinstance(result, Diverged):
+                self._add(entry, _diverged(entry, result), 0)
+            else:
+                self._add_error(entry, result)
+        for entry, error in refused:
+            self._add_error(entry, error)
+        session_id = NO_SESSION
+        if session is not None:
+            session_id = session.session_id
+        elif context.wants_session:
+            session_id = self._node.fetch_sessions.begin(
+                context, is_privileged=self._is_follower, uses_topic_ids=self._version >= TOPIC_ID_VERSION
+            )
+        response = FetchResponse(throttle_time_ms=0, error_code=0, session_id=session_id, responses=self._topics)
+        if self._hints is not None:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=each.node_id, host=each.endpoint.host, port=each.endpoint.port, rack=each.rack)
+                for each in self._hints.endpoints.values()
+            ]
+        return response
+
+    def _add_read(self, entry: FetchEntry, partition: Partition | ErrorCode, fetched: Fetched) -> None:
+        if (
+            self._version < ZSTD_VERSION
+            and isinstance(partition, Partition)
+            and partition.config.codec is Compression.ZSTD
+        ):
+            self._add_error(entry, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            return
+        regions = fetched.regions
+        data = PartitionData(
+            partition_index=entry.asked.partition,
+            error_code=0,
+            high_watermark=fetched.high_watermark,
+            last_stable_offset=fetched.last_stable_offset,
+            log_start_offset=fetched.log_start_offset,
+            aborted_transactions=_aborted(fetched.aborted_transactions),
+            records=regions[0] if regions else b"",
+        )
+        self._add(entry, data, regions[0].count if regions else 0)
+
+    def _add_error(self, entry: FetchEntry, error: ErrorCode) -> None:
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_VERSION:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = PartitionData(
+            partition_index=entry.asked.partition,
+            error_code=error,
+            high_watermark=_UNKNOWN,
+            last_stable_offset=_UNKNOWN,
+            log_start_offset=_UNKNOWN,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if self._version >= LEADER_HINT_VERSION and error in (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.FENCED_LEADER_EPOCH,
+        ):
+            self._add_leader_hint(entry, data)
+        self._add(entry, data, 0)
+
+    def _add_leader_hint(self, entry: FetchEntry, data: PartitionData) -> None:
+        topic = self._node.image.topics.get(TopicId(entry.topic)) if isinstance(entry.topic, bytes) else None
+        if topic is None:
+            return
+        self._hints = self._hints or LeaderHints(self._node.image, self._listener_name)
+        hint = self._hints.leader_of(topic.name, PartitionIndex(data.partition_index))
+        data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+
+    def _add(self, entry: FetchEntry, data: PartitionData, record_bytes: int) -> None:
+        session = self._context.session
+        is_news = entry.is_news(data, record_bytes)
+        if session is not None:
+            if not is_news:
+                return
+            if record_bytes:
+                session.move_to_end(entry)
+        if entry.topic != self._last_topic:
+            self._last_topic = topic = entry.topic
+            if isinstance(topic, bytes):
+                self._topics.append(FetchableTopicResponse(topic_id=topic, partitions=[]))
+            else:
+                self._topics.append(FetchableTopicResponse(topic=topic, topic_id=ZERO_UUID, partitions=[]))
+        self._topics[-1].partitions.append(data)
+
+
+def _diverged(entry: FetchEntry, diverged: Diverged) -> PartitionData:
+    return PartitionData(
+        partition_index=entry.asked.partition,
+        error_code=0,
+        high_watermark=diverged.high_watermark,
+        last_stable_offset=diverged.last_stable_offset,
+        log_start_offset=diverged.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=diverged.end.leader_epoch, end_offset=diverged.end.end_offset),
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _aborted(transactions: Sequence[StoredAbort] | None) -> list[AbortedTransaction] | None:
+    if transactions is None:
+        return None
+    return [AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in transactions]

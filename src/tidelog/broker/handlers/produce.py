@@ -1,0 +1,227 @@
+"""Produce (0), v3-13: append record batches, one for each partition named, and answer as far as `acks` asks.
+
+v5 log start offset · v7 zstd · v8 which records were refused (KIP-467) · v10 the current leader (KIP-951) · v13 topics by id
+
+acks 0    no answer; an error closes the connection, since nothing else can tell the client
+acks 1    as soon as the records are in the leader's page cache
+acks -1   when the high watermark has passed them, or REQUEST_TIMED_OUT after `timeout_ms`
+
+No record is decoded unless the topic's configuration demands it (`record_validation`). One append for each partition; nothing
+waits for the disk. Who waits in a fetch for several of these partitions is told once, after the last append.
+
+Where this differs from Kafka: transactions are not there yet. Transactional batches are refused with INVALID_TXN_STATE, which is
+what Kafka answers for a transaction that its coordinator does not know; clients abort then. Of a partition that is named twice
+both batches are appended and answered; Kafka drops the first one.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.delayed_produce import DelayedProduce, Waiting
+from tidelog.broker.handling import handles
+from tidelog.broker.leader_hints import LeaderHints
+from tidelog.broker.node_view import Node
+from tidelog.broker.record_validation import RecordsRefused, check_produced
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, PartitionIndex, TopicId, TopicName
+from tidelog.model.internal_topics import INTERNAL_TOPICS
+from tidelog.model.pending import Pending
+from tidelog.replication.partition import ALL_IN_SYNC, Partition
+from tidelog.storage.append import AppendRefused
+from tidelog.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from tidelog.wire.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, BytesLike
+
+logger = logging.getLogger(__name__)
+
+TOPIC_ID_VERSION = 13
+LEADER_HINT_VERSION = 10
+
+NO_ANSWER = 0
+_VALID_ACKS = (ALL_IN_SYNC, 1, NO_ANSWER)
+
+# Kafka's own admin tools may write to Kafka's own topics.
+ADMIN_CLIENT_ID = "__admin_client"
+
+# The low byte of the attributes.
+_FLAGS_POSITION = ATTRIBUTES_POSITION + 1
+
+
+@handles(ProduceRequest)
+def produce(request: ProduceRequest, caller: Caller, node: Node) -> ProduceResponse | Pending[ProduceResponse] | None:
+    answers: list[TopicProduceResponse] = []
+    waiting: list[Waiting] = []
+    if _may_not_write_transactions(request, caller):
+        answers = [_refused_topic(topic, _TRANSACTION_REFUSED) for topic in request.topic_data]
+    else:
+        wakeups = node.partitions.wakeups
+        wakeups.hold()
+        try:
+            for topic in request.topic_data:
+                answers.append(_produce_to_topic(topic, request, caller, node, waiting))
+        finally:
+            wakeups.release()
+    if request.acks == NO_ANSWER:
+        _close_on_error(answers, caller)
+        return None
+    response = ProduceResponse(responses=answers)
+    if caller.api_version >= LEADER_HINT_VERSION:
+        _add_leader_hints(response, caller, node)
+    if waiting:
+        return DelayedProduce(response, waiting, node.timers, request.timeout_ms).answer
+    return response
+
+
+def _produce_to_topic(
+    topic: TopicProduceData, request: ProduceRequest, caller: Caller, node: Node, waiting: list[Waiting]
+) -> TopicProduceResponse:
+    name = TopicName(topic.name)
+    if caller.api_version >= TOPIC_ID_VERSION:
+        known = node.image.topics.get(TopicId(topic.topic_id))
+        if known is None:
+            return _refused_topic(topic, _UNKNOWN_ID)
+        name = known.name
+    if not caller.may(AclOperation.WRITE, ResourceType.TOPIC, name):
+        return _refused_topic(topic, _NOT_AUTHORIZED)
+    hosted = node.partitions.named(name)
+    is_closed = name in INTERNAL_TOPICS and caller.client_id != ADMIN_CLIENT_ID
+    now_ms = node.clock.now_ms()
+    answers: list[PartitionProduceResponse] = []
+    for data in topic.partition_data:
+        partition = hosted.get(PartitionIndex(data.index))
+        if partition is None:
+            error = node.partitions.missing(name, PartitionIndex(data.index))
+            answers.append(_refused(data.index, RecordsRefused(error, error.message)))
+            continue
+        records = check_produced(_in_memory(data), caller.api_version, partition.config, now_ms)
+        if isinstance(records, RecordsRefused):
+            answers.append(_refused(data.index, records, partition))
+        elif request.acks not in _VALID_ACKS:
+            answers.append(_refused(data.index, _INVALID_ACKS))
+        elif is_closed:
+            answers.append(_refused(data.index, _INTERNAL_TOPIC))
+        elif records[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
+            answers.append(_refused(data.index, _NO_TRANSACTION))
+        else:
+            answers.append(_append(data.index, records, partition, request.acks, waiting))
+    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+
+
+def _append(
+    index: int, records: BytesLike, partition: Partition, acks: int, waiting: list[Waiting]
+) -> PartitionProduceResponse:
+    outcome = partition.append(records, required_acks=acks)
+    if isinstance(outcome, AppendRefused):
+        return _refused(index, RecordsRefused(outcome.error, outcome.reason), partition)
+    answer = PartitionProduceResponse(
+        index=index,
+        error_code=0,
+        base_offset=outcome.first_offset,
+        log_append_time_ms=outcome.append_time_ms,
+        log_start_offset=outcome.log_start_offset,
+        record_errors=[],
+    )
+    if acks == ALL_IN_SYNC:
+        committed = partition.when_committed(outcome.last_offset + 1)
+        if isinstance(committed, Pending):
+            waiting.append((answer, committed))
+        else:
+            answer.error_code = committed
+    return answer
+
+
+def _in_memory(data: PartitionProduceData) -> BytesLike | None:
+    records = data.records
+    return records if isinstance(records, (memoryview, bytes, bytearray)) else None
+
+
+# Refusals
+
+_NOT_AUTHORIZED = RecordsRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED.message)
+_UNKNOWN_ID = RecordsRefused(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID.message)
+_INVALID_ACKS = RecordsRefused(ErrorCode.INVALID_REQUIRED_ACKS, ErrorCode.INVALID_REQUIRED_ACKS.message)
+_INTERNAL_TOPIC = RecordsRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
+_NO_TRANSACTION = RecordsRefused(ErrorCode.INVALID_TXN_STATE, "the records belong to no transaction that is open here")
+_TRANSACTION_REFUSED = RecordsRefused(
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.message
+)
+
+
+def _may_not_write_transactions(request: ProduceRequest, caller: Caller) -> bool:
+    """Whether the request has transactional records under an id that it does not name, or that is not its caller's."""
+    transactional_id = request.transactional_id
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = _in_memory(data)
+            if records is None or len(records) <= _FLAGS_POSITION or not records[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
+                continue
+            return transactional_id is None or not caller.may(
+                AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+            )
+    return False
+
+
+def _refused_topic(topic: TopicProduceData, refused: RecordsRefused) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[_refused(data.index, refused) for data in topic.partition_data],
+    )
+
+
+def _refused(index: int, refused: RecordsRefused, partition: Partition | None = None) -> PartitionProduceResponse:
+    log = None if partition is None else partition.log
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refused.error,
+        base_offset=NO_OFFSET,
+        log_append_time_ms=NO_TIMESTAMP,
+        log_start_offset=NO_OFFSET if log is None else log.log_start_offset,
+        record_errors=list(refused.record_errors),
+        error_message=refused.reason,
+    )
+
+
+def _close_on_error(answers: list[TopicProduceResponse], caller: Caller) -> None:
+    failed = [
+        f"{topic.name}-{partition.index}: {ErrorCode.of(partition.error_code).name}"
+        for topic in answers
+        for partition in topic.partition_responses
+        if partition.error_code
+    ]
+    if failed:
+        logger.info("%s: closed, since records sent with acks=0 were refused: %s", caller.connection, ", ".join(failed))
+        caller.connection.abort()
+
+
+def _add_leader_hints(response: ProduceResponse, caller: Caller, node: Node) -> None:
+    hints: LeaderHints | None = None
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            name = TopicName(topic.name)
+            if caller.api_version >= TOPIC_ID_VERSION:
+                known = node.image.topics.get(TopicId(topic.topic_id))
+                if known is None:
+                    continue
+                name = known.name
+            hints = hints or LeaderHints(node.image, caller.listener_name)
+            hint = hints.leader_of(name, PartitionIndex(partition.index))
+            partition.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+    if hints is not None:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=each.node_id, host=each.endpoint.host, port=each.endpoint.port, rack=each.rack)
+            for each in hints.endpoints.values()
+        ]

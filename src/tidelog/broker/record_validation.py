@@ -1,0 +1,160 @@
+"""What a produced batch must be before a partition appends it: what Kafka enforces on Produce beyond what storage checks.
+
+    from the header alone      one whole batch of magic 2 · a codec that the request's version may use · max.message.bytes
+                               · the newest timestamp against message.timestamp.after.max.ms
+    from the records           only where the topic demands it: keys on a compacted topic · message.timestamp.before.max.ms ·
+                               compression.type other than the batch's own · which records are too new, once one is
+
+Storage then checks the rest of the header, the checksum, and sequences. A batch whose records are looked at has its checksum
+checked here first, since nothing of a damaged one is to be believed.
+
+Where this differs from Kafka: the header's newest timestamp is taken as true, as are its count and offset deltas, because no
+record is decoded unless the topic asks for it. Bytes behind the batch are refused and not cut off.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_TIMESTAMP
+from tidelog.replication.topic_config import TopicConfig
+from tidelog.wire.batch_errors import CorruptBatchError, UnsupportedMagicError
+from tidelog.wire.compression import Compression
+from tidelog.wire.messages.produce import BatchIndexAndErrorMessage
+from tidelog.wire.record_batch import (
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    BatchHeader,
+    BytesLike,
+    check_batch,
+    read_header,
+)
+from tidelog.wire.records import Record, Row, build_batch, decode_tuples
+
+# Produce carries zstd from this version on (KIP-110).
+ZSTD_VERSION_MIN = 7
+
+# A batch of a million bad records must not become an answer of a hundred megabytes.
+RECORD_ERRORS_MAX = 1000
+
+
+class RecordsRefused(msgspec.Struct, frozen=True, gc=False):
+    """Nothing of the batch is appended, and why; with the records that are to blame, by their place in the batch."""
+
+    error: ErrorCode
+    reason: str
+    record_errors: tuple[BatchIndexAndErrorMessage, ...] = ()
+
+
+def check_produced(
+    records: BytesLike | None, version: int, config: TopicConfig, now_ms: int
+) -> BytesLike | RecordsRefused:
+    """What to append of what a request of this version brings for one partition: the batch as it came, or recompressed."""
+    if not records:
+        return _invalid("there is no record batch for the partition")
+    try:
+        header = read_header(records)
+    except UnsupportedMagicError as error:
+        return _invalid(str(error))
+    except CorruptBatchError as error:
+        return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    codec = header.attributes & CODEC_MASK
+    size_bytes = BATCH_OVERHEAD + header.batch_length
+    if size_bytes != len(records):
+        if size_bytes > len(records):
+            return _invalid(f"the batch is cut off: {size_bytes - len(records)} of its {size_bytes} bytes are missing")
+        return _invalid("there may be one record batch for a partition, and more bytes follow it")
+    if codec == Compression.ZSTD and version < ZSTD_VERSION_MIN:
+        return RecordsRefused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce v{ZSTD_VERSION_MIN}, not v{version}"
+        )
+    if size_bytes > config.max_message_bytes:
+        return _too_large(size_bytes, config)
+    if (config.codec is not None and config.codec != codec) or _must_look_at_records(header, config, now_ms):
+        return _look_at_records(records, header, config, now_ms)
+    return records
+
+
+def _must_look_at_records(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+    if config.log.compacts:
+        return True
+    if not config.keeps_create_time:
+        return False
+    return config.bounds_age or header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
+
+
+def _look_at_records(
+    records: BytesLike, header: BatchHeader, config: TopicConfig, now_ms: int
+) -> BytesLike | RecordsRefused:
+    try:
+        check_batch(records, header)
+        rows = decode_tuples(records, header)
+    except CorruptBatchError as error:
+        return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    refused = _refuse_rows(rows, config, now_ms)
+    if refused is not None:
+        return refused
+    if config.codec is None or config.codec == header.attributes & CODEC_MASK:
+        return records
+    return _recompress(rows, records, header, config)
+
+
+def _refuse_rows(rows: list[Row], config: TopicConfig, now_ms: int) -> RecordsRefused | None:
+    without_key = [index for index, row in enumerate(rows) if row[2] is None] if config.log.compacts else []
+    out_of_range = _out_of_range(rows, config, now_ms) if config.keeps_create_time else []
+    if not without_key and not out_of_range:
+        return None
+    errors = dict.fromkeys(out_of_range, "its timestamp is out of the range that the topic accepts")
+    # A record without a key is refused for that, whatever its timestamp.
+    errors.update(dict.fromkeys(without_key, "it has no key, and the topic is compacted"))
+    blamed = tuple(
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=errors[index])
+        for index in sorted(errors)[:RECORD_ERRORS_MAX]
+    )
+    if len(errors) > len(without_key):
+        earliest = now_ms - config.message_timestamp_before_max_ms
+        latest = now_ms + config.message_timestamp_after_max_ms
+        reason = f"{len(errors)} records are refused: timestamps must be from {earliest} to {latest}"
+        return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, reason, blamed)
+    reason = f"{len(errors)} records are refused: a compacted topic needs a key for every record"
+    return RecordsRefused(ErrorCode.INVALID_RECORD, reason, blamed)
+
+
+def _out_of_range(rows: list[Row], config: TopicConfig, now_ms: int) -> list[int]:
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    return [index for index, row in enumerate(rows) if not earliest <= row[1] <= latest and row[1] != NO_TIMESTAMP]
+
+
+def _recompress(
+    rows: list[Row], records: BytesLike, header: BatchHeader, config: TopicConfig
+) -> BytesLike | RecordsRefused:
+    if not rows or header.base_offset != 0 or header.is_control or config.codec is None:
+        # Storage refuses the first three, with the right words.
+        return records
+    batch = build_batch(
+        [Record(*row) for row in rows],
+        codec=config.codec,
+        level=config.compression_level,
+        timestamp_type=header.timestamp_type,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+        last_offset=header.last_offset,
+    )
+    if len(batch) > config.max_message_bytes:
+        return _too_large(len(batch), config)
+    return bytearray(batch)
+
+
+def _invalid(reason: str) -> RecordsRefused:
+    return RecordsRefused(ErrorCode.INVALID_RECORD, reason)
+
+
+def _too_large(size_bytes: int, config: TopicConfig) -> RecordsRefused:
+    return RecordsRefused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch has {size_bytes} bytes, and max.message.bytes is {config.max_message_bytes}",
+    )
