@@ -15,6 +15,7 @@ from tidelog.storage.files import File
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import Compression
 from tidelog.wire.record_batch import (
+    BATCH_OVERHEAD,
     CHECKED_POSITION,
     CODEC_MASK,
     HEADER_BYTES,
@@ -32,16 +33,19 @@ def each_header(file: File, position: int, end: int) -> Iterator[tuple[int, Batc
     """Each batch from `position` on with its position. CorruptBatchError where the bytes up to `end` are not whole batches."""
     window = b""
     window_position = position
+    window_bytes = HEADER_BYTES
     while position < end:
         at = position - window_position
         if at + HEADER_BYTES > len(window):
-            window = file.pread(min(HEADER_WINDOW_BYTES, end - position), position)
+            window = file.pread(min(window_bytes, end - position), position)
             window_position, at = position, 0
         header = read_header(window, at)
-        following = position + header.size_bytes
+        following = position + BATCH_OVERHEAD + header.batch_length
         if following > end:
             raise CorruptBatchError(f"the batch at byte {position} of {file.path} is cut off at byte {end}")
         yield position, header
+        # Small batches come many to a window. Of large ones the header alone is read: what is copied is what a walk costs.
+        window_bytes = HEADER_WINDOW_BYTES if following - position < HEADER_WINDOW_BYTES else HEADER_BYTES
         position = following
 
 
