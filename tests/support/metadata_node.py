@@ -15,12 +15,13 @@ from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
 from tidelog.controller.metadata_service import MetadataService, listeners, supported_features
+from tidelog.controller.quorum import Peers
 from tidelog.controller.settings import ControllerSettings
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
-from tidelog.model.ids import DirectoryId, NodeId, Offset, TopicName
+from tidelog.model.ids import DirectoryId, NodeId, TopicName
 from tidelog.model.slow_work import InlineSlowWork, SlowWork
 from tidelog.model.timers import LoopTimers
-from tidelog.raft.voter_set import Endpoint as QuorumEndpoint
+from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.storage.errors import StorageError
@@ -64,6 +65,9 @@ class MetadataNode:
     slow_work: SlowWork = field(default_factory=InlineSlowWork)
     seed: int = 1
     loop: VirtualTimeLoop = field(default_factory=VirtualTimeLoop)
+    node_id: NodeId = NODE
+    voters: VoterSet | None = None
+    peers: Peers | None = None
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(self.loop)
@@ -82,12 +86,11 @@ class MetadataNode:
             self.disk,
             [self.directory],
             cluster_id=CLUSTER_ID,
-            node_id=NODE,
-            controller_endpoints=(
-                QuorumEndpoint(CONTROLLER_ENDPOINT.name, CONTROLLER_ENDPOINT.host, CONTROLLER_ENDPOINT.port),
-            ),
+            node_id=self.node_id,
+            controller_endpoints=(quorum_endpoint(self.node_id),),
             random=self.random,
             clock=self.clock,
+            voters=self.voters,
         )
         return identity
 
@@ -100,12 +103,16 @@ class MetadataNode:
             directory=self.directory,
             identity=identity,
             listener=CONTROLLER_ENDPOINT.name,
-            endpoints=(CONTROLLER_ENDPOINT,),
+            endpoints=(controller_endpoint(self.node_id),),
             config=config,
             settings=ControllerSettings.from_values(
-                config, node_id=NODE, cluster_id=CLUSTER_ID, topic_defaults=TopicDefaults(dict(self.topic_defaults))
+                config,
+                node_id=self.node_id,
+                cluster_id=CLUSTER_ID,
+                topic_defaults=TopicDefaults(dict(self.topic_defaults)),
             ),
             on_fault=self.faults.append,
+            peers=self.peers,
         )
         service.committed.subscribe(lambda image, delta: self.published.append((image, delta)))
         self.service = service
@@ -162,9 +169,7 @@ class MetadataNode:
 
     def records(self, start: int = 0) -> list[MetadataRecord]:
         """The metadata records in the log from an offset on."""
-        return [
-            framed.message for batch in self.batches() if batch.base_offset >= start for framed in batch.records
-        ]
+        return [framed.message for batch in self.batches() if batch.base_offset >= start for framed in batch.records]
 
     def file_names(self) -> list[str]:
         return self.disk.list_directory(f"{self.directory}/{METADATA_PARTITION}")
@@ -249,6 +254,15 @@ class MetadataNode:
         return [partition.leader for partition in topic.partitions.values()]
 
 
+def controller_endpoint(node_id: int) -> Endpoint:
+    return Endpoint(CONTROLLER_ENDPOINT.name, CONTROLLER_ENDPOINT.host, CONTROLLER_ENDPOINT.port - 1 + node_id, 0)
+
+
+def quorum_endpoint(node_id: int) -> QuorumEndpoint:
+    endpoint = controller_endpoint(node_id)
+    return QuorumEndpoint(endpoint.name, endpoint.host, endpoint.port)
+
+
 def creatable(
     name: str,
     partitions: int = 1,
@@ -270,7 +284,3 @@ def creatable(
 
 def directory_id(broker_id: int, number: int = 0) -> DirectoryId:
     return DirectoryId(bytes([0xD0, broker_id, number]) + bytes(13))
-
-
-def offset_after(image: ClusterImage) -> Offset:
-    return Offset(image.offset + 1)
