@@ -175,6 +175,7 @@ class Cluster:
         self._append_ids = itertools.count(1)
         self._digest = blake2b(digest_size=16)
         self.trace: list[str] | None = None
+        self.follow: Callable[[Replica, Event, list[Effect]], None] | None = None
         for node_id in range(1, voters + observers + 1):
             self.add_replica(node_id)
 
@@ -356,6 +357,8 @@ class Cluster:
         self.steps += 1
         effects = machine.step(event, self.now_ms)
         self._note(f"{replica.key.id} {event} -> {effects}")
+        if self.follow is not None:
+            self.follow(replica, event, effects)
         if isinstance(machine.role, Leader):
             self.invariants.led(replica.key.id, machine.epoch)
         for effect in effects:

@@ -16,16 +16,16 @@ SEED_THAT_FINDS = {
     "vote_twice": 10,
     "announce_before_saving": 4,
     "forget_the_vote": 160,
-    "vote_for_a_shorter_log": 7,
+    "vote_for_a_shorter_log": 8,
     "acknowledge_before_flushing": 2,
     "count_own_unflushed_log": 0,
-    "commit_an_earlier_epoch": 40,
+    "commit_an_earlier_epoch": 7,
     "commit_without_majority": 2,
     "win_without_majority": 3,
     "ignore_divergence": 2,
-    "lead_again_after_restart": 15,
-    "change_voters_at_will": 44,
-    "keep_voters_after_truncation": 14,
+    "lead_again_after_restart": 2,
+    "change_voters_at_will": 14,
+    "keep_voters_after_truncation": 53,
 }
 SEEDS_MAX = 1000
 

@@ -76,7 +76,7 @@ def take_fetch(quorum: Quorum, follower: Follower, response: FetchResponse) -> b
         if is_sound and response.high_watermark is not None and response.high_watermark >= 0:
             quorum.advance_high_watermark(min(response.high_watermark, quorum.log.end.offset))
     if is_sound:
-        follower.fetched(quorum.now_ms, quorum.config.fetch_timeout_ms)
+        follower.fetched(quorum.fetch_deadline_ms())
     return is_sound
 
 
@@ -89,7 +89,7 @@ def take_fetch_snapshot(quorum: Quorum, follower: Follower, response: FetchSnaps
         if response.error in {ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE}:
             # The leader has a newer one by now, or it is another leader.
             _abandon_download(quorum, follower)
-            follower.fetched(quorum.now_ms, quorum.config.fetch_timeout_ms)
+            follower.fetched(quorum.fetch_deadline_ms())
             return True
         return False
     end_position = download.position + len(response.data)
@@ -107,7 +107,7 @@ def take_fetch_snapshot(quorum: Quorum, follower: Follower, response: FetchSnaps
         follower.download = None
         quorum.installing = download.snapshot_id
         quorum.outbox.emit(InstallSnapshot(download.snapshot_id))
-    follower.fetched(quorum.now_ms, quorum.config.fetch_timeout_ms)
+    follower.fetched(quorum.fetch_deadline_ms())
     return True
 
 
@@ -128,7 +128,7 @@ def take_update_voter_answer(quorum: Quorum, follower: Follower, response: Updat
     if response.error not in {ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION}:
         return False
     follower.has_updated_leader = True
-    follower.fetched(quorum.now_ms, quorum.config.fetch_timeout_ms)
+    follower.fetched(quorum.fetch_deadline_ms())
     return True
 
 

@@ -142,6 +142,14 @@ class Quorum:
         timeout_ms = self.config.election_timeout_ms
         return timeout_ms + self.random.randrange(timeout_ms) if timeout_ms else 0
 
+    def fetch_deadline_ms(self) -> int:
+        """How long a follower that heard from its leader now waits for more.
+
+        Jittered: the followers of a leader that hangs heard from it together, and must not all stand in the same moment.
+        """
+        jitter_ms = self.random.randrange(self.config.leader_lost_jitter_ms + 1)
+        return self.now_ms + self.config.fetch_timeout_ms + jitter_ms
+
     def send(self, to: Node, request: Request) -> int:
         """Sends a request to a peer that is ready for one."""
         request_id = self.connections.sent(to.id, self.now_ms)
@@ -354,8 +362,8 @@ class Quorum:
     def _follower(
         self, epoch: LeaderEpoch, leader_id: NodeId, endpoints: Endpoints, voted_key: ReplicaKey | None
     ) -> Follower:
-        deadline_ms = self.now_ms + self.config.fetch_timeout_ms
-        return Follower(epoch, leader_id, endpoints, voted_key, deadline_ms, deadline_ms)
+        update_voter_deadline_ms = self.now_ms + self.config.fetch_timeout_ms
+        return Follower(epoch, leader_id, endpoints, voted_key, self.fetch_deadline_ms(), update_voter_deadline_ms)
 
     def _is_reachable(self, endpoints: Endpoints) -> bool:
         return endpoint_for(endpoints, self.local.listener) is not None

@@ -239,6 +239,9 @@ def _take_announcement(quorum: Quorum, request: BeginQuorumEpochRequest | EndQuo
 
 def _succession_backoff_ms(quorum: Quorum, preferred: tuple[ReplicaKey, ...]) -> int:
     """How long to wait before standing: the first in the list not at all, each one after it twice as long as the one before."""
+    if not preferred:
+        # A leader that restarted knows of no successor better than another: whoever comes first.
+        return quorum.random.randrange(quorum.config.leader_lost_jitter_ms + 1)
     backoff_max_ms = quorum.config.election_backoff_max_ms
     for position, candidate in enumerate(preferred):
         if candidate.matches(quorum.local.key):

@@ -38,6 +38,8 @@ from tidelog.raft.roles import Leader
 from tidelog.raft.voter_set import ReplicaKey, Voter, VoterSet
 
 CONFIG = QuorumConfig()
+# After this time at the latest a follower has lost its patience.
+FETCH_TIMEOUT_MS_MAX = CONFIG.fetch_timeout_ms + CONFIG.leader_lost_jitter_ms
 
 
 def position(offset: int, epoch: int) -> OffsetAndEpoch:

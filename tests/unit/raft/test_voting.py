@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.raft_cluster import CLUSTER_ID, endpoint, replica_key
-from tests.unit.raft.bench import CONFIG, Bench, batch, position, state
+from tests.unit.raft.bench import CONFIG, FETCH_TIMEOUT_MS_MAX, Bench, batch, position, state
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
 from tidelog.raft.effects import BecameLeader, LeaderChanged, LostLeadership, Respond, SaveQuorumState, Send
@@ -310,7 +310,7 @@ class TestStanding:
 
     def test_a_prospective_that_loses_goes_back_to_the_leader_it_had(self) -> None:
         bench = follower(has_fetched=True)
-        bench.pass_time(CONFIG.fetch_timeout_ms)
+        bench.pass_time(FETCH_TIMEOUT_MS_MAX)
         assert bench.role_name == "Prospective"
         for send in bench.sent(VoteRequest):
             bench.answer(send, VoteResponse(ErrorCode.NONE, False, LeaderEpoch(3), NODE_2, (endpoint(2),)))
@@ -413,7 +413,7 @@ class TestLeaderGone:
 
     def test_a_prospective_does_not_wait_for_who_is_gone(self) -> None:
         bench = follower(has_fetched=True)
-        bench.pass_time(CONFIG.fetch_timeout_ms)
+        bench.pass_time(FETCH_TIMEOUT_MS_MAX)
         to_3 = next(send for send in bench.sent(VoteRequest) if send.to.id == 3)
         bench.answer(to_3, VoteResponse(ErrorCode.NONE, False, LeaderEpoch(3)))
         assert bench.role_name == "Prospective"
@@ -479,7 +479,7 @@ class TestEpochs:
 
     def test_a_prospective_returns_to_a_leader_that_speaks(self) -> None:
         bench = follower(has_fetched=True)
-        bench.pass_time(CONFIG.fetch_timeout_ms)
+        bench.pass_time(FETCH_TIMEOUT_MS_MAX)
         assert bench.role_name == "Prospective"
 
         bench.ask(begin_epoch(3))
@@ -503,6 +503,13 @@ class TestEpochs:
             bench.pass_time(backoff_ms - 1)
             assert bench.role_name == "Follower"
             bench.pass_time(1)
+        assert bench.role_name == "Prospective"
+
+    def test_after_a_leader_without_preference_whoever_comes_first_stands(self) -> None:
+        bench = follower(has_fetched=True)
+        bench.ask(EndQuorumEpochRequest(NODE_2, LeaderEpoch(3)))
+        bench.pass_time(CONFIG.leader_lost_jitter_ms)
+
         assert bench.role_name == "Prospective"
 
     def test_a_resigned_leader_tells_each_voter_once(self) -> None:

@@ -46,8 +46,8 @@ class Follower:
     ) -> bool:
         return is_pre_vote and is_log_up_to_date and not self.has_fetched
 
-    def fetched(self, now_ms: int, fetch_timeout_ms: int) -> None:
+    def fetched(self, fetch_deadline_ms: int) -> None:
         """The leader answered."""
-        self.fetch_deadline_ms = now_ms + fetch_timeout_ms
+        self.fetch_deadline_ms = fetch_deadline_ms
         self.has_fetched = True
         self.is_leader_lost = False
