@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
+from tidelog.cli.options import ConfigOption, LogFormat, LogFormatOption, LogLevel, LogLevelOption, SettingsOption
 from tidelog.kernel_choice import KernelUnavailableError
 
 app = typer.Typer(
@@ -80,6 +81,23 @@ def verify(
     from tidelog.cli.verify import verify_directory  # noqa: PLC0415
 
     _exit_with(lambda: verify_directory(path, decodes_records=records, as_json=as_json))
+
+
+@app.command()
+def broker(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    log_format: LogFormatOption = LogFormat.HUMAN,
+    log_level: LogLevelOption = LogLevel.INFO,
+    stops_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
+) -> None:
+    """Run one node until SIGTERM or SIGINT. A directory that is not formatted yet is formatted first.
+
+    Variables such as TIDELOG_LOG_RETENTION_MS go before the file, and --set before both.
+    """
+    from tidelog.cli.broker import BrokerOptions, run_broker  # noqa: PLC0415
+
+    _exit_with(lambda: run_broker(BrokerOptions(config, settings or (), log_format, log_level, stops_with_stdin)))
 
 
 def _exit_with(command: Callable[[], int]) -> NoReturn:

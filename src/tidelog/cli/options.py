@@ -1,0 +1,43 @@
+"""Options that several commands have. Imported with the command line itself, so it imports next to nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class LogFormat(StrEnum):
+    HUMAN = "human"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A configuration key of the node. May be given several times."),
+]
+LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="How log lines look on standard error.")]
+LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="What is logged.")]
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="A server.properties, in Kafka's syntax.")
+]
+BootstrapOption = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT,...",
+        envvar="TIDELOG_BOOTSTRAP",
+        help="One or more nodes of the cluster, Tidelog's or Apache Kafka's.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

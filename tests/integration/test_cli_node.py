@@ -1,0 +1,87 @@
+"""`tidelog broker` as a service manager runs it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_process import CommandProcess, run
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    """The configuration of a node on free ports."""
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "process.roles=broker,controller\n"
+        "node.id=1\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"log.dirs={tmp_path}/data\n"
+        "num.io.threads=8\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_a_node_cleanly(properties: Path, tmp_path: Path, number: signal.Signals) -> None:
+    with CommandProcess("broker", "--config", properties) as broker:
+        address = broker.ready_line().rpartition(" ")[2]
+        host, _, port = address.partition(":")
+        socket.create_connection((host, int(port)), timeout=5).close()
+        broker.send(number)
+        code, errors = broker.end()
+
+    assert code == 0
+    assert "num.io.threads is without effect" in errors
+    assert "Traceback" not in errors
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_log_lines_can_be_json(properties: Path) -> None:
+    with CommandProcess("broker", "--config", properties, "--log-format", "json") as broker:
+        broker.ready_line()
+        broker.send(signal.SIGTERM)
+        _, errors = broker.end()
+
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert {"time", "level", "logger", "message"} <= set(lines[0])
+
+
+def test_a_directory_in_use_is_one_sentence(properties: Path) -> None:
+    with CommandProcess("broker", "--config", properties) as broker:
+        broker.ready_line()
+        second = run("broker", "--config", properties, "--log-level", "error")
+
+    assert second.returncode == 1
+    assert second.stderr.startswith("tidelog broker: cannot lock ")
+    assert second.stderr.count("\n") == 1
+
+
+def test_a_port_in_use_is_one_sentence(properties: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listeners = f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]},CONTROLLER://127.0.0.1:0"
+        broker = run("broker", "--config", properties, "--set", listeners, "--log-level", "error")
+
+    assert broker.returncode == 1
+    assert broker.stderr.startswith("tidelog broker: ")
+    assert broker.stderr.count("\n") == 1
+
+
+def test_a_mistake_that_only_the_node_sees_is_one_sentence() -> None:
+    broker = run("broker", "--log-level", "error")
+
+    assert broker.returncode == 2
+    assert broker.stderr.startswith("tidelog broker: node.id is not set: ")
+    assert broker.stderr.count("\n") == 1
+
+
+def test_the_environment_configures_a_node(properties: Path) -> None:
+    broker = run("broker", "--config", properties, variables={"TIDELOG_NUM_PARTITIONS": "none"})
+
+    assert broker.returncode == 2
+    assert "Invalid value none for configuration num.partitions" in broker.stderr
