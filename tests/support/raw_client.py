@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.apis import api
 from tidelog.wire.codec import decode, decode_from, encode
 from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -38,7 +39,8 @@ class RawClient:
         frame = encode(header, 2 if is_flexible else 1) + encode(request, version)
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
         received = self._receive(struct.unpack(">i", self._receive(4))[0])
-        found, position = decode_from(ResponseHeader, 1 if is_flexible else 0, received)
+        header_version = api(request.api_key).response_header_version(version)
+        found, position = decode_from(ResponseHeader, header_version, received)
         assert found.correlation_id == self._correlation_id
         return decode(answer, version, received[position:])
 

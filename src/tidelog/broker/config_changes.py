@@ -6,10 +6,12 @@
     all else                   for the controller
 
 Where this differs from Kafka: a key of the broker that does not exist is refused. Kafka stores it, for plug-ins that may know it.
+Keys that change at run time in Kafka and do nothing here are stored, and the log says that they do nothing.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +26,22 @@ from tidelog.model.config import ConfigError, ConfigKeys, ConfigType, UpdateMode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.wire.messages.configs import AlterConfigsResourceResponse
+
+log = logging.getLogger(__name__)
+
+# What tunes Apache Kafka's own threads and buffers, at run time too.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "background.threads",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    }
+)
 
 
 class Outcome(NamedTuple):
@@ -203,7 +221,12 @@ def _broker_problem(resource: ResourceChanges, broker: BrokerConfig, *, incremen
     wanted = _changed(current, resource.changes, broker.table)
     if isinstance(wanted, Outcome):
         return wanted
-    return _values_problem(wanted, broker.table, per_broker=per_broker)
+    problem = _values_problem(wanted, broker.table, per_broker=per_broker)
+    if problem is None:
+        for change in resource.changes:
+            if change.name in _WITHOUT_EFFECT and change.name not in broker.table:
+                log.info("%s is stored without effect: it tunes Apache Kafka's own threads and buffers", change.name)
+    return problem
 
 
 def _changed(current: dict[str, str], changes: Iterable[Change], table: ConfigKeys) -> dict[str, str] | Outcome:
@@ -238,9 +261,10 @@ def _changed(current: dict[str, str], changes: Iterable[Change], table: ConfigKe
 
 
 def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker: bool) -> Outcome | None:
-    unknown = [name for name in values if name not in table]
+    unknown = [name for name in values if name not in table and name not in _WITHOUT_EFFECT]
     if unknown:
         return Outcome(ErrorCode.INVALID_CONFIG, f"Unknown config name: {', '.join(unknown)}")
+    values = {name: text for name, text in values.items() if name in table}
     fixed = [name for name in values if table[name].update_mode is UpdateMode.READ_ONLY]
     if fixed:
         return _invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")

@@ -19,7 +19,7 @@ from enum import IntEnum
 from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
-from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigValues
+from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigValues, UpdateMode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.wire.messages.configs import DescribeConfigsSynonym
@@ -45,6 +45,22 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     for name, _ in units
     if name != "log.flush.scheduler.interval.ms"
 }
+# Keys that hold nothing unless somebody sets them. What the table says instead is for the code that reads them, not for people.
+_WITHOUT_DEFAULT = frozenset(
+    {
+        "advertised.listeners",
+        "broker.rack",
+        "controller.listener.names",
+        "log.dirs",
+        "log.flush.interval.ms",
+        "log.retention.minutes",
+        "log.retention.ms",
+        "log.roll.jitter.ms",
+        "log.roll.ms",
+        "metadata.log.dir",
+        "node.id",
+    }
+)
 
 
 class ConfigSource(IntEnum):
@@ -97,7 +113,7 @@ class BrokerConfigView:
 
     def default(self, name: str) -> str | None:
         key = self.table.get(name)
-        return None if key is None else value_text(key, key.default)
+        return None if key is None or name in _WITHOUT_DEFAULT else value_text(key, key.default)
 
     def value(self, name: str) -> str | None:
         """What a key of the broker holds."""
@@ -138,6 +154,21 @@ class BrokerConfigView:
     def topic_default(self, key: ConfigKey[object]) -> str | None:
         """What this broker sets a topic's key to where the topic says nothing; None where nobody has set it."""
         return _topic_default(key, (self.dynamic_broker, self.dynamic_default, self.static))
+
+
+def effective_config(static: ConfigValues, view: BrokerConfigView) -> ConfigValues:
+    """What a node goes by: what it was started with, and what may be changed and has been changed since."""
+    given = dict(static.given)
+    for layer, modes in (
+        (view.dynamic_default, {UpdateMode.CLUSTER_WIDE}),
+        (view.dynamic_broker, {UpdateMode.CLUSTER_WIDE, UpdateMode.PER_BROKER}),
+    ):
+        for name, text in layer.items():
+            key = view.table.get(name)
+            # Another release may have stored what this one does not know or allow.
+            if key is not None and key.update_mode in modes and _is_allowed(key, text):
+                given[name] = key.parse(text)
+    return ConfigValues(static.table, given)
 
 
 def static_topic_defaults(static: ConfigValues) -> dict[str, str]:

@@ -20,7 +20,8 @@ from typing import Any, TypeVar, cast
 from tidelog.broker import handlers
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.caller import AllowAll, Caller
-from tidelog.broker.config_view import BrokerConfigView, static_topic_defaults, topic_values
+from tidelog.broker.config_resources import ConfigResourceType
+from tidelog.broker.config_view import BrokerConfigView, effective_config, static_topic_defaults, topic_values
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.listeners import ListenerSpec, listener_specs
@@ -39,12 +40,14 @@ from tidelog.controller.quorum import MetadataQuorum, quorum_config
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.snapshotting import Snapshotting
 from tidelog.model import broker_config as keys, data_plane_config
-from tidelog.model.broker_config import BROKER_KEYS
+from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName, random_uuid
 from tidelog.model.pending import Pending
 from tidelog.model.timers import LoopTimers, Timers
+from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
@@ -296,6 +299,13 @@ class BrokerNode:
                 node_id=self.node_id,
                 cluster_id=self.cluster_id,
                 topic_defaults=TopicDefaults(static_topic_defaults(config)),
+                config_keys={
+                    ConfigResourceType.TOPIC: TOPIC_KEYS,
+                    # A broker checks its own keys before it passes a change on.
+                    ConfigResourceType.BROKER: None,
+                    ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
+                    ConfigResourceType.GROUP: GROUP_KEYS,
+                },
             ),
             self._seams,
             self._timers,
@@ -385,13 +395,8 @@ class BrokerNode:
 
     def _config_changed(self) -> None:
         self._topic_configs.clear()
-        self._view = view = BrokerConfigView.of(self.static_config, self.image, self.node_id)
-        given: dict[str, Any] = dict(self.static_config.given)
-        for layer in (view.dynamic_default, view.dynamic_broker):
-            for name, text in layer.items():
-                if name in BROKER_KEYS:
-                    given[name] = BROKER_KEYS[name].parse(text)
-        self._config = ConfigValues(BROKER_KEYS, given)
+        self._view = BrokerConfigView.of(self.static_config, self.image, self.node_id)
+        self._config = effective_config(self.static_config, self._view)
 
     def _allocate_producer_ids(self) -> Pending[AllocateProducerIdsResponse]:
         request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self._registration.epoch)

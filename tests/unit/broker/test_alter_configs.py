@@ -244,6 +244,16 @@ def test_changes_that_a_broker_refuses(name: str, change: Change, error: int, me
     assert node.forwarded == []
 
 
+def test_keys_that_only_tune_apache_kafka_are_stored_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    node = node_with(config(BROKER, "", "log.cleaner.threads", "2"))
+
+    with caplog.at_level(logging.INFO):
+        assert changed(node, (BROKER, "", [("log.cleaner.threads", SET, "3")])) == [(0, None)]
+
+    assert "log.cleaner.threads is stored without effect" in caplog.text
+    assert passed_on(node) == [(BROKER, "")]
+
+
 def test_a_list_is_extended_from_what_is_set_or_else_from_the_default() -> None:
     node = node_with(config(BROKER, "", "log.cleanup.policy", "compact"))
 

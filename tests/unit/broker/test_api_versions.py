@@ -4,13 +4,12 @@ import pytest
 
 from tests.unit.broker.admin_node import CONTROLLER_LISTENER, AdminNode, ask, caller_of, features
 from tidelog.broker.handlers import alter_configs, api_versions, metadata
-from tidelog.broker.handlers.api_versions import announced_versions, unknown_version
+from tidelog.broker.handlers.api_versions import announced_versions
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.controller.features import BOOTSTRAP_LEVELS, SUPPORTED
 from tidelog.model.errors import ErrorCode
 from tidelog.net.connection import UNKNOWN_SOFTWARE, ClientSoftware
 from tidelog.wire.apis import ApiKey, api
-from tidelog.wire.codec import decode, encode
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 REQUEST = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.15.0")
@@ -95,10 +94,3 @@ def test_what_the_client_calls_itself_is_kept_with_its_connection() -> None:
     ask(AdminNode(), REQUEST, ApiVersionsResponse, 3, caller=caller)
 
     assert caller.connection.client_software == ClientSoftware("librdkafka", "2.15.0")
-
-
-def test_an_unknown_version_is_answered_with_the_known_ones() -> None:
-    answer = decode(ApiVersionsResponse, 0, encode(unknown_version(), 0))
-
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys] == [(18, 0, 4)]

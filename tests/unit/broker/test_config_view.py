@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, config, topic
-from tidelog.broker.config_view import BrokerConfigView, ConfigSource, static_topic_defaults, topic_values
+from tidelog.broker.config_view import (
+    BrokerConfigView,
+    ConfigSource,
+    effective_config,
+    static_topic_defaults,
+    topic_values,
+)
 from tidelog.model import topic_config as keys
 from tidelog.model.ids import TopicName
 
@@ -101,6 +107,30 @@ def test_values_that_another_release_has_allowed_count_as_not_set() -> None:
     )
 
     assert topic_values(view_of(node), node.image, ORDERS)[keys.RETENTION_MS] == 60_000
+
+
+def test_a_node_goes_by_what_may_change_and_has_changed() -> None:
+    node = AdminNode(
+        config(4, "", "num.io.threads", "5"),
+        config(4, "1", "num.io.threads", "6"),
+        config(4, "", "min.insync.replicas", "none"),
+        config(4, "", "listener.security.protocol.map", "A:PLAINTEXT"),
+        config(4, "1", "num.partitions", "9"),
+        config(4, "1", "someones.plug.in", "x"),
+        static={"num.partitions": "3"},
+    )
+
+    values = effective_config(node.static_config, view_of(node))
+
+    assert values.given == {"num.io.threads": 6, "num.partitions": 3}
+    assert values["min.insync.replicas"] == 1
+
+
+def test_some_keys_hold_nothing_until_they_are_set() -> None:
+    assert view_of(AdminNode()).value("broker.rack") is None
+    assert synonyms(AdminNode(static={"log.dirs": "/a"}), "log.dirs") == [
+        ("log.dirs", "/a", ConfigSource.STATIC_BROKER)
+    ]
 
 
 def test_a_controller_goes_by_what_its_node_was_started_with() -> None:

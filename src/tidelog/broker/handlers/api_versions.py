@@ -3,7 +3,7 @@
 v1 throttle time · v3 the client says what it is, features · v4 features whose lowest level is 0 are told of too
 
 Only APIs with a handler are announced, and only on the kind of listener that they belong to. The first request of a client comes
-in whatever version that client likes: `unknown_version` is the answer, in v0, where that is not one of ours (KIP-511).
+in whatever version that client likes; where that is not one of ours, `wire.frames` has the answer (KIP-511).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidelog.broker.node_view import Node
 from tidelog.controller.features import SUPPORTED
 from tidelog.model.errors import ErrorCode
 from tidelog.net.connection import ClientSoftware
-from tidelog.wire.apis import ApiKey, api
+from tidelog.wire.apis import api
 from tidelog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -75,9 +75,3 @@ def announced_versions(handler: Handler) -> ApiVersion:
     known = api(handler.key)
     lowest = known.announced_versions.lowest if handler.lowest == known.stable_versions.lowest else handler.lowest
     return ApiVersion(api_key=handler.key, min_version=lowest, max_version=handler.highest)
-
-
-def unknown_version() -> ApiVersionsResponse:
-    """The answer to a version of ApiVersions that this node does not have: which ones it has."""
-    mine = announced_versions(HANDLERS[ApiKey.API_VERSIONS])
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[mine], throttle_time_ms=0)
