@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from tidelog.broker.caller import Caller
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
-from tidelog.model.ids import LeaderEpoch, NodeId
+from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.wire.schema import Request, Response
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tidelog.broker.auto_topics import AutoTopics
     from tidelog.broker.fetch_sessions import FetchSessions
     from tidelog.controller.image import ClusterImage
-    from tidelog.raft.machine import QuorumDescription
-    from tidelog.raft.voter_set import VoterSet
     from tidelog.replication.partitions import Partitions
     from tidelog.storage.log_directories import LogDirectories
 
@@ -32,17 +30,7 @@ class QuorumView(Protocol):
     def leader_id(self) -> NodeId | None: ...
 
     @property
-    def epoch(self) -> LeaderEpoch: ...
-
-    @property
     def kraft_version(self) -> int: ...
-
-    @property
-    def voters(self) -> VoterSet: ...
-
-    def describe(self) -> QuorumDescription | None:
-        """The quorum as its leader sees it; None where this node does not lead. Times are those of the monotonic clock."""
-        ...
 
 
 class Node(Protocol):

@@ -34,8 +34,6 @@ from tidelog.model.ids import LeaderEpoch, NodeId, Offset, TimestampMs
 from tidelog.model.pending import Pending
 from tidelog.net.address import Address
 from tidelog.net.connection import ANONYMOUS, UNKNOWN_SOFTWARE, Connection, Principal
-from tidelog.raft.machine import QuorumDescription
-from tidelog.raft.voter_set import VoterSet
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.messages.internal import cluster_metadata as records
 from tidelog.wire.schema import MetadataRecord, Request, Response
@@ -96,13 +94,7 @@ class FixedClock:
 class FixedQuorum:
     def __init__(self) -> None:
         self.leader_id: NodeId | None = NodeId(1)
-        self.epoch = LeaderEpoch(3)
         self.kraft_version = 1
-        self.voters = VoterSet()
-        self.description: QuorumDescription | None = None
-
-    def describe(self) -> QuorumDescription | None:
-        return self.description
 
 
 class AdminNode:
