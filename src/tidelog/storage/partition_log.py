@@ -442,11 +442,10 @@ class PartitionLog:
                 # One by one, from the end: a crash must not bring back a later one without those before it.
                 self._seams.files.sync_directory(self.directory)
             try:
-                end = self._segments.active.truncate_to(offset)
+                self._end_at(self._segments.active.truncate_to(offset))
+                self._rebuild_producers()
             except CorruptBatchError as error:
                 raise DamagedFileError(self._segments.active.path(".log"), str(error)) from error
-            self._end_at(end)
-            self._rebuild_producers()
             self._finish_truncation()
         return True
 

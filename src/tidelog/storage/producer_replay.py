@@ -5,6 +5,7 @@ Used on every append, and when a log is opened or truncated and its batches are 
 
 from __future__ import annotations
 
+from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker, PreparedUpdate
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.segment import Segment
@@ -33,12 +34,17 @@ def apply_update(
     producers.apply(update)
     for completed in update.completed:
         if completed.is_aborted and transaction_index is not None:
-            last_stable_offset = producers.last_stable_offset(completed)
-            transaction_index.append(
-                AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
-                )
+            aborted = AbortedTransaction(
+                completed.producer_id,
+                completed.first_offset,
+                completed.last_offset,
+                producers.last_stable_offset(completed),
             )
+            try:
+                transaction_index.append(aborted)
+            except ValueError as error:
+                # A marker is always behind all others, so what does not let it follow is not of this log.
+                raise DamagedFileError(transaction_index.path, str(error)) from error
         producers.complete(completed)
 
 

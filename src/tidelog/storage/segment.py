@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tidelog.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from tidelog.storage.batch_scan import each_header
-from tidelog.storage.errors import StorageError
+from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.files import File, ReadableBytes
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.offset_index import OffsetIndex
@@ -27,6 +27,7 @@ from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
 from tidelog.storage.time_index import TimeIndex, TimestampOffset
 from tidelog.storage.transaction_index import AbortedSearch, TransactionIndex
+from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.record_batch import BATCH_OVERHEAD, HEADER_BYTES, BatchHeader, read_header
 from tidelog.wire.records import decode_rows
 
@@ -222,10 +223,14 @@ class Segment:
             left = self._count_index_entries_left()
         # A full index only means longer scans, until the roll that it causes.
         if left > 0:
-            self.offset_index.append(last_offset, position)
-            largest = self._largest_timestamp
-            if largest is not None and largest >= 0:
-                self.time_index.maybe_append(largest, self._largest_timestamp_offset, skip_full_check=True)
+            try:
+                self.offset_index.append(last_offset, position)
+                largest = self._largest_timestamp
+                if largest is not None and largest >= 0:
+                    self.time_index.maybe_append(largest, self._largest_timestamp_offset, skip_full_check=True)
+            except ValueError as error:
+                # An append is always behind all others, so what does not let it follow is not of this log.
+                raise DamagedFileError(self.path(INDEX_SUFFIX), str(error)) from error
             left -= 1
         self._index_entries_left = left
 
@@ -259,7 +264,10 @@ class Segment:
         if self._first_timestamp is None:
             if self.size_bytes == 0:
                 return NO_TIMESTAMP
-            self._first_timestamp = read_header(self.file.pread(HEADER_BYTES, 0)).max_timestamp
+            try:
+                self._first_timestamp = read_header(self.file.pread(HEADER_BYTES, 0)).max_timestamp
+            except CorruptBatchError as error:
+                raise DamagedFileError(self.path(LOG_SUFFIX), f"byte 0 begins no batch: {error}") from error
         return self._first_timestamp
 
     @property
@@ -279,13 +287,24 @@ class Segment:
     def next_offset(self) -> Offset:
         """The offset after the last batch, found from the last index entry on."""
         following = self.base_offset
-        for _, header in self.headers_from(self.offset_index.last_position):
+        for _, header in self.headers_from(self._in_file(self.offset_index.last_position)):
             following = Offset(header.next_offset)
         return following
 
     def headers_from(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from a position on. CorruptBatchError where there is damage."""
         return each_header(self.file, position, self.size_bytes if end is None else end)
+
+    def _position_before(self, offset: int) -> int:
+        """Where the index says to look for `offset`. CorruptBatchError if that is not in the file: it would seem empty there."""
+        return self._in_file(self.offset_index.lookup(offset).position)
+
+    def _in_file(self, position: int) -> int:
+        if 0 <= position < self.size_bytes or position == 0:
+            return position
+        raise CorruptBatchError(
+            f"{self.path(INDEX_SUFFIX)} points at byte {position} of a log file of {self.size_bytes} bytes"
+        )
 
     # Finding
 
@@ -294,7 +313,7 @@ class Segment:
         size = self.size_bytes
         if size == 0:
             return None
-        for position, header in each_header(self.file, self.offset_index.lookup(offset).position, size):
+        for position, header in each_header(self.file, self._position_before(offset), size):
             if header.base_offset + header.last_offset_delta >= offset:
                 return FoundBatch(position, header)
         return None
@@ -318,7 +337,7 @@ class Segment:
     def find_timestamp(self, timestamp: int, start_offset: int) -> FoundTimestamp | None:
         """The first record at or after `start_offset` whose timestamp is at or after `timestamp`."""
         before = self.time_index.lookup(timestamp)
-        position = self.offset_index.lookup(max(before.offset, start_offset)).position
+        position = self._position_before(max(before.offset, start_offset))
         for at, header in self.headers_from(position):
             if header.max_timestamp < timestamp or header.next_offset <= start_offset:
                 continue
@@ -332,7 +351,7 @@ class Segment:
         largest = self.largest_timestamp_offset
         if largest.timestamp < 0:
             return None
-        for at, header in self.headers_from(self.offset_index.lookup(largest.offset).position):
+        for at, header in self.headers_from(self._position_before(largest.offset)):
             if header.max_timestamp != largest.timestamp:
                 continue
             for record in decode_rows(self.file.pread(header.size_bytes, at)):
@@ -373,7 +392,7 @@ class Segment:
         if self.size_bytes == 0:
             self._created_ms = self._seams.clock.now_ms()
         largest = self.time_index.last_entry
-        for _, header in self.headers_from(self.offset_index.lookup(largest.offset).position):
+        for _, header in self.headers_from(self._position_before(largest.offset)):
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(TimestampMs(header.max_timestamp), Offset(header.last_offset))
         self._largest_timestamp, self._largest_timestamp_offset = largest

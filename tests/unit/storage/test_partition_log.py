@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.support.log_builder import (
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP, TopicId
 from tidelog.storage.append import AppendRefused
-from tidelog.storage.errors import StorageError
+from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
@@ -357,6 +358,21 @@ class TestReading:
 
         assert log.read(0, 100, upper_bound=LOG_END) is ErrorCode.CORRUPT_MESSAGE
         assert log.offset_for_timestamp(1) is ErrorCode.CORRUPT_MESSAGE
+        assert log.fault is None
+
+    @pytest.mark.parametrize("position", [1_000_000, -1])
+    def test_an_index_that_points_outside_of_the_file_is_damage_and_no_gap(
+        self, logs: LogBuilder, position: int
+    ) -> None:
+        log = logs.open(SMALL.changed(index_interval_bytes=0))
+        fill(logs, log, 30)
+        logs.stop(log)
+        index = f"{LOG_PATH}/00000000000000000000.index"
+        entries = logs.disk.size_of(index) // 8
+        logs.disk.open(index).pwritev([struct.pack(">ii", 1 + n, position) for n in range(entries)], 0)
+        log = logs.reopen(was_clean=True)
+
+        assert log.read(2, 100, upper_bound=LOG_END) is ErrorCode.CORRUPT_MESSAGE
         assert log.fault is None
 
     def test_a_region_can_be_read_after_its_segment_is_gone(self, logs: LogBuilder) -> None:
@@ -794,6 +810,51 @@ class TestFaults:
 
         assert [fault.operation for fault in logs.faults] == ["sync"]
         assert log.recovery_point == 0
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("00000000000000000000.index", struct.pack(">ii", 1_000_000, 70)),
+            ("00000000000000000000.log", bytes(61)),
+        ],
+        ids=["index", "log"],
+    )
+    def test_a_damaged_file_that_an_append_stumbles_over_too(self, logs: LogBuilder, name: str, content: bytes) -> None:
+        log = logs.open(LogConfig(index_interval_bytes=0))
+        fill(logs, log, 2)
+        logs.stop(log)
+        logs.disk.open(f"{LOG_PATH}/{name}").pwritev([content], 0)
+        log = logs.reopen(was_clean=True)
+
+        with pytest.raises(DamagedFileError, match=name):
+            fill(logs, log, 2)
+
+        assert len(logs.faults) == 1
+
+    def test_a_damaged_transaction_index_that_an_abort_stumbles_over_too(self, logs: LogBuilder) -> None:
+        log = logs.open()
+        logs.append(log, "a", producer=(7, 0, 0), is_transactional=True)
+        logs.stop(log)
+        logs.disk.open(f"{LOG_PATH}/00000000000000000000.txnindex", create=True).pwritev(
+            [struct.pack(">hqqqq", 0, 7, 0, 1_000_000, 0)], 0
+        )
+        log = logs.reopen(was_clean=True)
+
+        with pytest.raises(DamagedFileError, match="txnindex"):
+            logs.end_transaction(log, 7, 0, commit=False)
+
+        assert len(logs.faults) == 1
+
+    def test_a_damaged_batch_that_a_truncation_stumbles_over_too(self, logs: LogBuilder) -> None:
+        log = logs.open(LogConfig(index_interval_bytes=0))
+        for number in range(3):
+            logs.append(log, "a", producer=(7, 0, number), timestamps=[START_MS + number])
+        logs.disk.open(f"{LOG_PATH}/00000000000000000000.log").pwritev([bytes(61)], 0)
+
+        with pytest.raises(DamagedFileError, match="magic 0"):
+            log.truncate_to(2)
+
+        assert len(logs.faults) == 1
 
     def test_what_was_answered_before_is_there_after_a_restart(self, logs: LogBuilder, log: PartitionLog) -> None:
         logs.append(log, "a")
