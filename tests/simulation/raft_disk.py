@@ -101,6 +101,10 @@ class Disk:
         self.batches = []
         self.durable = []
 
+    def install_empty(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Puts a snapshot of which only the id is known in place of the log."""
+        self.install(Snapshot(snapshot_id, (), ()))
+
     def add_snapshot(self, snapshot: Snapshot) -> None:
         self.snapshots[snapshot.snapshot_id] = snapshot
 

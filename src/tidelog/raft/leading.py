@@ -104,8 +104,6 @@ def refusal(quorum: Quorum, epoch: LeaderEpoch) -> ErrorCode:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     if not isinstance(quorum.role, Leader):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if quorum.is_shutting_down:
-        return ErrorCode.BROKER_NOT_AVAILABLE
     return ErrorCode.NONE
 
 

@@ -529,6 +529,32 @@ class TestEpochs:
         assert bench.machine.epoch == 4
         assert bench.machine.leader_id is None
 
+    def test_an_announcement_from_another_cluster_changes_nothing(self) -> None:
+        bench = follower()
+        begin = BeginQuorumEpochRequest(NODE_3, LeaderEpoch(9), (endpoint(3),), cluster_id="other")
+        end = EndQuorumEpochRequest(NODE_3, LeaderEpoch(9), cluster_id="other")
+
+        assert bench.ask(begin) == BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+        assert bench.ask(end) == EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+        assert bench.machine.epoch == 3
+
+    def test_an_announcement_for_another_replica_is_still_news(self) -> None:
+        bench = follower()
+        other = replica_key(1, incarnation=1)
+        answer = bench.ask(BeginQuorumEpochRequest(NODE_3, LeaderEpoch(9), (endpoint(3),), other))
+
+        assert isinstance(answer, BeginQuorumEpochResponse)
+        assert (answer.error, answer.epoch, answer.leader_id) == (ErrorCode.INVALID_VOTER_KEY, 9, 3)
+
+    @pytest.mark.parametrize("leader_id", [-1, 1])
+    def test_nobody_else_makes_this_replica_a_leader(self, leader_id: int) -> None:
+        bench = follower()
+        answer = bench.ask(BeginQuorumEpochRequest(NodeId(leader_id), LeaderEpoch(9), (endpoint(1),)))
+
+        assert isinstance(answer, BeginQuorumEpochResponse)
+        assert answer.error is ErrorCode.INVALID_REQUEST
+        assert bench.machine.epoch == 3
+
     def test_every_request_gets_one_answer(self) -> None:
         bench = follower()
         for request in (vote_request(3), begin_epoch(3), begin_epoch(9), vote_request(1)):
