@@ -17,6 +17,7 @@ A directory that goes offline says so once, to `on_offline`, with the reason as 
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -41,7 +42,13 @@ from tidelog.storage.files import Files, Lock, parent_of
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.meta_properties import MetaProperties, read_meta_properties
 from tidelog.storage.open_segments import OpenSegments
-from tidelog.storage.partition_directory import DirectoryKind, directory_name, parse_name, suffixed_name
+from tidelog.storage.partition_directory import (
+    NAME_LENGTH_MAX,
+    DirectoryKind,
+    directory_name,
+    parse_name,
+    suffixed_name,
+)
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.partition_metadata import write_partition_metadata
 from tidelog.storage.recovery import LastKnown, open_log
@@ -234,6 +241,9 @@ class LogDirectory:
         if is_future:
             name = suffixed_name(topic_partition, DirectoryKind.FUTURE, self.seams.random)
         path = f"{self.path}/{name}"
+        if len(name) > NAME_LENGTH_MAX:
+            # The topic's fault and not the disk's, so that the directory stays online.
+            raise StorageError(path, "create", errno.ENAMETOOLONG)
         try:
             self._files.make_directory(path)
             if topic_id is not None:

@@ -259,6 +259,17 @@ class TestPartitions:
         directory = node.restart(directory)
         assert values(directory.partitions[ORDERS]) == ["a"]
 
+    def test_a_future_one_with_too_long_a_name_is_refused_and_harms_nobody(self, node: Node) -> None:
+        directory = node.open()
+        longest = TopicPartition(TopicName("a" * 249), PartitionIndex(0))
+        directory.create_partition(longest, ID)
+
+        with pytest.raises(StorageError, match="too long"):
+            directory.create_partition(longest, ID, is_future=True)
+
+        assert not directory.is_offline
+        assert node.names() == [name for name in node.names() if not name.endswith("-future")]
+
     def test_two_directories_for_one_partition_are_an_error(self, node: Node) -> None:
         directory = node.open()
         for name in ("orders-0.a-future", "orders-0.b-future"):
