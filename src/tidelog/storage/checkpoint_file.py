@@ -70,7 +70,7 @@ def write_lines(files: Files, path: str, entries: Sequence[Iterable[object]]) ->
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, Offset]:
     """The offset of each partition in one of a log directory's checkpoints."""
     return {
-        TopicPartition(TopicName(topic), PartitionIndex(to_int(path, partition))): Offset(to_int(path, offset))
+        TopicPartition(TopicName(topic), PartitionIndex(to_int(path, partition, bits=32))): Offset(to_int(path, offset))
         for topic, partition, offset in read_lines(files, path, fields=3)
     }
 
@@ -80,9 +80,9 @@ def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, Offs
     write_lines(files, path, [(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())])
 
 
-def to_int(path: str, text: str) -> int:
-    """A whole number as Kafka writes it: digits, nothing that only Python would accept."""
-    if _INTEGER.fullmatch(text) is None:
+def to_int(path: str, text: str, *, bits: int = 64) -> int:
+    """A whole number as Kafka writes it: digits, nothing that only Python would accept, and no more than fit its type."""
+    if _INTEGER.fullmatch(text) is None or not -(1 << bits - 1) <= int(text) < 1 << bits - 1:
         raise _malformed(path, text)
     return int(text)
 

@@ -53,7 +53,7 @@ class LeaderEpochs:
         self._entries: list[EpochEntry] = []
         self._is_dirty = False
         for epoch, start_offset in read_lines(files, path, fields=2):
-            entry = EpochEntry(LeaderEpoch(to_int(path, epoch)), Offset(to_int(path, start_offset)))
+            entry = EpochEntry(LeaderEpoch(to_int(path, epoch, bits=32)), Offset(to_int(path, start_offset)))
             if min(entry) < 0:
                 raise DamagedFileError(
                     path, f"epoch {entry.epoch} at offset {entry.start_offset} cannot be: neither is below 0"

@@ -61,6 +61,8 @@ def test_spacing_may_vary_and_the_last_line_end_may_be_missing(place: Place) -> 
         (b"0\n1\norders 0 5 6\n", "the line 'orders 0 5 6' is malformed"),
         (b"0\n1\norders 0 1_0\n", "the line '1_0' is malformed"),
         (b"0\n1\norders 0 " + b"9" * 5000 + b"\n", "is malformed"),
+        (b"0\n1\norders 0 9223372036854775808\n", "the line '9223372036854775808' is malformed"),
+        (b"0\n1\norders 2147483648 5\n", "the line '2147483648' is malformed"),
         (b"0\n1\n\n", "the line '' is malformed"),
         (b"0\n\xff\n", "byte 2 is not UTF-8"),
     ],

@@ -79,7 +79,7 @@ class EpochCheck:
             )
             return
         for epoch, start_offset in read_lines(files, self._path, fields=2):
-            self._entries.append(EpochEntry(to_int(self._path, epoch), to_int(self._path, start_offset)))  # type: ignore[arg-type]
+            self._entries.append(EpochEntry(to_int(self._path, epoch, bits=32), to_int(self._path, start_offset)))  # type: ignore[arg-type]
         for before, after in pairwise(self._entries):
             if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
                 self._report.error(
