@@ -1,0 +1,1 @@
+"""Clients of a Kafka cluster, Tidelog's or Apache Kafka's."""

@@ -1,0 +1,142 @@
+"""The embedded cluster, as a test program uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tidelog.testing import ClusterError, EmbeddedCluster
+
+
+def write(bootstrap: str, topic: str, values: list[bytes]) -> None:
+    failed: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _message: failed.append(error) if error else None)
+    assert producer.flush(20) == 0
+    assert failed == []
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = consumer.consume(count, timeout=20)
+        assert [message.error() for message in messages] == [None] * count
+        return [message.value() for message in messages]
+    finally:
+        consumer.close()
+
+
+def node_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog")]
+
+
+def test_a_client_writes_and_reads() -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders")
+        write(cluster.bootstrap_servers, "orders", [b"one", b"two"])
+
+        assert read(cluster.bootstrap_servers, "orders", 2) == [b"one", b"two"]
+
+    assert node_threads() == []
+
+
+def test_it_can_be_used_from_a_coroutine() -> None:
+    async def use() -> bool:
+        async with EmbeddedCluster() as cluster:
+            host, _, port = cluster.bootstrap_servers.partition(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+            await writer.wait_closed()
+            return bool(cluster.cluster_id)
+
+    assert asyncio.run(use())
+    assert node_threads() == []
+
+
+def test_two_do_not_meet() -> None:
+    with EmbeddedCluster() as one, EmbeddedCluster() as other:
+        one.create_topic("orders")
+
+        assert one.cluster_id != other.cluster_id
+        with pytest.raises(ClusterError, match="there is no topic orders"):
+            other.delete_topic("orders")
+
+
+def test_a_directory_that_is_given_is_kept_and_can_be_started_again(tmp_path: Path) -> None:
+    with EmbeddedCluster(directory=tmp_path) as cluster:
+        before = cluster.cluster_id
+        cluster.create_topic("orders")
+        write(cluster.bootstrap_servers, "orders", [b"one"])
+
+    with EmbeddedCluster(directory=tmp_path) as cluster:
+        assert cluster.cluster_id == before
+        assert read(cluster.bootstrap_servers, "orders", 1) == [b"one"]
+
+
+def test_a_temporary_directory_is_removed() -> None:
+    cluster = EmbeddedCluster().start()
+    directory = Path(cluster.directory)
+    assert (directory / "meta.properties").exists()
+
+    cluster.stop()
+    cluster.stop()
+
+    assert not directory.exists()
+
+
+def test_configuration_reaches_the_node() -> None:
+    with EmbeddedCluster(config={"message.max.bytes": 1000, "auto.create.topics.enable": False}) as cluster:
+        cluster.create_topic("small")
+        with pytest.raises(AssertionError, match="MSG_SIZE_TOO_LARGE"):
+            write(cluster.bootstrap_servers, "small", [bytes(5000)])
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"log.retenton.ms": 1}, "did you mean log.retention.ms"),
+        ({"num.partitions": "many"}, "Invalid value many"),
+        ({"listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0"}, "SSL"),
+    ],
+)
+def test_a_mistake_is_one_error_and_leaves_nothing(config: dict[str, str | int | bool], sentence: str) -> None:
+    with pytest.raises(ClusterError, match=sentence):
+        EmbeddedCluster(config=config).start()
+
+    assert node_threads() == []
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    with EmbeddedCluster(directory=tmp_path), pytest.raises(ClusterError, match="cannot lock"):
+        EmbeddedCluster(directory=tmp_path).start()
+
+
+def test_more_nodes_are_refused() -> None:
+    with pytest.raises(ClusterError, match="3 nodes is not supported yet"):
+        EmbeddedCluster(nodes=3)
+
+
+def test_a_cluster_that_does_not_run_says_so() -> None:
+    cluster = EmbeddedCluster()
+    with pytest.raises(ClusterError, match="does not run"):
+        assert cluster.bootstrap_servers
+    with cluster, pytest.raises(ClusterError, match="started once"):
+        cluster.start()
+    with pytest.raises(ClusterError, match="started once"):
+        cluster.start()
+
+
+def test_what_the_cluster_refuses_is_one_sentence() -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders")
+        with pytest.raises(ClusterError, match="TOPIC_ALREADY_EXISTS"):
+            cluster.create_topic("orders")
+        with pytest.raises(ClusterError, match="INVALID_TOPIC_EXCEPTION"):
+            cluster.create_topic("a/b")
+        cluster.delete_topic("missing", missing_ok=True)
