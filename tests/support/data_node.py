@@ -206,8 +206,8 @@ class DataNode:
         assert error is directory.fault
         self.partitions.directory_failed(directory)
 
-    def restart(self, *, cleanly: bool = True) -> None:
-        """Stop and start again, with the metadata that there is."""
+    def restart(self, *, cleanly: bool = True, then: ClusterImage | None = None) -> None:
+        """Stop and start again, with the metadata that there is; `then` is what it has become once the logs are loaded."""
         for directory in self.log_directories:
             if cleanly:
                 directory.close(cast("Any", 1))
@@ -215,6 +215,7 @@ class DataNode:
                 directory.abandon()
         self.log_directories = self._open_directories()
         self.partitions = self._new_partitions()
+        self.image = then or self.image
         self.partitions.apply(self.image)
 
     def topic_config(self, topic: TopicName) -> TopicConfig:

@@ -11,13 +11,14 @@ of files are read anew in the end, since the log may have been cut under them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from enum import Enum
+from typing import TypeAlias
 
 import msgspec
 
 from tidelog.broker.fetch_sessions import FetchEntry
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NodeId
+from tidelog.model.ids import NO_LEADER_EPOCH, NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
 from tidelog.replication.partition import Diverged, Partition
@@ -27,7 +28,18 @@ from tidelog.wire.messages.fetch import FetchResponse
 # A client that is gone is noticed when its answer is sent. One that asked to wait for weeks must not be kept for weeks.
 WAIT_MS_MAX = 5 * 60 * 1000
 
-ReadResult: TypeAlias = Fetched | Diverged | ErrorCode
+
+class Unchanged(Enum):
+    """Says that a session's client knows all there is to know of a partition."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+ReadResult: TypeAlias = Fetched | Diverged | ErrorCode | Unchanged
+# What to read, or the error where this node has no replica.
+Target: TypeAlias = Partition | ErrorCode
 
 
 class FetchLimits(msgspec.Struct, frozen=True, gc=False):
@@ -38,29 +50,40 @@ class FetchLimits(msgspec.Struct, frozen=True, gc=False):
     max_bytes: int
     max_wait_ms: int
     leader_only: bool
+    is_incremental: bool = False
+    """Whether the answer may leave out what the client knows."""
     follower: NodeId | None = None
     """The replica that asks; None for a consumer."""
     follower_epoch: int = -1
 
 
-class FetchTarget(NamedTuple):
-    """A partition to read, and what is asked of it. `partition` is the error where this node has no replica of it."""
-
-    entry: FetchEntry
-    partition: Partition | ErrorCode
-
-
 class FetchReading:
-    """One fetch, as a watcher of its partitions. `answer_of` makes the response of what was read, once."""
+    """One fetch, as a watcher of its partitions. `answer_of` makes the response of what was read, once.
 
-    __slots__ = ("_answer_of", "_limits", "_pending", "_places", "_results", "_sizes", "_targets", "_timer", "_total")
+    `entries` and `targets` belong together, place by place.
+    """
+
+    __slots__ = (
+        "_answer_of",
+        "_entries",
+        "_limits",
+        "_pending",
+        "_places",
+        "_results",
+        "_sizes",
+        "_targets",
+        "_timer",
+        "_total",
+    )
 
     def __init__(
         self,
-        targets: Sequence[FetchTarget],
+        entries: Sequence[FetchEntry],
+        targets: Sequence[Target],
         limits: FetchLimits,
         answer_of: Callable[[Sequence[ReadResult]], FetchResponse],
     ) -> None:
+        self._entries = entries
         self._targets = targets
         self._limits = limits
         self._answer_of = answer_of
@@ -77,8 +100,7 @@ class FetchReading:
         is_settled = self._read_all(note_progress=True)
         if is_settled or limits.max_wait_ms <= 0 or not self._targets or self._total >= limits.min_bytes:
             return self._answer_of(self._results)
-        for place, target in enumerate(self._targets):
-            partition = target.partition
+        for place, partition in enumerate(self._targets):
             if isinstance(partition, Partition):
                 self._places[partition] = place
                 partition.watch(self)
@@ -111,11 +133,19 @@ class FetchReading:
     def _read_all(self, *, note_progress: bool) -> bool:
         """Read every partition. Whether one of them is reason enough to answer, whatever was found."""
         count = len(self._targets)
-        self._results = [ErrorCode.NONE] * count
+        self._results = [UNCHANGED] * count
         self._sizes = [0] * count
         self._total = 0
+        may_skip = self._limits.is_incremental and self._limits.follower is None
         is_settled = False
-        for place in range(count):
+        for place, partition in enumerate(self._targets):
+            if may_skip and type(partition) is Partition:
+                entry = self._entries[place]
+                asked = entry.asked
+                if asked.last_fetched_epoch == NO_LEADER_EPOCH and partition.has_nothing_new(
+                    asked.fetch_offset, asked.current_leader_epoch, entry.high_watermark, entry.log_start_offset
+                ):
+                    continue
             left = max(0, self._limits.max_bytes - self._total)
             if self._read(place, left, is_first=not self._total, note_progress=note_progress):
                 is_settled = True
@@ -123,12 +153,11 @@ class FetchReading:
 
     def _read(self, place: int, bytes_max: int, *, is_first: bool, note_progress: bool) -> bool:
         """Read one partition. However small the limits, the first that has anything gives a whole batch."""
-        entry, partition = self._targets[place]
+        partition, asked = self._targets[place], self._entries[place].asked
         limits = self._limits
         if isinstance(partition, ErrorCode):
             self._results[place] = partition
             return True
-        asked = entry.asked
         bytes_max = max(0, min(bytes_max, asked.partition_max_bytes))
         if limits.follower is None:
             result = partition.read(
@@ -152,8 +181,10 @@ class FetchReading:
                 min_one_batch=is_first,
                 note_progress=note_progress,
             )
-        size = result.size_bytes if isinstance(result, Fetched) else 0
+        self._results[place] = result
+        if type(result) is not Fetched:
+            return True
+        size = result.size_bytes
         self._total += size - self._sizes[place]
         self._sizes[place] = size
-        self._results[place] = result
-        return not isinstance(result, Fetched)
+        return False

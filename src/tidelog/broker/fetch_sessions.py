@@ -51,17 +51,19 @@ class FetchEntry(msgspec.Struct, gc=False):
 
     def is_news(self, data: PartitionData, record_bytes: int) -> bool:
         """Whether an incremental answer has to carry `data`. Remembers what the client knows once it has read it."""
-        is_news = record_bytes > 0 or data.preferred_read_replica >= 0 or data.diverging_epoch.end_offset >= 0
+        # An error is told every time. It comes with a high watermark of -1, so that its end is news as well.
+        is_news = (
+            record_bytes > 0
+            or data.error_code != 0
+            or data.preferred_read_replica >= 0
+            or data.diverging_epoch.end_offset >= 0
+        )
         if self.high_watermark != data.high_watermark:
             is_news = True
             self.high_watermark = data.high_watermark
         if self.log_start_offset != data.log_start_offset:
             is_news = True
             self.log_start_offset = data.log_start_offset
-        if data.error_code:
-            # Once the error has gone, the partition is news again.
-            self.high_watermark = -1
-            return True
         return is_news
 
 

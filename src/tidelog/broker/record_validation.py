@@ -38,6 +38,9 @@ ZSTD_VERSION_MIN = 7
 # A batch of a million bad records must not become an answer of a hundred megabytes.
 RECORD_ERRORS_MAX = 1000
 
+# A member that is reached through its class costs as much as a check does.
+_ZSTD = Compression.ZSTD
+
 
 class RecordsRefused(msgspec.Struct, frozen=True, gc=False):
     """Nothing of the batch is appended, and why; with the records that are to blame, by their place in the batch."""
@@ -65,23 +68,22 @@ def check_produced(
         if size_bytes > len(records):
             return _invalid(f"the batch is cut off: {size_bytes - len(records)} of its {size_bytes} bytes are missing")
         return _invalid("there may be one record batch for a partition, and more bytes follow it")
-    if codec == Compression.ZSTD and version < ZSTD_VERSION_MIN:
+    if codec == _ZSTD and version < ZSTD_VERSION_MIN:
         return RecordsRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce v{ZSTD_VERSION_MIN}, not v{version}"
         )
     if size_bytes > config.max_message_bytes:
         return _too_large(size_bytes, config)
-    if (config.codec is not None and config.codec != codec) or _must_look_at_records(header, config, now_ms):
+    if (
+        config.needs_keys
+        or (config.codec is not None and config.codec != codec)
+        or (
+            config.keeps_create_time
+            and (config.bounds_age or header.max_timestamp > now_ms + config.message_timestamp_after_max_ms)
+        )
+    ):
         return _look_at_records(records, header, config, now_ms)
     return records
-
-
-def _must_look_at_records(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
-    if config.log.compacts:
-        return True
-    if not config.keeps_create_time:
-        return False
-    return config.bounds_age or header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
 
 
 def _look_at_records(
@@ -101,7 +103,7 @@ def _look_at_records(
 
 
 def _refuse_rows(rows: list[Row], config: TopicConfig, now_ms: int) -> RecordsRefused | None:
-    without_key = [index for index, row in enumerate(rows) if row[2] is None] if config.log.compacts else []
+    without_key = [index for index, row in enumerate(rows) if row[2] is None] if config.needs_keys else []
     out_of_range = _out_of_range(rows, config, now_ms) if config.keeps_create_time else []
     if not without_key and not out_of_range:
         return None

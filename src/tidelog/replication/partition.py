@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 # `acks`: wait for all in-sync replicas. The other two are 0 and 1.
 ALL_IN_SYNC = -1
 
+# A member that is reached through its class costs more, and this one is every write's.
+_NONE = ErrorCode.NONE
+
 # In DeleteRecords: everything that consumers have been able to read.
 UP_TO_HIGH_WATERMARK = -1
 
@@ -159,6 +162,12 @@ class Partition:
             role.min_in_sync = min(config.min_insync_replicas, len(self.replicas))
             self._advance_high_watermark(role)
 
+    def replace_log(self, log: PartitionLog) -> None:
+        """Go on with a copy of the log that has all that the present one has: the replica has moved to another directory."""
+        role = self.role
+        if not isinstance(role, Offline):
+            role.log = log
+
     @property
     def is_leading(self) -> bool:
         return isinstance(self.role, Leading)
@@ -246,7 +255,7 @@ class Partition:
 
     def _commit_error(self, leading: Leading) -> ErrorCode:
         enough = len(leading.isr) >= leading.min_in_sync
-        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return _NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     # --- reading -----------------------------------------------------------------------------------------------------------
 
@@ -275,6 +284,23 @@ class Partition:
             return log.read(offset, bytes_max, upper_bound=isolation, min_one_batch=min_one_batch)
         except StorageError as error:
             return self._fail(error)
+
+    def has_nothing_new(
+        self, offset: int, current_leader_epoch: int, known_high_watermark: int, known_log_start_offset: int
+    ) -> bool:
+        """Whether a consumer that has read up to the high watermark, and knows where it and the log's start are, need not look.
+
+        The quick way past the many partitions of a session to which nothing has happened.
+        """
+        role = self.role
+        if type(role) is not Leading:
+            return False
+        log = role.log
+        return (
+            offset == known_high_watermark == log.high_watermark
+            and log.log_start_offset == known_log_start_offset
+            and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch)
+        )
 
     def read_as_follower(
         self,

@@ -42,7 +42,8 @@ from tidelog.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-TopicReplicas = Mapping[PartitionIndex, Partition]
+# By partition index.
+TopicReplicas = Mapping[int, Partition]
 
 _NOTHING: TopicReplicas = {}
 
@@ -69,8 +70,8 @@ class Partitions:
         self._config_of = config_of
         self._on_placed = on_placed
         self._image: MetadataView | None = None
-        self._by_name: dict[TopicName, dict[PartitionIndex, Partition]] = {}
-        self._by_id: dict[TopicId, dict[PartitionIndex, Partition]] = {}
+        self._by_name: dict[TopicName, dict[int, Partition]] = {}
+        self._by_id: dict[TopicId, dict[int, Partition]] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         for replicas in self._by_id.values():
@@ -89,7 +90,7 @@ class Partitions:
         """The same by the topic's id."""
         return self._by_id.get(topic_id, _NOTHING)
 
-    def led_partition(self, topic: TopicName, index: PartitionIndex) -> Partition | ErrorCode:
+    def led_partition(self, topic: TopicName, index: int) -> Partition | ErrorCode:
         """The partition, if this node leads it; otherwise what a client is to be told."""
         partition = self.named(topic).get(index)
         if partition is None:
@@ -99,7 +100,7 @@ class Partitions:
             return partition
         return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def missing(self, topic: TopicName, index: PartitionIndex) -> ErrorCode:
+    def missing(self, topic: TopicName, index: int) -> ErrorCode:
         """Why this node has no replica: there is no such partition, or it is elsewhere."""
         image = self._image
         topic_id = None if image is None else image.topic_ids.get(topic)
@@ -223,7 +224,7 @@ class Partitions:
         if metadata.directory_of(self._node_id) != placed:
             self._on_placed(topic_id, index, placed)
 
-    def _delete(self, topic_id: TopicId, index: PartitionIndex) -> None:
+    def _delete(self, topic_id: TopicId, index: int) -> None:
         replicas = self._by_id[topic_id]
         partition = replicas.pop(index)
         topic_partition = partition.topic_partition

@@ -42,6 +42,18 @@ class TopicConfig:
     """What `compression.type` asks for; None for `producer`."""
     compression_level: int | None = None
     """Of `codec`; None where it has no levels."""
+    # Asked of every batch, so decided once.
+    needs_keys: bool = field(init=False)
+    keeps_create_time: bool = field(init=False)
+    """Whether records keep the time that their producer gave them, so that it has to be looked at."""
+    bounds_age: bool = field(init=False)
+    """Whether a record may be too old. A batch's header knows its newest record only."""
+
+    def __post_init__(self) -> None:
+        decide = object.__setattr__
+        decide(self, "needs_keys", self.log.compacts)
+        decide(self, "keeps_create_time", self.log.message_timestamp_type is TimestampType.CREATE_TIME)
+        decide(self, "bounds_age", self.message_timestamp_before_max_ms != LONG_MAX)
 
     @classmethod
     def from_values(cls, values: ConfigValues) -> Self:
@@ -57,13 +69,3 @@ class TopicConfig:
             codec=codec,
             compression_level=None if level is None else values[level],
         )
-
-    @property
-    def keeps_create_time(self) -> bool:
-        """Whether records keep the time that their producer gave them, so that it has to be looked at."""
-        return self.log.message_timestamp_type is TimestampType.CREATE_TIME
-
-    @property
-    def bounds_age(self) -> bool:
-        """Whether a record may be too old. A batch's header knows its newest record only."""
-        return self.message_timestamp_before_max_ms != LONG_MAX

@@ -446,6 +446,31 @@ def test_what_was_read_before_the_wait_is_read_anew_in_the_end(node: DataNode) -
     assert codes == [ErrorCode.OFFSET_OUT_OF_RANGE, 0]
 
 
+def test_a_stretch_of_a_file_that_was_cut_during_the_wait_is_not_sent(node: DataNode) -> None:
+    node.create_topic("copied", partitions=2, replicas=(NODE, OTHER), leader=OTHER)
+    first, second = node.log("copied", 0), node.log("copied", 1)
+    first.append_as_follower(BATCHES.batch("lost", leader_epoch=0))
+    first.set_high_watermark(1)
+    answer = waiting(node, wanted("copied", 0), wanted("copied", 1), min_bytes=2 * first.size_bytes)
+
+    first.truncate_to(0)
+    first.append_as_follower(BATCHES.batch("kept, and longer", leader_epoch=1))
+    first.set_high_watermark(1)
+    second.append_as_follower(BATCHES.batch("more", leader_epoch=1))
+    second.set_high_watermark(1)
+    node.partitions.wakeups.changed(node.partition("copied", 1))
+
+    assert answered_values(answer) == [["kept, and longer"], ["more"]]
+
+
+def test_a_fetch_that_waits_gets_a_whole_batch_whatever_its_limits(node: DataNode) -> None:
+    answer = waiting(node, wanted("orders", 0, bytes_max=1), wanted("orders", 1, bytes_max=1))
+
+    append(node, "a" * 100, index=1)
+
+    assert answered_values(answer) == [[], ["a" * 100]]
+
+
 def test_an_unknown_topic_beside_known_ones_does_not_end_the_wait(node: DataNode) -> None:
     answer = waiting(node, wanted("x"), wanted("orders"))
 

@@ -333,6 +333,17 @@ def test_a_reader_whose_last_epoch_ended_earlier_here_is_sent_back(node: DataNod
     assert future is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_an_offset_before_the_log_is_out_of_range_whatever_the_epochs_say(node: DataNode) -> None:
+    partition = single(node)
+    partition.append(BATCHES.batch("a", "b"))
+    for _ in range(2):
+        node.change("orders", leader=NODE)
+    partition.append(BATCHES.batch("c"))
+    partition.delete_records(1)
+
+    assert partition.read(0, EVERYTHING, HIGH_WATERMARK, last_fetched_epoch=1) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_an_offset_that_the_log_does_not_have_is_out_of_range(node: DataNode) -> None:
     partition = single(node)
     partition.append(BATCHES.batch("a"))

@@ -140,6 +140,26 @@ def test_a_change_of_configuration_is_effective_at_once(node: DataNode) -> None:
     assert node.log("orders").config.segment_bytes == 1048576
 
 
+def test_a_configuration_that_changed_while_logs_were_loaded_is_effective_too(node: DataNode) -> None:
+    node.create_topic("orders")
+    before = node.image
+    node.configure("orders", {"segment.bytes": "1048576"})
+    after, node.image = node.image, before
+
+    node.restart(then=after)
+
+    assert node.log("orders").config.segment_bytes == 1048576
+
+
+def test_a_partition_to_which_nothing_happened_stays_as_it_is(node: DataNode) -> None:
+    node.create_topic("orders", partitions=2, replicas=(NODE, OTHER))
+    role = node.partition("orders", 1).role
+
+    node.change("orders", 0, isr=[NODE])
+
+    assert node.partition("orders", 1).role is role
+
+
 def test_a_changed_default_of_the_brokers_reaches_all_topics_that_do_not_say_otherwise(node: DataNode) -> None:
     node.create_topic("orders")
     node.create_topic("small", configs={"max.message.bytes": "1000"})

@@ -16,17 +16,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.broker.caller import Caller
-from tidelog.broker.delayed_fetch import FetchLimits, FetchReading, FetchTarget, ReadResult
+from tidelog.broker.delayed_fetch import UNCHANGED, FetchLimits, FetchReading, ReadResult, Target
 from tidelog.broker.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
 from tidelog.broker.handling import handles
 from tidelog.broker.leader_hints import LeaderHints
 from tidelog.broker.node_view import Node
+from tidelog.controller.image import Topic
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
 from tidelog.model.pending import Pending
 from tidelog.replication.partition import Diverged, Partition
+from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort
 from tidelog.wire.compression import Compression
@@ -52,6 +54,11 @@ STORAGE_ERROR_VERSION = 6
 
 READ_COMMITTED = 1
 
+# Members that are reached through their class cost more, and these are asked for by every request.
+_READ = AclOperation.READ
+_TOPIC = ResourceType.TOPIC
+_HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
+
 _UNKNOWN = -1
 
 
@@ -60,22 +67,23 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> FetchResponse | 
     context = node.fetch_sessions.context_of(request, uses_topic_ids=caller.api_version >= TOPIC_ID_VERSION)
     if isinstance(context, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=context, session_id=NO_SESSION, responses=[])
-    limits = _limits_of(request, caller, node)
-    targets, refused = _resolve(context, caller, node, limits)
+    limits = _limits_of(request, caller, node, is_incremental=context.session is not None)
+    resolved = _Resolved()
+    resolved.resolve(context, caller, node, is_replica=limits.follower is not None)
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
-        return _FetchAnswer(context, caller, node, limits).build(targets, results, refused)
+        return _FetchAnswer(context, caller, node, limits).build(resolved, results)
 
-    return FetchReading(targets, limits, answer_of).start(node.timers)
+    return FetchReading(resolved.entries, resolved.targets, limits, answer_of).start(node.timers)
 
 
-def _limits_of(request: FetchRequest, caller: Caller, node: Node) -> FetchLimits:
+def _limits_of(request: FetchRequest, caller: Caller, node: Node, *, is_incremental: bool) -> FetchLimits:
     state = request.replica_state
     replica_id, epoch = request.replica_id, -1
     if caller.api_version >= REPLICA_STATE_VERSION:
         replica_id, epoch = state.replica_id, state.replica_epoch
     follower = NodeId(replica_id) if replica_id >= 0 else None
-    isolation = FetchIsolation.HIGH_WATERMARK
+    isolation = _HIGH_WATERMARK
     if follower is not None:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level == READ_COMMITTED:
@@ -87,52 +95,57 @@ def _limits_of(request: FetchRequest, caller: Caller, node: Node) -> FetchLimits
         max_bytes,
         request.max_wait_ms,
         follower is not None or caller.api_version < FOLLOWER_READ_VERSION,
+        is_incremental,
         follower,
         epoch,
     )
 
 
-Refused = tuple[FetchEntry, ErrorCode]
+class _Resolved:
+    """The partitions of a fetch: what can be read, and what is refused without looking at a replica."""
+
+    __slots__ = ("entries", "refused", "targets")
+
+    def __init__(self) -> None:
+        self.entries: list[FetchEntry] = []
+        self.targets: list[Target] = []
+        self.refused: list[tuple[FetchEntry, ErrorCode]] = []
+
+    def resolve(self, context: FetchContext, caller: Caller, node: Node, *, is_replica: bool) -> None:
+        if is_replica and not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            self.refused = [(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for entry in context.entries]
+            return
+        last: str | bytes | None = None
+        hosted: TopicReplicas = {}
+        topic: Topic | None = None
+        may_read = True
+        for entry in context.entries:
+            if entry.topic != last:
+                # Those of one topic mostly come in a row.
+                last = entry.topic
+                topic = _topic_of(last, node)
+                hosted = {} if topic is None else node.partitions.identified(topic.topic_id)
+                name = topic.name if topic is not None else last
+                may_read = is_replica or isinstance(name, bytes) or caller.may(_READ, _TOPIC, name)
+            partition = hosted.get(entry.asked.partition)
+            if not may_read:
+                self.refused.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif partition is not None:
+                self.entries.append(entry)
+                self.targets.append(partition)
+            elif topic is not None and entry.asked.partition in topic.partitions:
+                self.entries.append(entry)
+                self.targets.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif topic is None and isinstance(last, bytes):
+                self.refused.append((entry, ErrorCode.UNKNOWN_TOPIC_ID))
+            else:
+                self.refused.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
-def _resolve(
-    context: FetchContext, caller: Caller, node: Node, limits: FetchLimits
-) -> tuple[list[FetchTarget], list[Refused]]:
-    """What can be read, and what is refused without looking at a replica."""
-    targets: list[FetchTarget] = []
-    refused: list[Refused] = []
-    image, partitions = node.image, node.partitions
-    by_id = caller.api_version >= TOPIC_ID_VERSION
-    may_read: dict[TopicName, bool] = {}
-    is_replica = limits.follower is not None
-    if is_replica and not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        return [], [(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for entry in context.entries]
-    for entry in context.entries:
-        named = entry.topic
-        topic = image.topics.get(TopicId(named)) if isinstance(named, bytes) else image.topic(TopicName(named))
-        index = PartitionIndex(entry.asked.partition)
-        if topic is not None:
-            partition = partitions.identified(topic.topic_id).get(index)
-            name = topic.name
-        else:
-            partition = None
-            name = TopicName("" if isinstance(named, bytes) else named)
-        if not is_replica and (topic is not None or not by_id):
-            allowed = may_read.get(name)
-            if allowed is None:
-                allowed = may_read[name] = caller.may(AclOperation.READ, ResourceType.TOPIC, name)
-            if not allowed:
-                refused.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                continue
-        if partition is not None:
-            targets.append(FetchTarget(entry, partition))
-        elif topic is not None and index in topic.partitions:
-            targets.append(FetchTarget(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        elif topic is None and by_id:
-            refused.append((entry, ErrorCode.UNKNOWN_TOPIC_ID))
-        else:
-            refused.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    return targets, refused
+def _topic_of(topic: str | bytes, node: Node) -> Topic | None:
+    if isinstance(topic, bytes):
+        return node.image.topics.get(TopicId(topic))
+    return node.image.topic(TopicName(topic))
 
 
 class _FetchAnswer:
@@ -148,9 +161,7 @@ class _FetchAnswer:
         self._topics: list[FetchableTopicResponse] = []
         self._last_topic: str | bytes | None = None
 
-    def build(
-        self, targets: Sequence[FetchTarget], results: Sequence[ReadResult], refused: Sequence[Refused]
-    ) -> FetchResponse:
+    def build(self, resolved: _Resolved, results: Sequence[ReadResult]) -> FetchResponse:
         context, session = self._context, self._context.session
         if session is not None and context.is_superseded:
             return FetchResponse(
@@ -159,14 +170,17 @@ class _FetchAnswer:
                 session_id=session.session_id,
                 responses=[],
             )
-        for (entry, partition), result in zip(targets, results, strict=True):
+        for place, result in enumerate(results):
+            if result is UNCHANGED:
+                continue
+            entry = resolved.entries[place]
             if isinstance(result, Fetched):
-                self._add_read(entry, partition, result)
+                self._add_read(entry, resolved.targets[place], result)
             elif isinstance(result, Diverged):
                 self._add(entry, _diverged(entry, result), 0)
-            else:
+            elif isinstance(result, ErrorCode):
                 self._add_error(entry, result)
-        for entry, error in refused:
+        for entry, error in resolved.refused:
             self._add_error(entry, error)
         session_id = NO_SESSION
         if session is not None:
@@ -183,7 +197,7 @@ class _FetchAnswer:
             ]
         return response
 
-    def _add_read(self, entry: FetchEntry, partition: Partition | ErrorCode, fetched: Fetched) -> None:
+    def _add_read(self, entry: FetchEntry, partition: Target, fetched: Fetched) -> None:
         if (
             self._version < ZSTD_VERSION
             and isinstance(partition, Partition)
@@ -223,7 +237,7 @@ class _FetchAnswer:
         self._add(entry, data, 0)
 
     def _add_leader_hint(self, entry: FetchEntry, data: PartitionData) -> None:
-        topic = self._node.image.topics.get(TopicId(entry.topic)) if isinstance(entry.topic, bytes) else None
+        topic = _topic_of(entry.topic, self._node)
         if topic is None:
             return
         self._hints = self._hints or LeaderHints(self._node.image, self._listener_name)

@@ -54,6 +54,10 @@ _VALID_ACKS = (ALL_IN_SYNC, 1, NO_ANSWER)
 # Kafka's own admin tools may write to Kafka's own topics.
 ADMIN_CLIENT_ID = "__admin_client"
 
+# Members that are reached through their class cost more, and these are asked for by every request.
+_WRITE = AclOperation.WRITE
+_TOPIC = ResourceType.TOPIC
+
 # The low byte of the attributes.
 _FLAGS_POSITION = ATTRIBUTES_POSITION + 1
 
@@ -92,16 +96,16 @@ def _produce_to_topic(
         if known is None:
             return _refused_topic(topic, _UNKNOWN_ID)
         name = known.name
-    if not caller.may(AclOperation.WRITE, ResourceType.TOPIC, name):
+    if not caller.may(_WRITE, _TOPIC, name):
         return _refused_topic(topic, _NOT_AUTHORIZED)
     hosted = node.partitions.named(name)
     is_closed = name in INTERNAL_TOPICS and caller.client_id != ADMIN_CLIENT_ID
     now_ms = node.clock.now_ms()
     answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
-        partition = hosted.get(PartitionIndex(data.index))
+        partition = hosted.get(data.index)
         if partition is None:
-            error = node.partitions.missing(name, PartitionIndex(data.index))
+            error = node.partitions.missing(name, data.index)
             answers.append(_refused(data.index, RecordsRefused(error, error.message)))
             continue
         records = check_produced(_in_memory(data), caller.api_version, partition.config, now_ms)
