@@ -22,11 +22,13 @@ from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.caller import AllowAll, Caller
 from tidelog.broker.config_resources import ConfigResourceType
 from tidelog.broker.config_view import BrokerConfigView, effective_config, static_topic_defaults, topic_values
+from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.registration import Registration
+from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
 from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.committed_image import CommittedImage
@@ -110,6 +112,12 @@ class BrokerNode:
         )
         self.auto_topics = AutoTopics(self)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._assignments = DirectoryAssignments(
+            lambda request: self._controller.handle(request, ControllerContext()),
+            self._timers,
+            node_id=self.node_id,
+            broker_epoch=lambda: self._registration.epoch,
+        )
         self._dispatchers: list[Dispatcher] = []
         self._endpoints: dict[str, Endpoint] = {}
         self._upkeep: Upkeep | None = None
@@ -148,6 +156,10 @@ class BrokerNode:
     @property
     def log_directories(self) -> LogDirectories:
         return self._directories
+
+    @property
+    def replica_moves(self) -> ReplicaMoves:
+        return self._replica_moves
 
     def is_controller_listener(self, listener_name: str) -> bool:
         return listener_name in self.static_config[keys.CONTROLLER_LISTENER_NAMES]
@@ -196,12 +208,28 @@ class BrokerNode:
         self._start_quorum(opened[0])
         await self._active()
         self._directories = LogDirectories(opened)
-        self._partitions = Partitions(self.node_id, self._directories, self._seams.clock, config_of=self.topic_config)
+        self._partitions = Partitions(
+            self.node_id,
+            self._directories,
+            self._seams.clock,
+            config_of=self.topic_config,
+            on_placed=self._assignments.placed,
+        )
         for directory in opened:
             directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
+        keep_one_of_each(self._directories)
         self._partitions.apply(self.image)
         self._committed.subscribe(self._image_changed)
         await self._register(opened)
+        self._assignments.start()
+        self._replica_moves = ReplicaMoves(
+            self._directories,
+            self._partitions,
+            self._timers,
+            self._seams.slow_work,
+            on_placed=self._assignments.placed,
+        )
+        self._replica_moves.resume()
         self._upkeep = Upkeep(self._directories, self._timers, self._config)
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
@@ -434,6 +462,8 @@ class BrokerNode:
         self._server.close()
         await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()
+        self._assignments.stop()
+        self._replica_moves.stop()
         await self._server.drain(DRAIN_TIMEOUT_MS)
         if self._upkeep is not None:
             self._upkeep.stop()
@@ -449,7 +479,7 @@ class BrokerNode:
         """Stop at once, as a crash would: nothing more is written."""
         self._is_stopping = True
         self._server.abort()
-        for part in ("_registration", "_upkeep"):
+        for part in ("_registration", "_assignments", "_replica_moves", "_upkeep"):
             running: Any = getattr(self, part, None)
             if running is not None:
                 running.stop()

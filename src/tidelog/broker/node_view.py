@@ -16,6 +16,7 @@ from tidelog.wire.schema import Request, Response
 if TYPE_CHECKING:
     from tidelog.broker.auto_topics import AutoTopics
     from tidelog.broker.fetch_sessions import FetchSessions
+    from tidelog.broker.replica_moves import ReplicaMoves
     from tidelog.controller.image import ClusterImage
     from tidelog.replication.partitions import Partitions
     from tidelog.storage.log_directories import LogDirectories
@@ -84,6 +85,9 @@ class Node(Protocol):
 
     @property
     def auto_topics(self) -> AutoTopics: ...
+
+    @property
+    def replica_moves(self) -> ReplicaMoves: ...
 
     def is_controller_listener(self, listener_name: str) -> bool:
         """Whether a listener is for controllers (`controller.listener.names`). It answers other APIs than the brokers' ones."""
