@@ -55,6 +55,7 @@ LEVELS = {
 DEFAULT_LEVELS = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 _GZIP_WINDOW_BITS = 31
+_GZIP_NEXT_MEMBER_BYTES = 256
 _ISAL_LEVEL_DEFAULT = 2
 _ISAL_LEVEL_MAX = 3
 
@@ -155,23 +156,30 @@ def _compress_gzip(data: bytes | bytearray | memoryview, level: int) -> bytes:
 def _decompress_gzip(data: bytes | bytearray | memoryview, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     room = bytes_max
-    rest: bytes | bytearray | memoryview = data
+    view = memoryview(data)
+    position, window = 0, len(view)
     while True:
         member = isal_zlib.decompressobj(_GZIP_WINDOW_BITS)
-        try:
-            # One byte more than there is room for tells a full buffer from an overfull one.
-            part = member.decompress(rest, room + 1)
-        except isal_zlib.IsalError as error:  # type: ignore[misc]  # the stub calls the class an instance
-            raise CorruptBatchError(f"the gzip data are damaged: {error}") from None
-        if len(part) > room:
-            raise DecompressedTooLargeError(bytes_max)
-        if not member.eof:
-            raise CorruptBatchError("the gzip data are cut off")
-        parts.append(part)
-        room -= len(part)
-        rest = member.unused_data
-        if not rest:
+        while not member.eof:
+            piece = view[position : position + window]
+            if not piece:
+                raise CorruptBatchError("the gzip data are cut off")
+            try:
+                # One byte more than there is room for tells a full buffer from an overfull one.
+                part = member.decompress(piece, room + 1)
+            except isal_zlib.IsalError as error:  # type: ignore[misc]  # the stub calls the class an instance
+                raise CorruptBatchError(f"the gzip data are damaged: {error}") from None
+            room -= len(part)
+            if room < 0:
+                raise DecompressedTooLargeError(bytes_max)
+            parts.append(part)
+            position += len(piece) - len(member.unused_data)
+            window *= 2
+        if position == len(view):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        # Usually there is one. What it is given and does not need, a member copies: were that all that follows, many small
+        # members would cost the square of their number.
+        window = _GZIP_NEXT_MEMBER_BYTES
 
 
 def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
