@@ -1,4 +1,4 @@
-"""What a node does by the clock: retention, flushes that are due, checkpoints, producers that are to be forgotten."""
+"""What a node does by the clock: retention, files to remove, flushes that are due, checkpoints, producers to forget."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from tidelog.storage.log_directory import LogDirectory
 
 _LATEST_MS = 24 * 60 * 60 * 1000
 
+# How much longer than `file.delete.delay.ms` the files of a deleted segment or topic may stay.
+REMOVAL_INTERVAL_MS = 1_000
+
 
 class Upkeep:
     """Runs until `stop`. A directory that fails under it is told so by storage, and left out from then on."""
@@ -23,6 +26,7 @@ class Upkeep:
         self._running: dict[str, Timer] = {}
         self._is_stopped = False
         self._every("retention", config[keys.LOG_RETENTION_CHECK_INTERVAL_MS], LogDirectory.apply_retention)
+        self._every("removals", REMOVAL_INTERVAL_MS, lambda directory: directory.removals.run_due())
         self._every("flush", config[keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS], LogDirectory.flush_due)
         self._every(
             "recovery points", config[keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS], LogDirectory.save_recovery_points
