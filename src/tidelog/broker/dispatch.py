@@ -74,7 +74,7 @@ class Dispatcher:
 
     def _handler_of(self, key: int, version: int) -> Handler:
         handler, served = HANDLERS.get(key), api(key)
-        if handler is None or self._listener_kind not in served.listener_kinds:
+        if handler is None or self._listener_kind not in handler.listener_kinds:
             raise UnsupportedVersionError(f"{served.name} is not served on this listener")
         if not handler.lowest <= version <= handler.highest:
             raise UnsupportedVersionError(f"{served.name} is not served in version {version}")

@@ -29,22 +29,23 @@ class Handler(NamedTuple):
     lowest: int
     highest: int
     answer: Callable[[Any, Any, Any], Response | Pending[Any] | None]
+    listener_kinds: tuple[str, ...] = ("broker",)
 
 
 HANDLERS: dict[int, Handler] = {}
 
 
 def handles(
-    request: type[Q], *, versions: tuple[int, int] | None = None
+    request: type[Q], *, versions: tuple[int, int] | None = None, listeners: tuple[str, ...] | None = None
 ) -> Callable[[Callable[[Q, Any, Any], Any]], Callable[[Q, Any, Any], Any]]:
-    """Registers the handler of a request, for all stable versions of its API or for fewer."""
+    """Registers the handler of a request, for all stable versions of its API and all kinds of listener, or for fewer."""
 
     def register(function: Callable[[Q, Any, Any], Any]) -> Callable[[Q, Any, Any], Any]:
         asked = api(request.api_key)
         lowest, highest = versions or (asked.stable_versions.lowest, asked.stable_versions.highest)
         if asked.key in HANDLERS:
             raise TypeError(f"{asked.name} has two handlers")
-        HANDLERS[asked.key] = Handler(asked.key, lowest, highest, function)
+        HANDLERS[asked.key] = Handler(asked.key, lowest, highest, function, listeners or asked.listener_kinds)
         return function
 
     return register

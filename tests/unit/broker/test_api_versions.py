@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import CONTROLLER_LISTENER, AdminNode, ask, caller_of, features
-from tidelog.broker.handlers import alter_configs, api_versions, metadata
+from tidelog.broker.handlers import alter_configs, api_versions, fetch, metadata
 from tidelog.broker.handlers.api_versions import announced_versions
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.controller.features import BOOTSTRAP_LEVELS, SUPPORTED
@@ -14,7 +14,7 @@ from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 
 REQUEST = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.15.0")
 # Handlers are known once their modules are imported.
-ANSWERED = (alter_configs, api_versions, metadata)
+ANSWERED = (alter_configs, api_versions, fetch, metadata)
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -25,7 +25,7 @@ def test_what_has_a_handler_is_announced_in_every_version(version: int) -> None:
     announced = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert announced[ApiKey.METADATA] == (0, 13)
     assert announced[ApiKey.API_VERSIONS] == (0, 4)
-    assert list(announced) == sorted(key for key in HANDLERS if "broker" in api(key).listener_kinds)
+    assert list(announced) == sorted(key for key, each in HANDLERS.items() if "broker" in each.listener_kinds)
 
 
 def test_a_listener_for_controllers_announces_other_apis() -> None:
@@ -33,6 +33,8 @@ def test_a_listener_for_controllers_announces_other_apis() -> None:
 
     keys = {each.api_key for each in answer.api_keys}
     assert ApiKey.METADATA not in keys
+    # There it would be the fetch of the metadata log.
+    assert ApiKey.FETCH not in keys
     assert ApiKey.ALTER_CONFIGS in keys
 
 

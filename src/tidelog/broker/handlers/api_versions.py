@@ -63,11 +63,7 @@ def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> Api
 
 def announced(kind: str) -> list[ApiVersion]:
     """The APIs that a `broker` or `controller` listener answers, by key."""
-    return [
-        announced_versions(handler)
-        for _, handler in sorted(HANDLERS.items())
-        if kind in api(handler.key).listener_kinds
-    ]
+    return [announced_versions(handler) for _, handler in sorted(HANDLERS.items()) if kind in handler.listener_kinds]
 
 
 def announced_versions(handler: Handler) -> ApiVersion:

@@ -62,7 +62,8 @@ _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _UNKNOWN = -1
 
 
-@handles(FetchRequest)
+# On a listener for controllers Fetch reads the metadata log, which is the quorum's.
+@handles(FetchRequest, listeners=("broker",))
 def fetch(request: FetchRequest, caller: Caller, node: Node) -> FetchResponse | Pending[FetchResponse]:
     context = node.fetch_sessions.context_of(request, uses_topic_ids=caller.api_version >= TOPIC_ID_VERSION)
     if isinstance(context, ErrorCode):
