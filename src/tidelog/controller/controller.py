@@ -308,7 +308,9 @@ class Controller:
             if self._term is not term or broker is None or broker.fenced or expires_ms is None or expires_ms > now_ms:
                 continue
             logger.warning("broker %d of epoch %d is fenced: its session is over", node, broker.epoch)
-            self._append(term, brokers.fence_records(term.image, broker, self._settings.topic_defaults))
+            if self._append(term, brokers.fence_records(term.image, broker, self._settings.topic_defaults)) is None:
+                # It does not lead any longer, and will be told so.
+                return
         if self._term is term:
             self._watch_sessions(term)
 

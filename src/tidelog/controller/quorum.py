@@ -196,19 +196,25 @@ class MetadataQuorum:
         """Stop cleanly: the log is closed and durable."""
         if not self._is_stopped:
             self._stop()
+            self._notify()
             self.log.close()
 
     def abandon(self) -> None:
         """Stop as a crash would."""
         self._stop()
+        self._notify()
         self.log.release()
 
     def _stop(self) -> None:
+        """Take in nothing more. Listeners that think this replica leads are told that it does not."""
         self._is_stopped = True
         self._events.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        leading, self._leading = self._leading, None
+        if leading is not None and self._is_announced:
+            self._notices.append(lambda: self._tell_resigned(leading.epoch))
 
     # --- what it is asked --------------------------------------------------------------------------------------------------
 
@@ -319,9 +325,6 @@ class MetadataQuorum:
             return
         self._stop()
         self.log.release()
-        leading, self._leading = self._leading, None
-        if leading is not None and self._is_announced:
-            self._notices.append(lambda: self._tell_resigned(leading.epoch))
         self._notices.append(lambda: self._on_fault(error))
 
     # --- effects -----------------------------------------------------------------------------------------------------------
