@@ -2,10 +2,11 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: help demo test check format bench compat soak environment clean
+.PHONY: help demo up test check format bench compat soak environment clean
 
 help:
 	@echo "make demo     set-up, and the most that Tidelog can do today, to a verified end"
+	@echo "make up       a node on this machine until Ctrl-C (ARGUMENTS=\"--port 9092 --dir data\")"
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make bench    Tidelog beside its peers, as ratios in one run"
@@ -18,6 +19,9 @@ environment:
 
 demo: environment
 	$(RUN) examples/survive_a_kill.py
+
+up: environment
+	.venv/bin/tidelog up $(ARGUMENTS)
 
 test: check
 	$(RUN) -m pytest -n 2 --dist worksteal --ignore tests/repo

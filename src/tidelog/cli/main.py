@@ -6,6 +6,7 @@ file, a failed check), 2 when the question was wrong. A traceback is a bug.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -15,7 +16,15 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
-from tidelog.cli.options import ConfigOption, LogFormat, LogFormatOption, LogLevel, LogLevelOption, SettingsOption
+from tidelog.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    SettingsOption,
+)
 from tidelog.kernel_choice import KernelUnavailableError
 
 app = typer.Typer(
@@ -100,6 +109,46 @@ def broker(
     _exit_with(lambda: run_broker(BrokerOptions(config, settings or (), log_format, log_level, stops_with_stdin)))
 
 
+@app.command()
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", help="How many nodes the cluster has.", min=1)] = 1,
+    port: Annotated[
+        int, typer.Option("--port", help="Port of the first node; 0 for any that is free.", min=0, max=65535)
+    ] = 9092,
+    directory: Annotated[
+        str | None, typer.Option("--dir", metavar="DIR", help="Keep the data here. Else it is temporary.")
+    ] = None,
+    settings: SettingsOption = None,
+    log_format: LogFormatOption = LogFormat.HUMAN,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Run a cluster on this machine until Ctrl-C.
+
+    Prints a line that begins with `ready` and names the bootstrap address. DIR/cluster.json lists the nodes.
+    """
+    from tidelog.cli.up import UpOptions, run_up  # noqa: PLC0415
+
+    _exit_with(lambda: run_up(UpOptions(nodes, port, directory, settings or (), log_format, log_level)))
+
+
+@app.command("format")
+def format_(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    cluster_id: Annotated[
+        str | None, typer.Option("--cluster-id", help="Id of the cluster. Without it a new one is made.")
+    ] = None,
+    ignores_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", help="Leave directories that are formatted as they are.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the log directories of a node ready. A node also does it by itself when it first starts."""
+    from tidelog.cli.format import FormatOptions, run_format  # noqa: PLC0415
+
+    _exit_with(lambda: run_format(FormatOptions(config, settings or (), cluster_id, ignores_formatted, as_json)))
+
+
 def _exit_with(command: Callable[[], int]) -> NoReturn:
     """Run a command that may print a lot, and exit with its code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -112,6 +161,11 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
         # The reader (`| head`) has seen enough: not an error. What is still buffered would fail again at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit("tidelog: the output is not complete: where it is written to, the disk is full")
     raise typer.Exit(code)
 
 

@@ -1,0 +1,288 @@
+"""`tidelog up`: a cluster on this machine, each node a process of its own, until SIGINT or SIGTERM.
+
+    DIR/cluster.json                  [{"node": 1, "pid": 4711, "port": 9092, "dir": "..."}], while the cluster runs
+    DIR/cluster.lock                  held by the one `up` that uses the directory
+    DIR/node-1/server.properties      written at every start; Apache Kafka starts with it too
+    DIR/node-1/data/                  the node's log directory
+
+Nodes get their own process groups, so that Ctrl-C reaches them once, from here; and their standard input is a pipe from here,
+whose end stops them should this process be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.broker.local_cluster import HOST, LocalNode, local_properties
+from tidelog.broker.server_properties import check_properties, gather_properties
+from tidelog.cli.options import LogFormat, LogLevel
+from tidelog.cli.rendering import printable
+from tidelog.model.config import ConfigError
+from tidelog.storage.errors import StorageError
+from tidelog.storage.files import OsFiles
+from tidelog.storage.properties import format_properties
+
+EXIT_FAILED = 1
+EXIT_WRONG_QUESTION = 2
+
+CLUSTER_FILE = "cluster.json"
+LOCK_FILE = "cluster.lock"
+
+# A clean stop takes milliseconds, or as long as the disk needs for what is not written yet. Then the nodes are killed.
+STOP_TIMEOUT_S = 30.0
+
+_PORT_MAX = 65535
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    nodes: int = 1
+    port: int = 9092
+    """Of the first node; the others have those that follow. 0 is any that is free."""
+    directory: str | None = None
+    settings: Sequence[str] = ()
+    log_format: LogFormat = LogFormat.HUMAN
+    log_level: LogLevel = LogLevel.WARNING
+
+
+class UpError(Exception):
+    """The cluster cannot run, in one sentence."""
+
+
+def run_up(options: UpOptions) -> int:
+    """Run a cluster until a signal. The exit code."""
+    try:
+        with ExitStack() as stack:
+            signals = stack.enter_context(_signals_as_bytes())
+            directory = stack.enter_context(_directory(options))
+            nodes = _nodes(options, directory)
+            for node in nodes:
+                _write_properties(node, nodes, options.settings)
+            cluster = _Cluster(nodes, directory, options, signals)
+            return cluster.run()
+    except ConfigError as error:
+        return _complain(error, EXIT_WRONG_QUESTION)
+    except (UpError, StorageError) as error:
+        return _complain(error, EXIT_FAILED)
+    except OSError as error:
+        return _complain(f"{error.filename or 'the system'}: {error.strerror}", EXIT_FAILED)
+
+
+def server_properties_of(node: LocalNode) -> Path:
+    return Path(node.directory).parent / "server.properties"
+
+
+@contextmanager
+def _directory(options: UpOptions) -> Iterator[Path]:
+    """The cluster's directory, locked. A temporary one is removed in the end."""
+    if options.nodes != 1:
+        raise ConfigError(f"a cluster of {options.nodes} nodes is not supported yet: only --nodes 1 is")
+    check_properties(gather_properties(settings=options.settings))
+    directory = Path(options.directory or tempfile.mkdtemp(prefix="tidelog-")).absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = OsFiles().lock(str(directory / LOCK_FILE))
+        try:
+            yield directory
+        finally:
+            lock.release()
+    finally:
+        if options.directory is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _nodes(options: UpOptions, directory: Path) -> list[LocalNode]:
+    first = options.port or _free_port()
+    if first + options.nodes - 1 > _PORT_MAX:
+        raise ConfigError(f"there is no port {first + options.nodes - 1}: choose a lower one with --port")
+    nodes = []
+    for number in range(options.nodes):
+        port = first + number
+        if not _is_free(port):
+            raise UpError(f"port {port} is in use: choose another one with --port, or --port 0 for any")
+        after_all = first + options.nodes + number
+        controller_port = after_all if after_all <= _PORT_MAX and _is_free(after_all) else _free_port()
+        data = directory / f"node-{number + 1}" / "data"
+        nodes.append(LocalNode(number + 1, str(data), port, controller_port))
+    return nodes
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As a node listens: connections of an earlier one that linger do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _write_properties(node: LocalNode, nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
+    path = server_properties_of(node)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    given = {**local_properties(node, nodes), **gather_properties(settings=settings)}
+    head = b"# Written by `tidelog up` at every start; settings that are to stay belong on its command line.\n"
+    path.write_bytes(head + format_properties(given))
+
+
+class _Cluster:
+    """The processes of the nodes: started, watched, stopped."""
+
+    def __init__(self, nodes: Sequence[LocalNode], directory: Path, options: UpOptions, signals: socket.socket) -> None:
+        self._nodes = nodes
+        self._directory = directory
+        self._options = options
+        self._signals = signals
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._addresses: dict[int, str] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> int:
+        """Start, tell, wait for a signal, stop."""
+        cluster_file = self._directory / CLUSTER_FILE
+        try:
+            self._selector.register(self._signals, selectors.EVENT_READ)
+            for node in self._nodes:
+                self._start(node)
+            self._until_ready_or_signalled()
+            if len(self._addresses) == len(self._nodes):
+                self._write_cluster_file(cluster_file)
+                self._tell_ready()
+                self._until_signalled()
+        finally:
+            codes = self._stop()
+            cluster_file.unlink(missing_ok=True)
+            self._selector.close()
+        if any(codes[node_id] for node_id in self._addresses):
+            raise UpError("a node did not stop cleanly; its next start recovers")
+        return 0
+
+    def _start(self, node: LocalNode) -> None:
+        # -P: what lies in the current directory is not taken for a module of Python's.
+        command = [sys.executable, "-P", "-m", "tidelog.cli", "broker", "--config", str(server_properties_of(node))]
+        command += ["--log-format", self._options.log_format, "--log-level", self._options.log_level]
+        command += ["--stop-with-stdin"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)  # noqa: S603
+        self._processes[node.node_id] = process
+        assert process.stdout is not None
+        self._selector.register(process.stdout, selectors.EVENT_READ, node.node_id)
+
+    def _until_ready_or_signalled(self) -> None:
+        while len(self._addresses) < len(self._nodes) and not self._next_event():
+            pass
+
+    def _until_signalled(self) -> None:
+        while not self._next_event():
+            pass
+
+    def _next_event(self) -> bool:
+        """Wait for a signal (True), or for a node to be ready (False). UpError for one that has ended."""
+        for key, _ in self._selector.select():
+            if key.data is None:
+                self._signals.recv(64)
+                return True
+            node_id: int = key.data
+            line = self._processes[node_id].stdout.readline().decode(errors="replace")  # type: ignore[union-attr]
+            if not line:
+                raise UpError(f"node {node_id} {self._how_it_ended(node_id)}")
+            self._addresses[node_id] = line.strip().rpartition(" ")[2]
+        return False
+
+    def _how_it_ended(self, node_id: int) -> str:
+        try:
+            code = self._processes[node_id].wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return "does not answer"
+        was = "ended" if node_id in self._addresses else "could not start"
+        return f"{was}: " + (
+            f"it was killed by signal {-code}" if code < 0 else f"it said why above (exit code {code})"
+        )
+
+    def _write_cluster_file(self, path: Path) -> None:
+        rows = [
+            {
+                "node": node.node_id,
+                "pid": self._processes[node.node_id].pid,
+                "port": int(self._addresses[node.node_id].rpartition(":")[2]),
+                "dir": node.directory,
+            }
+            for node in self._nodes
+        ]
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(rows) + "\n")
+        unfinished.replace(path)
+
+    def _tell_ready(self) -> None:
+        bootstrap = ",".join(self._addresses[node.node_id] for node in self._nodes)
+        sys.stdout.write(f"ready: {bootstrap} serves, data in {printable(str(self._directory))}, Ctrl-C stops it\n")
+        sys.stdout.flush()
+
+    def _stop(self) -> dict[int, int]:
+        """Stop every node that runs, cleanly unless a second signal or the deadline comes first. Their exit codes."""
+        running = {node_id: each for node_id, each in self._processes.items() if each.poll() is None}
+        for process in running.values():
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while running and time.monotonic() < deadline:
+            for key, _ in self._selector.select(deadline - time.monotonic()):
+                if key.data is None:
+                    self._signals.recv(64)
+                    for process in running.values():
+                        process.terminate()
+                elif not os.read(key.fd, 4096):
+                    self._selector.unregister(key.fd)
+                    running.pop(key.data, None)
+        for process in running.values():
+            process.kill()
+        codes = {}
+        for node_id, process in self._processes.items():
+            codes[node_id] = process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        return codes
+
+
+@contextmanager
+def _signals_as_bytes() -> Iterator[socket.socket]:
+    """A socket that becomes readable when a signal comes, so that one wait serves for signals and nodes."""
+    receiving, sending = socket.socketpair()
+    receiving.setblocking(False)
+    sending.setblocking(False)
+    earlier = {number: signal.signal(number, lambda _number, _frame: None) for number in _SIGNALS}
+    earlier_descriptor = signal.set_wakeup_fd(sending.fileno())
+    try:
+        yield receiving
+    finally:
+        signal.set_wakeup_fd(earlier_descriptor)
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+        receiving.close()
+        sending.close()
+
+
+def _complain(error: object, code: int) -> int:
+    sys.stderr.write(f"tidelog up: {printable(str(error))}\n")
+    return code
