@@ -224,3 +224,17 @@ def test_help_is_quick_because_commands_import_what_they_use() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_behind_the_output_is_a_sentence(kafka_fixture: KafkaFixture) -> None:
+    log = next(path for path in files_of(kafka_fixture) if path.suffix == ".log" and path.stat().st_size)
+
+    for command in (("dump-log", log), ("verify", kafka_fixture.data)):
+        with Path("/dev/full").open("w") as full:
+            result = subprocess.run(
+                [*TIDELOG, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+            )
+
+        assert result.returncode == 1
+        assert result.stderr == "tidelog: the output is not complete: where it is written to, the disk is full\n"
