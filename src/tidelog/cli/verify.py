@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.storage.errors import StorageError
@@ -13,6 +14,9 @@ from tidelog.storage.verification.findings import Finding, Report, Severity
 EXIT_ERRORS = 1
 EXIT_UNREADABLE = 2
 
+# One screen: whoever has more than this to mend begins with the worst, and runs it again.
+FINDINGS_SHOWN_MAX = 40
+
 
 def verify_directory(path: str, *, decodes_records: bool, as_json: bool) -> int:
     """Print the findings, worst first, and a summary. The exit code: 0 only if there is no error among them."""
@@ -22,11 +26,21 @@ def verify_directory(path: str, *, decodes_records: bool, as_json: bool) -> int:
         sys.stderr.write(f"tidelog verify: {printable(str(error))}\n")
         return EXIT_UNREADABLE
     order = list(Severity)
-    for finding in sorted(report.findings, key=lambda finding: order.index(finding.severity)):
-        line = json_line(_as_json(finding)) if as_json else _as_text(finding)
-        sys.stdout.write(line + "\n")
-    sys.stdout.write((json_line(_summary_as_json(report)) if as_json else _summary_as_text(report)) + "\n")
+    findings = sorted(report.findings, key=lambda finding: order.index(finding.severity))
+    lines = [json_line(_as_json(finding)) for finding in findings] if as_json else _screen(findings)
+    lines.append(json_line(_summary_as_json(report)) if as_json else _summary_as_text(report))
+    sys.stdout.writelines(line + "\n" for line in lines)
     return EXIT_ERRORS if report.count(Severity.ERROR) else 0
+
+
+def _screen(findings: Sequence[Finding]) -> list[str]:
+    """The findings in text, as many as a person can take in, and how many more there are."""
+    lines = [_as_text(finding) for finding in findings[:FINDINGS_SHOWN_MAX]]
+    left = [finding.severity for finding in findings[FINDINGS_SHOWN_MAX:]]
+    if left:
+        counts = ", ".join(_counted(left.count(severity), severity.value) for severity in Severity if severity in left)
+        lines.append(f"and {counts} more; --json lists all")
+    return lines
 
 
 def _as_text(finding: Finding) -> str:

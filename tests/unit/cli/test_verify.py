@@ -10,6 +10,7 @@ from typer.testing import Result
 
 from tests.support.command_line import tidelog
 from tests.support.data_directory import FIRST, LAST, DataDirectory, log_file
+from tidelog.cli.verify import FINDINGS_SHOWN_MAX
 from tidelog.storage.files import OsFiles
 
 
@@ -51,6 +52,23 @@ def test_findings_come_worst_first_with_their_place(directory: DataDirectory) ->
         "note: notes.txt: it is none of Kafka's",
         f"checked 2 partitions, 6 segments, 32 batches, {size_of_logs(directory)} bytes: 1 error, 1 warning, 1 note",
     ]
+
+
+def test_what_does_not_fit_on_a_screen_is_counted(directory: DataDirectory) -> None:
+    for number in range(100):
+        OsFiles().make_directory(f"{directory.path}/bills-{number}")
+        directory.write_file(f"bills-{number}/partition.metadata", b"no version")
+
+    result, listed = run(directory.path), run(directory.path, "--json")
+
+    shown = result.stdout.splitlines()
+    assert len(shown) == FINDINGS_SHOWN_MAX + 2
+    assert {line.partition(":")[0] for line in shown[:FINDINGS_SHOWN_MAX]} == {"error"}
+    found = json.loads(listed.stdout.splitlines()[-1])
+    assert found["errors"] == 100
+    assert shown[-2].startswith(f"and {100 - FINDINGS_SHOWN_MAX} errors, ")
+    assert shown[-2].endswith(" more; --json lists all")
+    assert len(listed.stdout.splitlines()) == sum(found[kind] for kind in ("errors", "warnings", "notes")) + 1
 
 
 def test_warnings_alone_are_a_success(directory: DataDirectory) -> None:
