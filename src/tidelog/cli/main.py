@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
+from tidelog.cli import admin_commands
 from tidelog.cli.options import (
     ConfigOption,
     JsonOption,
@@ -25,7 +26,6 @@ from tidelog.cli.options import (
     LogLevelOption,
     SettingsOption,
 )
-from tidelog.kernel_choice import KernelUnavailableError
 
 app = typer.Typer(
     name="tidelog",
@@ -169,8 +169,15 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
     raise typer.Exit(code)
 
 
+admin_commands.add_to(app, _exit_with)
+
+
 def main() -> None:
     try:
         app()
-    except KernelUnavailableError as error:
-        sys.exit(f"tidelog: {error}")
+    except ImportError as error:
+        from tidelog.kernel_choice import KernelUnavailableError  # noqa: PLC0415
+
+        if isinstance(error, KernelUnavailableError):
+            sys.exit(f"tidelog: {error}")
+        raise

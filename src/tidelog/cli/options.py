@@ -38,6 +38,6 @@ BootstrapOption = Annotated[
         help="One or more nodes of the cluster, Tidelog's or Apache Kafka's.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

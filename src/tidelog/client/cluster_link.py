@@ -125,7 +125,7 @@ class ClusterLink:
         metadata = await self.ask(request, MetadataResponse)
         broker = next((each for each in metadata.brokers if each.node_id == node_id), None)
         if broker is None:
-            raise NotReachedError(f"the cluster has no broker {node_id} at the moment")
+            raise ClientError(f"the cluster has no broker {node_id} at the moment")
         link = self._by_id[node_id] = self._link(Address(broker.host, broker.port))
         await link.greet()
         return link

@@ -62,7 +62,15 @@ def test_another_cluster_is_refused(properties: Path) -> None:
         (["format"], "tidelog format: node.id is not set: "),
         (["format", "--set", "node.id=1"], "tidelog format: controller.listener.names is not set: "),
         (
-            "format --set node.id=1 --set controller.listener.names=C --set listeners=PLAINTEXT://:9092,C://:0".split(),
+            [
+                "format",
+                "--set",
+                "node.id=1",
+                "--set",
+                "controller.listener.names=C",
+                "--set",
+                "listeners=PLAINTEXT://:9092,C://:0",
+            ],
             "tidelog format: listener C has port 0: ",
         ),
         (["up", "--nodes", "3"], "tidelog up: a cluster of 3 nodes is not supported yet: "),

@@ -1,0 +1,178 @@
+"""The administrative commands as they are typed. What they do is in the modules that each imports when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, NoReturn
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption
+
+Exit = Callable[[Callable[[], int]], NoReturn]
+
+INT16_MAX = 2**15 - 1
+INT32_MAX = 2**31 - 1
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...")]
+ResourceArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A topic, the number of a broker, or `default` for all brokers.")
+]
+
+
+class Kind(StrEnum):
+    TOPIC = "topic"
+    BROKER = "broker"
+
+
+KindArgument = Annotated[Kind, typer.Argument(help="What has the configuration.")]
+
+
+def add_to(app: typer.Typer, exit_with: Exit) -> None:
+    """Add the commands to the command line. `exit_with` runs one and exits with its code."""
+    app.add_typer(_topics(exit_with), name="topics")
+    app.add_typer(_configs(exit_with), name="configs")
+    app.add_typer(_cluster(exit_with), name="cluster")
+
+
+def _group(help_text: str) -> typer.Typer:
+    return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+
+
+def _topics(exit_with: Exit) -> typer.Typer:
+    group = _group("List, describe, create and delete topics of any Kafka cluster.")
+
+    @group.command("list")
+    def list_(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, as_json: JsonOption = False) -> None:
+        """List all topics."""
+        from tidelog.cli.topics import list_topics  # noqa: PLC0415
+
+        exit_with(lambda: list_topics(bootstrap, as_json=as_json))
+
+    @group.command()
+    def describe(
+        names: NamesArgument, bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, as_json: JsonOption = False
+    ) -> None:
+        """Show the partitions of topics, and what they have configured."""
+        from tidelog.cli.topics import describe_topics  # noqa: PLC0415
+
+        exit_with(lambda: describe_topics(bootstrap, names, as_json=as_json))
+
+    @group.command()
+    def create(
+        name: NameArgument,
+        partitions: Annotated[
+            int | None, typer.Option(help="How many; without it what the cluster gives.", min=1, max=INT32_MAX)
+        ] = None,
+        replication_factor: Annotated[
+            int | None,
+            typer.Option(help="How many replicas each has; without it what the cluster gives.", min=1, max=INT16_MAX),
+        ] = None,
+        settings: Annotated[
+            list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="A configuration key of the topic.")
+        ] = None,
+        if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="One that exists is no error.")] = False,
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Create a topic."""
+        from tidelog.cli.topics import create_topic  # noqa: PLC0415
+
+        exit_with(
+            lambda: create_topic(
+                bootstrap,
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                settings=settings or (),
+                if_not_exists=if_not_exists,
+            )
+        )
+
+    @group.command()
+    def delete(
+        names: NamesArgument,
+        if_exists: Annotated[bool, typer.Option("--if-exists", help="One that does not exist is no error.")] = False,
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Delete topics with all their records."""
+        from tidelog.cli.topics import delete_topics  # noqa: PLC0415
+
+        exit_with(lambda: delete_topics(bootstrap, names, if_exists=if_exists))
+
+    @group.command("add-partitions")
+    def add_partitions_(
+        name: NameArgument,
+        total: Annotated[int, typer.Option(help="How many the topic is to have then.", min=1, max=INT32_MAX)],
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Give a topic more partitions. Records stay where they are, but keys may go elsewhere from then on."""
+        from tidelog.cli.topics import add_partitions  # noqa: PLC0415
+
+        exit_with(lambda: add_partitions(bootstrap, name, total=total))
+
+    return group
+
+
+def _configs(exit_with: Exit) -> typer.Typer:
+    group = _group("Show and change the configuration of topics and brokers of any Kafka cluster.")
+
+    @group.command()
+    def show(
+        kind: KindArgument,
+        name: ResourceArgument,
+        shows_all: Annotated[bool, typer.Option("--all", help="Also what has its default.")] = False,
+        documented: Annotated[bool, typer.Option("--docs", help="Also what each key means.")] = False,
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Show what is configured."""
+        from tidelog.cli.configs import show_configs  # noqa: PLC0415
+
+        exit_with(
+            lambda: show_configs(bootstrap, kind, name, shows_all=shows_all, documented=documented, as_json=as_json)
+        )
+
+    @group.command("set")
+    def set_(
+        kind: KindArgument,
+        name: ResourceArgument,
+        settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Set keys, all or none."""
+        from tidelog.cli.configs import change_configs  # noqa: PLC0415
+
+        exit_with(lambda: change_configs(bootstrap, kind, name, settings=settings))
+
+    @group.command()
+    def unset(
+        kind: KindArgument,
+        name: ResourceArgument,
+        keys: Annotated[list[str], typer.Argument(metavar="KEY...")],
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Give keys back to their defaults."""
+        from tidelog.cli.configs import change_configs  # noqa: PLC0415
+
+        exit_with(lambda: change_configs(bootstrap, kind, name, removed=keys))
+
+    return group
+
+
+def _cluster(exit_with: Exit) -> typer.Typer:
+    group = _group("Look at a Kafka cluster as a whole.")
+
+    @group.callback()
+    def cluster() -> None:
+        """Keeps `describe` a subcommand while it is the only one."""
+
+    @group.command()
+    def describe(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, as_json: JsonOption = False) -> None:
+        """Show the brokers, and who leads the metadata."""
+        from tidelog.cli.cluster import describe_cluster  # noqa: PLC0415
+
+        exit_with(lambda: describe_cluster(bootstrap, as_json=as_json))
+
+    return group

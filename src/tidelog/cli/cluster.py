@@ -1,0 +1,51 @@
+"""`tidelog cluster`: who is in a cluster, and who leads its metadata."""
+
+from __future__ import annotations
+
+from tidelog.cli.admin_session import administer, comma_separated, print_json, print_line, print_table
+from tidelog.cli.rendering import Json
+from tidelog.client.admin_core import AdminCore, ClusterDescription, QuorumDescription
+
+_COMMAND = "cluster"
+
+
+def describe_cluster(bootstrap: str, *, as_json: bool) -> int:
+    async def work(admin: AdminCore) -> None:
+        cluster = await admin.cluster()
+        quorum = await admin.quorum()
+        if as_json:
+            print_json([_as_json(cluster, quorum)])
+        else:
+            _print(cluster, quorum)
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def _as_json(cluster: ClusterDescription, quorum: QuorumDescription) -> dict[str, Json]:
+    return {
+        "cluster": cluster.cluster_id,
+        "brokers": [
+            {"node": each.node_id, "host": each.host, "port": each.port, "rack": each.rack, "fenced": each.is_fenced}
+            for each in cluster.brokers
+        ],
+        "quorum": {
+            "leader": quorum.leader_id,
+            "epoch": quorum.leader_epoch,
+            "high_watermark": quorum.high_watermark,
+            "voters": [{"node": each.node_id, "log_end_offset": each.log_end_offset} for each in quorum.voters],
+            "observers": [{"node": each.node_id, "log_end_offset": each.log_end_offset} for each in quorum.observers],
+        },
+    }
+
+
+def _print(cluster: ClusterDescription, quorum: QuorumDescription) -> None:
+    print_line(f"cluster {cluster.cluster_id}")
+    print_line(
+        f"metadata led by node {quorum.leader_id} in epoch {quorum.leader_epoch}, committed up to {quorum.high_watermark}, "
+        f"voters {comma_separated(each.node_id for each in quorum.voters)}"
+    )
+    rows = [
+        (each.node_id, each.host, each.port, each.rack or "-", "fenced" if each.is_fenced else "serves")
+        for each in cluster.brokers
+    ]
+    print_table(["broker", "host", "port", "rack", "state"], rows)

@@ -1,0 +1,147 @@
+"""`tidelog topics`: list, describe, create, delete topics, and give them more partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidelog.cli.admin_session import (
+    QuestionError,
+    administer,
+    comma_separated,
+    parse_pairs,
+    print_json,
+    print_line,
+    print_table,
+)
+from tidelog.cli.rendering import Json
+from tidelog.client.admin_core import BROKER_DEFAULT, AdminCore, ConfigSource, ResourceKind, TopicDescription
+from tidelog.client.errors import RefusedError
+from tidelog.model.errors import ErrorCode
+
+_COMMAND = "topics"
+
+
+def list_topics(bootstrap: str, *, as_json: bool) -> int:
+    async def work(admin: AdminCore) -> None:
+        topics = await admin.topics()
+        if as_json:
+            print_json(_summary(topic) for topic in topics)
+            return
+        if not topics:
+            print_line("there are no topics")
+            return
+        rows = [
+            (topic.name, len(topic.partitions), topic.replication_factor, "yes" if topic.is_internal else "no")
+            for topic in topics
+        ]
+        print_table(["topic", "partitions", "replicas", "internal"], rows)
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def describe_topics(bootstrap: str, names: Sequence[str], *, as_json: bool) -> int:
+    async def work(admin: AdminCore) -> None:
+        for topic in await admin.topics(names):
+            entries = await admin.configs(ResourceKind.TOPIC, topic.name)
+            changed = {entry.name: entry.value for entry in entries if entry.source is ConfigSource.TOPIC}
+            if as_json:
+                print_json([{**_summary(topic), "configs": changed, "partition_list": _partitions(topic)}])
+            else:
+                _print_topic(topic, changed)
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def create_topic(
+    bootstrap: str,
+    name: str,
+    *,
+    partitions: int | None,
+    replication_factor: int | None,
+    settings: Sequence[str],
+    if_not_exists: bool,
+) -> int:
+    async def work(admin: AdminCore) -> None:
+        try:
+            await admin.create_topic(
+                name,
+                partitions=partitions or BROKER_DEFAULT,
+                replication_factor=replication_factor or BROKER_DEFAULT,
+                configs=parse_pairs(settings),
+            )
+        except RefusedError as error:
+            if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            print_line(f"topic {name} exists already")
+            return
+        print_line(f"created topic {name}")
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def delete_topics(bootstrap: str, names: Sequence[str], *, if_exists: bool) -> int:
+    async def work(admin: AdminCore) -> None:
+        for name in names:
+            try:
+                await admin.delete_topic(name)
+            except RefusedError as error:
+                if not if_exists or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                print_line(f"there is no topic {name}")
+                continue
+            print_line(f"deleted topic {name}")
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def add_partitions(bootstrap: str, name: str, *, total: int) -> int:
+    async def work(admin: AdminCore) -> None:
+        (topic,) = await admin.topics([name])
+        if total <= len(topic.partitions):
+            raise QuestionError(f"topic {name} has {len(topic.partitions)} partitions, and can only get more")
+        await admin.add_partitions(name, total)
+        print_line(f"topic {name} has {total} partitions now")
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def _summary(topic: TopicDescription) -> dict[str, Json]:
+    return {
+        "topic": topic.name,
+        "id": topic.id,
+        "partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+        "internal": topic.is_internal,
+    }
+
+
+def _partitions(topic: TopicDescription) -> list[Mapping[str, Json]]:
+    return [
+        {
+            "partition": each.index,
+            "leader": each.leader,
+            "leader_epoch": each.leader_epoch,
+            "replicas": each.replicas,
+            "in_sync": each.in_sync,
+            "offline": each.offline,
+        }
+        for each in topic.partitions
+    ]
+
+
+def _print_topic(topic: TopicDescription, changed: Mapping[str, str | None]) -> None:
+    print_line(f"topic {topic.name}, id {topic.id or 'none'}{', internal' if topic.is_internal else ''}")
+    for name, value in changed.items():
+        print_line(f"{name}={value}")
+    rows = [
+        (
+            each.index,
+            "none" if each.leader is None else each.leader,
+            each.leader_epoch,
+            comma_separated(each.replicas),
+            comma_separated(each.in_sync),
+            comma_separated(each.offline),
+        )
+        for each in topic.partitions
+    ]
+    print_table(["partition", "leader", "epoch", "replicas", "in sync", "offline"], rows)
