@@ -8,27 +8,37 @@
 Storage then checks the rest of the header, the checksum, and sequences. A batch whose records are looked at has its checksum
 checked here first, since nothing of a damaged one is to be believed.
 
-Where this differs from Kafka: the header's newest timestamp is taken as true, as are its count and offset deltas, because no
-record is decoded unless the topic asks for it. Bytes behind the batch are refused and not cut off.
+Where this differs from Kafka: a header whose checksum is right is believed, its count, offset deltas and newest timestamp,
+because no record is decoded unless the topic asks for it; what records it lies about is for its consumers to find out. A codec
+that does not exist is CORRUPT_MESSAGE, not UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
+
+from struct import Struct as Layout
 
 import msgspec
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP
 from tidelog.replication.topic_config import TopicConfig
-from tidelog.wire.batch_errors import CorruptBatchError, UnsupportedMagicError
+from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import Compression
 from tidelog.wire.messages.produce import BatchIndexAndErrorMessage
 from tidelog.wire.record_batch import (
+    ATTRIBUTES_POSITION,
     BATCH_OVERHEAD,
     CODEC_MASK,
+    HEADER_BYTES,
+    HEADER_LAYOUT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
     BatchHeader,
     BytesLike,
     check_batch,
+    crc_matches,
     read_header,
+    stamp_crc,
 )
 from tidelog.wire.records import Record, Row, build_batch, decode_tuples
 
@@ -37,6 +47,15 @@ ZSTD_VERSION_MIN = 7
 
 # A batch of a million bad records must not become an answer of a hundred megabytes.
 RECORD_ERRORS_MAX = 1000
+
+LENGTH_POSITION = 8
+MAGIC_POSITION = 16
+# The formats of before, which had records of their own in place of batches, of this size at least.
+OLD_MAGICS = (0, 1)
+OLD_BATCH_LENGTH_MIN = 14
+
+_LENGTH = Layout(">i")
+_ATTRIBUTES = Layout(">h")
 
 # A member that is reached through its class costs as much as a check does.
 _ZSTD = Compression.ZSTD
@@ -53,21 +72,21 @@ class RecordsRefused(msgspec.Struct, frozen=True, gc=False):
 def check_produced(
     records: BytesLike | None, version: int, config: TopicConfig, now_ms: int
 ) -> BytesLike | RecordsRefused:
-    """What to append of what a request of this version brings for one partition: the batch as it came, or recompressed."""
+    """What to append of what a request of this version brings for one partition: the batch as it came, or changed."""
     if not records:
         return _invalid("there is no record batch for the partition")
     try:
         header = read_header(records)
-    except UnsupportedMagicError as error:
-        return _invalid(str(error))
     except CorruptBatchError as error:
-        return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
-    codec = header.attributes & CODEC_MASK
+        return _refuse_header(records, error)
+    attributes = header.attributes
+    codec = attributes & CODEC_MASK
     size_bytes = BATCH_OVERHEAD + header.batch_length
     if size_bytes != len(records):
-        if size_bytes > len(records):
-            return _invalid(f"the batch is cut off: {size_bytes - len(records)} of its {size_bytes} bytes are missing")
-        return _invalid("there may be one record batch for a partition, and more bytes follow it")
+        refused = _refuse_size(records, size_bytes)
+        if refused is not None:
+            return refused
+        records = memoryview(records)[:size_bytes]
     if codec == _ZSTD and version < ZSTD_VERSION_MIN:
         return RecordsRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce v{ZSTD_VERSION_MIN}, not v{version}"
@@ -81,9 +100,42 @@ def check_produced(
             config.keeps_create_time
             and (config.bounds_age or header.max_timestamp > now_ms + config.message_timestamp_after_max_ms)
         )
+        or attributes & LOG_APPEND_TIME_BIT
     ):
         return _look_at_records(records, header, config, now_ms)
     return records
+
+
+def _refuse_header(records: BytesLike, error: CorruptBatchError) -> RecordsRefused:
+    """The code of a header that is none, which with Kafka depends on how far one can read it."""
+    if len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] in OLD_MAGICS:
+        return _invalid(str(error))
+    if records[MAGIC_POSITION] == MAGIC:
+        if len(records) < HEADER_BYTES:
+            return _invalid("there is no whole record batch for the partition")
+        header = BatchHeader(*HEADER_LAYOUT.unpack_from(records))
+        is_whole = HEADER_BYTES <= header.size_bytes == len(records)
+        if is_whole and crc_matches(records, header):
+            # What it says of itself cannot be, but that is what its producer has written.
+            return _invalid(str(error))
+    return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
+
+
+def _refuse_size(records: BytesLike, size_bytes: int) -> RecordsRefused | None:
+    """What is wrong with bytes that are not exactly one batch. None for one and the beginning of another: that is cut off."""
+    rest = len(records) - size_bytes
+    if rest < 0:
+        return _invalid(f"the batch is cut off: {-rest} of its {size_bytes} bytes are missing")
+    if rest < BATCH_OVERHEAD:
+        return None
+    (length,) = _LENGTH.unpack_from(records, size_bytes + LENGTH_POSITION)
+    if length < OLD_BATCH_LENGTH_MIN:
+        return RecordsRefused(
+            ErrorCode.CORRUPT_MESSAGE, f"the batch is followed by one that claims a length of {length}"
+        )
+    if BATCH_OVERHEAD + length > rest:
+        return None
+    return _invalid("there may be one record batch for a partition, and another one follows it")
 
 
 def _look_at_records(
@@ -91,20 +143,32 @@ def _look_at_records(
 ) -> BytesLike | RecordsRefused:
     try:
         check_batch(records, header)
-        rows = decode_tuples(records, header)
     except CorruptBatchError as error:
         return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
-    refused = _refuse_rows(rows, config, now_ms)
+    try:
+        rows = decode_tuples(records, header)
+    except CorruptBatchError as error:
+        return _invalid(str(error))
+    refused = _refuse_rows(rows, header, config, now_ms)
     if refused is not None:
         return refused
-    if config.codec is None or config.codec == header.attributes & CODEC_MASK:
-        return records
-    return _recompress(rows, records, header, config)
+    if config.codec is not None and config.codec != header.attributes & CODEC_MASK:
+        return _recompress(rows, records, header, config)
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        # The topic keeps its producers' time, whatever the batch calls it.
+        records = bytearray(records)
+        _ATTRIBUTES.pack_into(records, ATTRIBUTES_POSITION, header.attributes & ~LOG_APPEND_TIME_BIT)
+        stamp_crc(records)
+    return records
 
 
-def _refuse_rows(rows: list[Row], config: TopicConfig, now_ms: int) -> RecordsRefused | None:
+def _refuse_rows(rows: list[Row], header: BatchHeader, config: TopicConfig, now_ms: int) -> RecordsRefused | None:
     without_key = [index for index, row in enumerate(rows) if row[2] is None] if config.needs_keys else []
-    out_of_range = _out_of_range(rows, config, now_ms) if config.keeps_create_time else []
+    if config.keeps_create_time:
+        out_of_range = _out_of_range(rows, config, now_ms)
+    else:
+        # The time of the append is for the leader to give, and for nobody else.
+        out_of_range = list(range(len(rows))) if header.attributes & LOG_APPEND_TIME_BIT else []
     if not without_key and not out_of_range:
         return None
     errors = dict.fromkeys(out_of_range, "its timestamp is out of the range that the topic accepts")
@@ -139,7 +203,6 @@ def _recompress(
         [Record(*row) for row in rows],
         codec=config.codec,
         level=config.compression_level,
-        timestamp_type=header.timestamp_type,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,

@@ -296,15 +296,6 @@ def test_a_failed_disk(node: DataNode, version: int, code: ErrorCode) -> None:
     assert partition.error_code == code
 
 
-@pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)])
-def test_a_topic_of_zstd_needs_a_client_that_knows_it(node: DataNode, version: int, code: ErrorCode) -> None:
-    node.configure("orders", {"compression.type": "zstd"})
-
-    (partition,) = fetched(node, wanted("orders"), version=version)
-
-    assert partition.error_code == code
-
-
 def test_topics_that_the_caller_may_not_read() -> None:
     node = DataNode(authorizer=Denying((AclOperation.READ, "orders"), (AclOperation.READ, "x")))
     node.create_topic("orders")

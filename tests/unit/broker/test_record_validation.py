@@ -10,7 +10,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.wire.compression import Compression
-from tidelog.wire.record_batch import HEADER_BYTES, BytesLike, check_batch, read_header
+from tidelog.wire.record_batch import HEADER_BYTES, BytesLike, TimestampType, check_batch, read_header, stamp_crc
 from tidelog.wire.records import Record, build_batch, decode_rows
 
 BATCHES = LogBuilder()
@@ -55,6 +55,8 @@ def test_nothing_is_decoded_unless_the_topic_asks_for_it() -> None:
 
     assert taken(batch) is batch
     assert refused(batch, config({"cleanup.policy": "compact"})).error is ErrorCode.CORRUPT_MESSAGE
+    stamp_crc(batch)
+    assert refused(batch, config({"cleanup.policy": "compact"})).error is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("records", [None, b"", memoryview(b"")])
@@ -68,17 +70,48 @@ def test_two_batches_for_one_partition() -> None:
 
 @pytest.mark.parametrize("end", [1, 16, 17, 60, 61, -1])
 def test_a_batch_that_is_cut_off(end: int) -> None:
-    outcome = refused(BATCHES.batch("a")[:end])
-
-    assert outcome.error in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
+    assert refused(BATCHES.batch("a")[:end]).error is ErrorCode.INVALID_RECORD
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3])
-def test_a_batch_of_another_format(magic: int) -> None:
+@pytest.mark.parametrize("rest", [b"x", bytes(11), bytes(BATCHES.batch("b"))[:-1], bytes(BATCHES.batch("b"))[:12]])
+def test_the_beginning_of_another_batch_is_cut_off(rest: bytes) -> None:
+    batch = BATCHES.batch("a")
+
+    assert bytes(taken(batch + rest)) == batch
+
+
+@pytest.mark.parametrize("length", [12, 17, 61, 200])
+def test_what_follows_a_batch_must_look_like_one(length: int) -> None:
+    assert refused(BATCHES.batch("a") + bytes(length)).error is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("magic", "code"),
+    [(0, ErrorCode.INVALID_RECORD), (1, ErrorCode.INVALID_RECORD), (3, ErrorCode.CORRUPT_MESSAGE)],
+)
+def test_a_batch_of_another_format(magic: int, code: ErrorCode) -> None:
     batch = BATCHES.batch("a")
     batch[16] = magic
 
+    assert refused(batch).error is code
+
+
+@pytest.mark.parametrize("position", [23, 57])
+def test_a_header_that_cannot_be_is_its_producers_fault_if_the_checksum_is_right(position: int) -> None:
+    batch = BATCHES.batch("a")
+    batch[position : position + 4] = b"\xff" * 4
+    assert refused(batch).error is ErrorCode.CORRUPT_MESSAGE
+
+    stamp_crc(batch)
+
     assert refused(batch).error is ErrorCode.INVALID_RECORD
+
+
+def test_a_length_that_no_batch_has() -> None:
+    batch = BATCHES.batch("a")
+    batch[8:12] = (20).to_bytes(4, "big")
+
+    assert refused(batch).error is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_zstd_needs_a_version_that_knows_it() -> None:
@@ -116,6 +149,27 @@ def test_a_record_may_be_as_old_as_it_likes_unless_the_topic_says_otherwise() ->
     outcome = refused(batch, config({"message.timestamp.before.max.ms": "1000"}))
     assert outcome.error is ErrorCode.INVALID_TIMESTAMP
     assert [each.batch_index for each in outcome.record_errors] == [0]
+
+
+def test_only_the_leader_may_give_the_time_of_the_append() -> None:
+    batch = BATCHES.batch("a", "b", timestamp_type=TimestampType.LOG_APPEND_TIME)
+
+    outcome = refused(batch, config({"message.timestamp.type": "LogAppendTime"}))
+
+    assert outcome.error is ErrorCode.INVALID_TIMESTAMP
+    assert [each.batch_index for each in outcome.record_errors] == [0, 1]
+
+
+@pytest.mark.parametrize("topic", [DEFAULT, config({"compression.type": "gzip"})])
+def test_a_topic_that_keeps_its_producers_time_says_so_of_every_batch(topic: TopicConfig) -> None:
+    batch = BATCHES.batch("a", "b", timestamps=[START_MS, START_MS], timestamp_type=TimestampType.LOG_APPEND_TIME)
+
+    outcome = taken(batch, topic)
+
+    header = read_header(outcome)
+    check_batch(outcome, header)
+    assert header.timestamp_type is TimestampType.CREATE_TIME
+    assert decode_rows(outcome) == decode_rows(batch)
 
 
 def test_a_record_without_a_timestamp_is_of_no_age() -> None:

@@ -27,11 +27,10 @@ from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
 from tidelog.model.pending import Pending
-from tidelog.replication.partition import Diverged, Partition
+from tidelog.replication.partition import Diverged
 from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort
-from tidelog.wire.compression import Compression
 from tidelog.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -46,7 +45,6 @@ from tidelog.wire.messages.fetch import (
 TOPIC_ID_VERSION = 13
 REPLICA_STATE_VERSION = 15
 LEADER_HINT_VERSION = 16
-ZSTD_VERSION = 10
 # Consumers may read from followers from here on (KIP-392).
 FOLLOWER_READ_VERSION = 11
 # The first version whose clients understand KAFKA_STORAGE_ERROR.
@@ -111,11 +109,13 @@ class _Resolved:
         self.entries: list[FetchEntry] = []
         self.targets: list[Target] = []
         self.refused: list[tuple[FetchEntry, ErrorCode]] = []
+        """Unknown ids first, as in Kafka's answers."""
 
     def resolve(self, context: FetchContext, caller: Caller, node: Node, *, is_replica: bool) -> None:
         if is_replica and not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             self.refused = [(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for entry in context.entries]
             return
+        others: list[tuple[FetchEntry, ErrorCode]] = []
         last: str | bytes | None = None
         hosted: TopicReplicas = {}
         topic: Topic | None = None
@@ -130,7 +130,7 @@ class _Resolved:
                 may_read = is_replica or isinstance(name, bytes) or caller.may(_READ, _TOPIC, name)
             partition = hosted.get(entry.asked.partition)
             if not may_read:
-                self.refused.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                others.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif partition is not None:
                 self.entries.append(entry)
                 self.targets.append(partition)
@@ -140,7 +140,8 @@ class _Resolved:
             elif topic is None and isinstance(last, bytes):
                 self.refused.append((entry, ErrorCode.UNKNOWN_TOPIC_ID))
             else:
-                self.refused.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                others.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self.refused += others
 
 
 def _topic_of(topic: str | bytes, node: Node) -> Topic | None:
@@ -176,13 +177,13 @@ class _FetchAnswer:
                 continue
             entry = resolved.entries[place]
             if isinstance(result, Fetched):
-                self._add_read(entry, resolved.targets[place], result)
+                self._add_read(entry, result)
             elif isinstance(result, Diverged):
                 self._add(entry, _diverged(entry, result), 0)
             elif isinstance(result, ErrorCode):
                 self._add_error(entry, result)
         for entry, error in resolved.refused:
-            self._add_error(entry, error)
+            self._add_error(entry, error, is_read=False)
         session_id = NO_SESSION
         if session is not None:
             session_id = session.session_id
@@ -198,14 +199,7 @@ class _FetchAnswer:
             ]
         return response
 
-    def _add_read(self, entry: FetchEntry, partition: Target, fetched: Fetched) -> None:
-        if (
-            self._version < ZSTD_VERSION
-            and isinstance(partition, Partition)
-            and partition.config.codec is Compression.ZSTD
-        ):
-            self._add_error(entry, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-            return
+    def _add_read(self, entry: FetchEntry, fetched: Fetched) -> None:
         regions = fetched.regions
         data = PartitionData(
             partition_index=entry.asked.partition,
@@ -218,7 +212,7 @@ class _FetchAnswer:
         )
         self._add(entry, data, regions[0].count if regions else 0)
 
-    def _add_error(self, entry: FetchEntry, error: ErrorCode) -> None:
+    def _add_error(self, entry: FetchEntry, error: ErrorCode, *, is_read: bool = True) -> None:
         if error is ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_VERSION:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         data = PartitionData(
@@ -227,7 +221,8 @@ class _FetchAnswer:
             high_watermark=_UNKNOWN,
             last_stable_offset=_UNKNOWN,
             log_start_offset=_UNKNOWN,
-            aborted_transactions=None,
+            # Kafka has no list where it tried to read, and an empty one where it did not.
+            aborted_transactions=None if is_read else [],
             records=b"",
         )
         if self._version >= LEADER_HINT_VERSION and error in (
