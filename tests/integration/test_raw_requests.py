@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
 
+from tests.support.message_values import values_for
 from tests.support.raw_client import PRODUCE_VERSION, RawClient
 from tests.support.running_node import DEADLINE_S, RunningNode
+from tidelog.broker.handling import HANDLERS
+from tidelog.broker.node import load_handlers
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.apis import api
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.compression import Compression
+from tidelog.wire.messages import all_messages
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.messages.headers import RequestHeader
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.records import Record, build_batch
+from tidelog.wire.schema import Request, Response, Struct
 
 REQUEST_BYTES_MAX = 300_000
 API_VERSIONS = ApiVersionsRequest.api_key
@@ -44,9 +51,14 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 def other(node: RunningNode) -> Iterator[RawClient]:
     """A client that behaves, on one connection for the whole module: it must never notice."""
     with RawClient(node.bootstrap) as client:
-        topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])
-        client.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7)
+        create(client, "orders")
         yield client
+
+
+def create(client: RawClient, name: str) -> None:
+    """A topic of one partition, unless it is there."""
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    client.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7)
 
 
 def frame(body: bytes) -> bytes:
@@ -219,6 +231,66 @@ def _answer(connection: socket.socket) -> bytes:
         return received
 
     return receive(struct.unpack(">i", receive(4))[0])
+
+
+def _pairs() -> list[tuple[type[Request], int]]:
+    load_handlers()
+    requests = {message.api_key: message for message in all_messages() if issubclass(message, Request)}
+    return [
+        (requests[handler.key], version)
+        for handler in HANDLERS.values()
+        if "broker" in api(handler.key).listener_kinds
+        for version in range(handler.lowest, handler.highest + 1)
+    ]
+
+
+def _tame(message: Struct, random: Random) -> None:
+    """Of what was made up, some names and numbers that exist here, and nothing that asks the node to wait for long."""
+    known: dict[str, Sequence[object]] = {
+        "name": ("asked-about", "nowhere", ""),
+        "topic": ("asked-about", "nowhere"),
+        "partition": (0, 1, -1),
+        "partition_index": (0, 1, -1),
+        "index": (0, 1, -1),
+        "num_partitions": (1, 2, -1, 0),
+        "count": (1, 2, 0, -1),
+        "timeout_ms": (0, 5_000),
+        "max_wait_ms": (0, 1),
+        "acks": (-1, 1, 2),
+        "records": (None, b"", build_batch([Record(0, 1_700_000_000_000, b"k", b"v", ())])),
+    }
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name in known and not isinstance(value, list):
+            setattr(message, name, random.choice(known[name]))
+        elif isinstance(value, Struct):
+            _tame(value, random)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, Struct):
+                    _tame(each, random)
+
+
+@pytest.mark.parametrize(
+    ("request_type", "version"), _pairs(), ids=lambda value: str(value) if isinstance(value, int) else value.__name__
+)
+def test_every_version_of_every_api_answers_whatever_values_it_is_asked_with(
+    node: RunningNode,
+    other: RawClient,
+    caplog: pytest.LogCaptureFixture,
+    request_type: type[Request],
+    version: int,
+) -> None:
+    answers = {message.api_key: message for message in all_messages() if issubclass(message, Response)}
+    random = Random(version)
+    for seed in range(3):
+        create(other, "asked-about")
+        asked = values_for(request_type, version, seed)
+        _tame(asked, random)
+        with RawClient(node.bootstrap) as client:
+            client.call(asked, answers[request_type.api_key], version)
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+    serves(other)
 
 
 def test_the_header_written_here_is_the_one_that_the_codec_writes() -> None:
