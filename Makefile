@@ -10,7 +10,7 @@ help:
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make bench    Tidelog beside its peers, as ratios in one run"
-	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn and java)"
+	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat and go)"
 	@echo "make soak     the property tests, with many more and random examples (SOAK_EXAMPLES=2000)"
 	@echo "make format   put the source into its canonical form"
 
@@ -41,7 +41,7 @@ bench: environment
 	$(RUN) -m benchmarks.all
 
 compat: environment
-	@$(RUN) tools/prerequisites.py mvn java javac
+	@$(RUN) tools/prerequisites.py mvn java javac kcat go
 	$(RUN) tools/compatibility_report.py
 
 soak: environment

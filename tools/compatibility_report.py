@@ -1,6 +1,6 @@
 """Runs everything that holds Tidelog beside programs that others wrote, and writes docs/compatibility.md from the outcome.
 
-    .venv/bin/python tools/compatibility_report.py          needs java and mvn; a few minutes
+    .venv/bin/python tools/compatibility_report.py          needs java, mvn, kcat and go; ten minutes
 
 Nothing in the document is typed by hand: headings are the first lines of the test modules, rows are the names of the
 tests, figures are what the tests recorded with `record_property`, versions are asked of the programs. The exit code is that
@@ -32,6 +32,24 @@ RESULTS = REPOSITORY / ".compat" / "results.xml"
 # Beside tests/compat: what needs nothing from outside PyPI, but compares with the work of others all the same.
 MORE = ("tests/integration/test_kafka_fixture*.py", "tests/property/test_*oracle*.py")
 ORACLES = ("kio", "kafka-python")
+# Names of programs, as they stand in the names of tests.
+PROGRAMS = (
+    "kafka-broker-api-versions",
+    "kafka-cluster",
+    "kafka-configs",
+    "kafka-console-consumer",
+    "kafka-console-producer",
+    "kafka-delete-records",
+    "kafka-features",
+    "kafka-get-offsets",
+    "kafka-log-dirs",
+    "kafka-metadata-quorum",
+    "kafka-producer-perf-test",
+    "kafka-python",
+    "kafka-topics",
+    "franz-go",
+    "kcat",
+)
 
 
 @dataclass
@@ -75,9 +93,11 @@ def heading(module: str) -> str:
 
 def sentence(name: str) -> str:
     words = re.sub(r"^test_", "", name).replace("_", " ")
-    for plain, proper in (("kafka python", "kafka-python"), (r"kafkas\b", "Kafka's"), (r"kafka\b(?!-)", "Kafka")):
+    for program in PROGRAMS:
+        words = re.sub(rf"\b{program.replace('-', ' ')}\b", program, words)
+    for plain, proper in ((r"kafkas\b", "Kafka's"), (r"kafka\b(?!-)", "Kafka")):
         words = re.sub(rf"\b{plain}", proper, words)
-    return words if words.startswith("kafka-") else words[:1].upper() + words[1:]
+    return words if words.startswith(PROGRAMS) else words[:1].upper() + words[1:]
 
 
 def cell(text: str) -> str:
@@ -96,6 +116,8 @@ def render(results: dict[str, dict[str, Outcome]], commit: str) -> str:
         "Kernels": ", ".join(sorted({twin for twin, _ in loaded_kernels.values()})),
         "Apache Kafka": KAFKA_VERSION,
         "Java": ApacheKafka.installed().java_version(),
+        "kcat": version_of("kcat", "-V"),
+        "Go": version_of("go", "version"),
         "Python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ORACLES},
         "Machine": f"{platform.system()} {platform.machine()}",
@@ -110,6 +132,13 @@ def render(results: dict[str, dict[str, Outcome]], commit: str) -> str:
             notes = "; ".join(f"{key}: {value}" for key, value in outcome.figures.items()) or outcome.reason
             lines.append(f"| {cell(sentence(name))} | {runs} | {cell(notes)} |")
     return "\n".join(lines) + "\n"
+
+
+def version_of(*command: str) -> str:
+    """The number that a program gives as its version."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"\d+(\.\d+)+", done.stdout)
+    return found[0] if found else "unknown"
 
 
 def current_commit() -> str:
