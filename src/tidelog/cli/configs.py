@@ -5,12 +5,14 @@ A broker is named by its number; `default` stands for what all brokers have that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tidelog.cli.admin_session import QuestionError, administer, parse_pairs, print_json, print_line, print_table
 from tidelog.client.admin_core import AdminCore, ConfigEntry, ConfigSource, ResourceKind
 
 _COMMAND = "configs"
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _DEFAULT_BROKER = "default"
 _SOURCES = {
     ConfigSource.TOPIC: "topic",
@@ -81,7 +83,9 @@ def _print_entries(entries: Sequence[ConfigEntry], *, documented: bool) -> None:
         return
     for entry in entries:
         print_line(f"{entry.name}={_value(entry)}")
-        print_line(f"    {' '.join((entry.documentation or 'no documentation').split())}")
+        # Apache Kafka's documentation is HTML.
+        words = _TAG.sub("", entry.documentation or "no documentation").split()
+        print_line(f"    {' '.join(words)}")
 
 
 def _value(entry: ConfigEntry) -> str:
