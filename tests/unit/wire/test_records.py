@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 
 import pytest
 
@@ -344,6 +345,18 @@ def test_what_no_batch_can_hold_is_refused(build: Callable[[], bytes], message: 
 def test_rows_of_other_types_are_refused(row: object) -> None:
     with pytest.raises(TypeError):
         build_batch([row])  # type: ignore[list-item]
+
+
+def test_bytes_and_text_of_a_derived_type_are_bytes_and_text() -> None:
+    class Bytes(bytes):
+        """What numpy's bytes are, for one."""
+
+    class Name(StrEnum):
+        TRACE = "trace"
+
+    batch = build_batch([Record(0, 0, Bytes(b"key"), Bytes(b"value"), ((Name.TRACE, Bytes(b"x")),))])
+
+    assert decode_rows(batch) == [Record(0, 0, b"key", b"value", (("trace", b"x"),))]
 
 
 def test_a_batch_beyond_2_gb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ is written; the compiled twin checks no index by itself, and nothing may change 
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     import cython
 except ImportError:
@@ -94,9 +96,12 @@ def _field_bytes(field: object) -> cython.Py_ssize_t:
 @cython.cfunc
 @cython.inline
 def _bytes_of(field: object) -> bytes:
+    if type(field) is bytes:
+        return field
     if not isinstance(field, bytes):
         raise TypeError(f"keys and values are bytes or None, not {type(field).__name__}")
-    return field
+    # Of a derived type, as numpy has one: to the compiler that is none of its own.
+    return bytes(field)
 
 
 @cython.cfunc
@@ -140,8 +145,9 @@ def _varint(number: cython.longlong) -> bytes:
 
 
 @cython.cfunc
-def _header_block(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
+def _header_block(headers: tuple[tuple[Any, Any], ...]) -> bytes:
     """The headers of one record as on the wire, their count before them."""
+    # Not declared as str and bytes: the compiler would refuse what is derived from them.
     parts = [_varint(len(headers))]
     for key, value in headers:
         key_bytes = key.encode()
@@ -149,7 +155,8 @@ def _header_block(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
         if value is None:
             parts.append(b"\1")
         else:
-            parts += (_varint(len(_bytes_of(value))), value)
+            value_bytes = _bytes_of(value)
+            parts += (_varint(len(value_bytes)), value_bytes)
     return b"".join(parts)
 
 
