@@ -18,7 +18,7 @@ environment:
 	@$(PYTHON) tools/environment.py dev
 
 demo: environment
-	$(RUN) examples/survive_a_kill.py
+	$(RUN) examples/live_orders.py
 
 up: environment
 	.venv/bin/tidelog up $(ARGUMENTS)

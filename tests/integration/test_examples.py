@@ -13,7 +13,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 @pytest.mark.parametrize(
     ("program", "last_line"),
-    [("keep_a_log.py", "all of it as columns"), ("survive_a_kill.py", "demo passed: every order is accounted for")],
+    [
+        ("keep_a_log.py", "all of it as columns"),
+        ("survive_a_kill.py", "demo passed"),
+        ("live_orders.py", "demo passed"),
+    ],
 )
 def test_an_example_runs(program: str, last_line: str, tmp_path: Path) -> None:
     run = subprocess.run(
@@ -25,5 +29,5 @@ def test_an_example_runs(program: str, last_line: str, tmp_path: Path) -> None:
 
 def test_every_example_is_tested_and_listed() -> None:
     listed = (EXAMPLES / "README.md").read_text()
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"keep_a_log.py", "survive_a_kill.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"keep_a_log.py", "survive_a_kill.py", "live_orders.py"}
     assert all(path.name in listed for path in EXAMPLES.glob("*.py"))
