@@ -440,12 +440,19 @@ class BrokerNode:
         logger.error("log directory %s is offline: %s", directory.path, error)
         if hasattr(self, "_partitions"):
             self._partitions.directory_failed(directory)
+        if directory in self._opened[:1] and not self._is_stopping:
+            # Not now: whoever met the fault is in the middle of a request.
+            self._loop.call_soon(self._metadata_failed, error)
 
     def _metadata_failed(self, error: StorageError) -> None:
-        """Without its metadata log the node knows nothing for certain any more."""
-        logger.critical("the metadata log failed, the node stops: %s", error)
-        self.fault = error
-        self.abandon()
+        """Without its metadata log, or the directory it lies in, the node knows nothing for certain any more.
+
+        With one log directory this is also Kafka's rule that a node without any directory stops.
+        """
+        if self.fault is None:
+            logger.critical("the directory of the metadata log failed, the node stops: %s", error)
+            self.fault = error
+            self.abandon()
 
     def _raise_fault(self) -> None:
         if self.fault is not None:
@@ -469,11 +476,21 @@ class BrokerNode:
             self._upkeep.stop()
         epoch = self._registration.epoch
         await _wait(self._loop, self._quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
-        self._quorum.close()
+        if not self.stopped.done():  # or a fault has ended it meanwhile
+            self._close(BrokerEpoch(epoch))
+        self._raise_fault()
+
+    def _close(self, epoch: BrokerEpoch) -> None:
+        """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""
+        try:
+            self._quorum.close()
+        except StorageError as error:
+            logger.critical("the metadata log is not closed, its next start recovers: %s", error)
+            self.fault = error
+            self._quorum.abandon()
         for directory in self._directories:
-            directory.close(BrokerEpoch(epoch))
-        if not self.stopped.done():
-            self.stopped.set_result(None)
+            directory.close(epoch)
+        self._end()
 
     def abandon(self) -> None:
         """Stop at once, as a crash would: nothing more is written."""
@@ -488,6 +505,9 @@ class BrokerNode:
             quorum.abandon()
         for directory in getattr(self, "_opened", []):
             directory.abandon()
+        self._end()
+
+    def _end(self) -> None:
         if not self.stopped.done():
             if self.fault is None:
                 self.stopped.set_result(None)
