@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tidelog.storage.errors import StorageError
 from tidelog.testing import ClusterError, EmbeddedCluster
 
 
@@ -140,3 +142,19 @@ def test_what_the_cluster_refuses_is_one_sentence() -> None:
         with pytest.raises(ClusterError, match="INVALID_TOPIC_EXCEPTION"):
             cluster.create_topic("a/b")
         cluster.delete_topic("missing", missing_ok=True)
+
+
+def test_a_fault_of_the_node_is_told_at_the_stop() -> None:
+    cluster = EmbeddedCluster().start()
+    directory = cluster.directory
+
+    async def fail() -> None:
+        assert cluster._hosted is not None
+        cluster._hosted.node._metadata_failed(StorageError(directory, "write", errno.ENOSPC))
+
+    cluster._call(fail())
+
+    with pytest.raises(ClusterError, match=r"did not stop cleanly: cannot write .*No space left"):
+        cluster.stop()
+    assert node_threads() == []
+    assert not Path(directory).exists()

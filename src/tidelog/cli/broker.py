@@ -15,7 +15,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node import BrokerNode, describe
@@ -35,6 +35,14 @@ OPEN_FILES_MAX = 1 << 20
 
 # A server.properties is a page or two; a larger file is another one, named by mistake.
 PROPERTIES_BYTES_MAX = 1 << 20
+
+
+class Stoppable(Protocol):
+    """What is left of a node for whoever only stops it."""
+
+    async def stop(self) -> None: ...
+
+    def abandon(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +121,14 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
     return await _stop(hosted, told)
 
 
-async def _stop(hosted: HostedNode, told: _Told) -> int:
+async def _stop(hosted: Stoppable, told: _Told) -> int:
     stopping = asyncio.ensure_future(hosted.stop())
     await _either(told.stop_at_once.wait(), asyncio.wait([stopping]))
     if not stopping.done():
-        hosted.abandon()
+        # The clean stop first: what it would still write must not follow what a crash leaves.
+        stopping.cancel()
         await asyncio.wait([stopping])
+        hosted.abandon()
         return complain("broker", "stopped at once; the next start recovers what was not written down", EXIT_FAILED)
     try:
         stopping.result()

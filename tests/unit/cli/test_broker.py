@@ -1,10 +1,15 @@
-"""What `tidelog broker` says to a mistake, before there is a node."""
+"""`tidelog broker` before there is a node, and when it stops."""
 
 from __future__ import annotations
+
+import asyncio
+import resource
 
 import pytest
 
 from tests.support.command_line import tidelog
+from tidelog.cli import broker
+from tidelog.storage.errors import StorageError
 
 
 @pytest.mark.parametrize(
@@ -29,3 +34,79 @@ def test_a_mistake_is_one_sentence(arguments: list[str], sentence: str) -> None:
     assert broker.exit_code == 2
     assert broker.stderr.startswith(f"tidelog broker: {sentence}")
     assert broker.stderr.count("\n") == 1
+
+
+class FakeNode:
+    """Stops when it is let, or with a fault; says what was done to it."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.may_stop = asyncio.Event()
+        self.done: list[str] = []
+        self._fault = fault
+
+    async def stop(self) -> None:
+        try:
+            await self.may_stop.wait()
+        except asyncio.CancelledError:
+            self.done.append("interrupted")
+            raise
+        if self._fault is not None:
+            raise self._fault
+        self.done.append("stopped")
+
+    def abandon(self) -> None:
+        self.done.append("abandoned")
+
+
+def stop(node: FakeNode, *signals: str) -> int:
+    """Stop a node that was told so by the first of the signals."""
+
+    async def stopped() -> int:
+        told = broker._Told()
+        for _ in signals:
+            told._signalled()
+        if len(signals) == 1:
+            node.may_stop.set()
+        return await broker._stop(node, told)
+
+    return asyncio.run(stopped())
+
+
+def test_one_signal_waits_for_a_clean_stop() -> None:
+    node = FakeNode()
+
+    assert stop(node, "SIGTERM") == 0
+    assert node.done == ["stopped"]
+
+
+def test_a_second_signal_stops_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode()
+
+    assert stop(node, "SIGINT", "SIGINT") == 1
+    assert node.done == ["interrupted", "abandoned"]
+    assert "the next start recovers" in capsys.readouterr().err
+
+
+def test_a_stop_that_fails_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stop(FakeNode(StorageError("/data", "sync", 5)), "SIGTERM") == 1
+    assert capsys.readouterr().err.startswith("tidelog broker: the stop was not clean: cannot sync /data: ")
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        ((1024, 4096), (4096, 4096)),
+        ((1024, resource.RLIM_INFINITY), (1 << 20, resource.RLIM_INFINITY)),
+        ((4096, 4096), None),
+    ],
+)
+def test_a_node_may_open_as_many_files_as_the_system_lets_it(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], wanted: tuple[int, int] | None
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, limit: asked.append(limit))
+
+    broker.raise_open_files_limit()
+
+    assert asked == ([] if wanted is None else [wanted])
