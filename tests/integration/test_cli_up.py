@@ -80,13 +80,16 @@ def test_a_temporary_directory_is_removed() -> None:
 
 
 def test_the_file_of_a_node_says_all_that_another_program_needs(tmp_path: Path) -> None:
-    with CommandProcess("up", "--port", "0", "--dir", tmp_path, "--set", "num.partitions=3") as up:
+    settings = ["--set", "num.partitions=3", "--set", "num.io.threads=8"]
+    with CommandProcess("up", "--port", "0", "--dir", tmp_path, *settings) as up:
         up.ready_line()
         up.send(signal.SIGTERM)
-        up.end()
+        _, errors = up.end()
 
     properties = parse_properties((tmp_path / "node-1" / "server.properties").read_bytes())
-    assert properties["num.partitions"] == "3"
+    assert errors.startswith("tidelog up: num.io.threads is without effect: ")
+    assert errors.count("\n") == 1
+    assert (properties["num.partitions"], properties["num.io.threads"]) == ("3", "8")
     assert properties["offsets.topic.replication.factor"] == "1"
     assert properties["group.initial.rebalance.delay.ms"] == "0"
     assert re.fullmatch(r"PLAINTEXT://127.0.0.1:\d+,CONTROLLER://127.0.0.1:\d+", properties["listeners"])

@@ -91,7 +91,8 @@ def _directory(options: UpOptions) -> Iterator[Path]:
     """The cluster's directory, locked. A temporary one is removed in the end."""
     if options.nodes != 1:
         raise ConfigError(f"a cluster of {options.nodes} nodes is not supported yet: only --nodes 1 is")
-    check_properties(gather_properties(settings=options.settings))
+    for name, reason in check_properties(gather_properties(settings=options.settings)).without_effect.items():
+        sys.stderr.write(f"tidelog up: {name} is without effect: {reason}\n")
     directory = Path(options.directory or tempfile.mkdtemp(prefix="tidelog-")).absolute()
     try:
         directory.mkdir(parents=True, exist_ok=True)
