@@ -394,6 +394,8 @@ def _endpoints(points: list[records.BrokerEndpoint] | list[records.ControllerEnd
 def _features(
     features: list[records.BrokerFeature] | list[records.ControllerFeature],
 ) -> tuple[SupportedFeature, ...]:
-    return tuple(
+    """By name: they are a set, which Kafka writes in another order each time."""
+    supported = (
         SupportedFeature(each.name, each.min_supported_version, each.max_supported_version) for each in features
     )
+    return tuple(sorted(supported, key=lambda feature: feature.name))
