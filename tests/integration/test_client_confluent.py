@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -470,6 +471,43 @@ def test_a_brokers_configuration_is_described_and_changed(admin: AdminClient) ->
         incremental_configs=[ConfigEntry("log.retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)],
     )
     admin.incremental_alter_configs([back])[back].result(DEADLINE_S)
+
+
+@pytest.fixture
+def generous(tmp_path: Path) -> Iterator[RunningNode]:
+    """A node as it comes: topics are made when they are asked for."""
+    with RunningNode(tmp_path, settings={"num.partitions": "3"}) as running:
+        yield running
+
+
+def test_a_topic_is_made_when_a_producer_asks_for_it(generous: RunningNode) -> None:
+    (delivered,) = send(producer(generous), "on-demand", [b"x"])
+    assert delivered.offset() == 0
+    admin = AdminClient({"bootstrap.servers": generous.bootstrap})
+    found = admin.list_topics("on-demand", timeout=DEADLINE_S).topics["on-demand"]
+    assert sorted(found.partitions) == [0, 1, 2]
+
+
+def test_a_consumer_goes_on_when_its_node_starts_again(tmp_path: Path) -> None:
+    with RunningNode(tmp_path) as first:
+        port = int(first.bootstrap.rpartition(":")[2])
+        sender = producer(first, reconnect_backoff_max_ms=100)
+        waiting = Consumer(
+            {
+                "bootstrap.servers": first.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "reconnect.backoff.max.ms": 100,
+            }
+        )
+        send(sender, "orders", [b"before"])
+        waiting.assign([TopicPartition("orders", 0, 0)])
+        assert [message.value() for message in read(waiting, 1)] == [b"before"]
+    with RunningNode(tmp_path, port=port):
+        send(sender, "orders", [b"after"])
+        assert [(message.offset(), message.value()) for message in read(waiting, 1)] == [(1, b"after")]
+        waiting.close()
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------------
