@@ -6,13 +6,16 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import socket
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_process import DEADLINE_S, CommandProcess, run
+from tests.support.command_process import DEADLINE_S, CommandProcess, command, environment, run
 from tidelog.storage.properties import parse_properties
 
 
@@ -135,3 +138,20 @@ def test_a_port_in_use_is_one_sentence() -> None:
 
     assert up.returncode == 1
     assert up.stderr == f"tidelog up: port {port} is in use: choose another one with --port, or --port 0 for any\n"
+
+
+def test_nobody_needs_to_listen(tmp_path: Path) -> None:
+    """`tidelog up >&-`: with standard output closed, the file says when the cluster serves."""
+    program = shlex.join(command("up", "--port", "0", "--dir", tmp_path))
+    closed = subprocess.Popen(
+        ["/bin/sh", "-c", f"exec {program} >&-"], stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    while not (tmp_path / "cluster.json").exists() and time.monotonic() < deadline and closed.poll() is None:
+        time.sleep(0.01)
+    served = (tmp_path / "cluster.json").exists()
+    closed.terminate()
+    _, errors = closed.communicate(timeout=DEADLINE_S)
+
+    assert served
+    assert (closed.returncode, errors) == (0, "")

@@ -172,7 +172,15 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
 admin_commands.add_to(app, _exit_with)
 
 
+def _open_missing_streams() -> None:
+    """A stream that was closed before the start leads nowhere, and its number is not left for the next file or socket."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - for as long as the process
+
+
 def main() -> None:
+    _open_missing_streams()
     try:
         app()
     except ImportError as error:
