@@ -39,6 +39,7 @@ from tidelog.wire.messages.topics import CreatableTopicConfigs
 VALUE_BYTES_MAX = 32767
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
 _RESOURCE_NOUNS = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}
+_CLIENT_METRICS_RESOURCE = 16
 
 
 class Operation(IntEnum):
@@ -283,6 +284,9 @@ def _value_problem(
     if keys is None:
         return None
     key = keys.get(change.name)
+    if key is None and resource.type == _CLIENT_METRICS_RESOURCE:
+        # Kafka answers with another error than for the other resources.
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {change.name}")
     if key is None:
         noun = _RESOURCE_NOUNS.get(resource.type, "such")
         return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown {noun} config name: {change.name}")

@@ -16,6 +16,7 @@ from tidelog.controller.decision import Refusal
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
 from tidelog.controller.settings import ControllerSettings
+from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.config import ConfigKeys, list_key
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
@@ -35,6 +36,7 @@ from tidelog.wire.messages.internal.cluster_metadata import ClearElrRecord, Conf
 
 TOPIC, BROKER = TOPIC_RESOURCE, BROKER_RESOURCE
 GROUP = 32
+CLIENT_METRICS = 16
 SET, DELETE, APPEND, SUBTRACT = Operation
 
 
@@ -277,6 +279,15 @@ class TestTables:
         assert decided("consumer.assignors").error_code == 0
         assert decided("other").error_message == "Unknown group config name: other"
         assert decided("consumer.assignors", "").error_message == "Default group resources are not allowed."
+
+    def test_an_unknown_key_of_client_metrics_is_an_invalid_request(self) -> None:
+        settings = ControllerSettings(NODE, "cluster", config_keys={CLIENT_METRICS: CLIENT_METRICS_KEYS})
+        request = IncrementalAlterConfigsRequest(
+            resources=[resource(CLIENT_METRICS, "all", ("other", SET, "x"))], validate_only=False
+        )
+        (answer,) = decide_incremental_alter_configs(ClusterImage(), request, settings).answer.responses
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert answer.error_message == "Unknown client metrics configuration: other"
 
     def test_broker_keys_without_a_table_may_be_lists(self) -> None:
         outcome = config_records(
