@@ -5,17 +5,18 @@ The same verbs as `apache_kafka.Node`, and the same file: a test starts one of t
 
 from __future__ import annotations
 
-import os
+import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from tests.support.apache_kafka import REPOSITORY, ApacheKafka, Node
+from tests.support.apache_kafka import ApacheKafka, Node
+from tests.support.command_process import command, environment
 
+START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 LOG_TAIL_CHARACTERS = 3000
 
@@ -62,20 +63,19 @@ class TidelogNode:
         """Starts the process and returns when it serves."""
         if self._process is not None:
             raise TidelogError("the node runs already")
-        command = [sys.executable, "-m", "tidelog.cli", "broker", "--config", str(self.properties)]
         with self.log_file.open("a") as log:
             self._process = subprocess.Popen(
-                command,
-                cwd=REPOSITORY,
-                env=_environment(),
+                command("broker", "--config", self.properties),
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
             )
         assert self._process.stdout is not None
-        # The one line that a node prints; the end of the output where it cannot start.
-        if not self._process.stdout.readline().startswith("ready"):
+        # The one line that a node prints, or the end of the output where it cannot start.
+        readable, _, _ = select.select([self._process.stdout], [], [], START_TIMEOUT_S)
+        if not readable or not self._process.stdout.readline().startswith("ready"):
             self.kill()
             raise TidelogError(f"the node did not start:\n{self.log_tail()}")
 
@@ -117,12 +117,3 @@ class TidelogNode:
             raise TidelogError(f"the node did not stop within {STOP_TIMEOUT_S:.0f} s:\n{self.log_tail()}") from None
         finally:
             process.stdout.close()
-
-
-def _environment() -> dict[str, str]:
-    """This process's, without what would configure a node."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("TIDELOG_") or name in {"TIDELOG_KERNELS", "TIDELOG_KAFKA_DIR"}
-    }

@@ -27,6 +27,7 @@ from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.quorum_voters import static_voters
 from tidelog.broker.registration import Registration
 from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
 from tidelog.broker.upkeep import Upkeep
@@ -54,7 +55,7 @@ from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.raft.config import LocalReplica
-from tidelog.raft.voter_set import Endpoint as VoterEndpoint, ReplicaKey
+from tidelog.raft.voter_set import Endpoint as VoterEndpoint, ReplicaKey, VoterSet
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.storage.errors import DirectoryInUseError, StorageError
@@ -249,9 +250,16 @@ class BrokerNode:
             )
         if not self.static_config[keys.CONTROLLER_LISTENER_NAMES]:
             raise ConfigError("controller.listener.names is not set: name one of the listeners, for example CONTROLLER")
-        voters = self.static_config[keys.CONTROLLER_QUORUM_VOTERS]
+        voters = self._static_voters()
         if len(voters) > 1:
             raise ConfigError("controller.quorum.voters names several nodes, but only a quorum of one is supported yet")
+        if voters.ids not in {(), (self.node_id,)}:
+            raise ConfigError(f"controller.quorum.voters does not name this node: expected {self.node_id}@host:port")
+
+    def _static_voters(self) -> VoterSet:
+        listeners = self.static_config[keys.CONTROLLER_LISTENER_NAMES]
+        voters = self.static_config[keys.CONTROLLER_QUORUM_VOTERS]
+        return static_voters(voters, listeners[0])
 
     def _open_directories(self) -> list[LogDirectory]:
         """The log directories, locked, that of the metadata log first."""
@@ -300,6 +308,7 @@ class BrokerNode:
             controller_endpoints=voter_endpoints,
             random=self._seams.random,
             clock=self._seams.clock,
+            is_static_quorum=len(self._static_voters()) > 0,
         )
         for directory, identity in zip(opened, formatted, strict=True):
             directory.identity = identity
@@ -317,8 +326,15 @@ class BrokerNode:
             endpoints=self._voter_endpoints,
         )
         self._quorum = MetadataQuorum(
-            log, local, quorum_config(config), self._seams, self._timers, on_fault=self._metadata_failed
+            log,
+            local,
+            quorum_config(config),
+            self._seams,
+            self._timers,
+            on_fault=self._metadata_failed,
+            static_voters=self._static_voters(),
         )
+        self._check_voters(local.key)
         self._controller = Controller(
             self._quorum,
             self._committed,
@@ -344,6 +360,21 @@ class BrokerNode:
         self._quorum.add_listener(self._committed)
         self._quorum.add_listener(self._controller)
         self._quorum.start()
+
+    def _check_voters(self, local: ReplicaKey) -> None:
+        """A node that can never lead would wait for ever."""
+        voters = self._quorum.voters
+        if voters.is_only_voter(local):
+            return
+        if not len(voters):
+            raise NodeError(
+                "the directory was formatted for a static quorum: set controller.quorum.voters="
+                f"{self.node_id}@host:port, as when it was written"
+            )
+        names = ", ".join(map(str, voters.ids))
+        raise NodeError(
+            f"the metadata log belongs to the voters {names}, but only a quorum of this node is supported yet"
+        )
 
     def _controller_registration(self) -> ControllerRegistrationRequest:
         return ControllerRegistrationRequest(

@@ -65,11 +65,13 @@ def format_directories(
     clock: Clock,
     levels: Mapping[str, int] = BOOTSTRAP_LEVELS,
     voters: VoterSet | None = None,
+    is_static_quorum: bool = False,
 ) -> list[MetaProperties]:
     """Format those log directories of a node that are not formatted yet. The first one is that of the metadata log.
 
     The node is the only voter and listens at `controller_endpoints`, unless `voters` names others: the same set for every
-    node of the cluster, in which this node has the directory id that its first directory will get.
+    node of the cluster, in which this node has the directory id that its first directory will get. A static quorum is in the
+    configuration, and none is written down.
     """
     known = [check_identity(files, directory, cluster_id, node_id) for directory in directories]
     if known[0] is None:
@@ -94,7 +96,7 @@ def format_directories(
                 directory_id=directory_id or DirectoryId(random_uuid(random)),
                 controller_endpoints=controller_endpoints,
                 voters=voters,
-                with_metadata_log=number == 0,
+                with_metadata_log=number == 0 and not is_static_quorum,
                 levels=levels,
                 clock=clock,
             )

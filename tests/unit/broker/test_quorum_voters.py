@@ -1,0 +1,76 @@
+"""The voters of a static quorum, and what a node says about quorums that it cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.simulated_node import World
+from tidelog.broker.node import NodeError
+from tidelog.broker.quorum_voters import static_voters
+from tidelog.model.broker_config import BROKER_KEYS
+from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.ids import NodeId
+from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter
+
+
+def world(*voters: str, after: World | None = None) -> World:
+    """A machine whose configuration names these voters; with `after`, on the disk of another one."""
+    made = World(1, disk=after.disk if after is not None else None)
+    made.config = ConfigValues(BROKER_KEYS, {**made.config.given, "controller.quorum.voters": voters})
+    return made
+
+
+def started_and_stopped(made: World) -> tuple[int, tuple[NodeId, ...]]:
+    """What a node said of its quorum while it ran: the version and the voters."""
+
+    async def story(made: World) -> tuple[int, tuple[NodeId, ...]]:
+        node = await made.start()
+        seen = node.quorum.kraft_version, node.quorum.voters.ids
+        await node.stop()
+        return seen
+
+    return made.run(story)
+
+
+def test_voters_are_ids_and_addresses() -> None:
+    voters = static_voters(["2@[::1]:9094", "1@node-1.example:9093"], "CONTROLLER")
+    assert voters.voters == (
+        Voter(ReplicaKey(NodeId(1)), (Endpoint("CONTROLLER", "node-1.example", 9093),)),
+        Voter(ReplicaKey(NodeId(2)), (Endpoint("CONTROLLER", "::1", 9094),)),
+    )
+
+
+@pytest.mark.parametrize("value", ["1", "1@host", "host:9093", "one@host:9093", "1@::1:9093", "1@host:port", "@host:1"])
+def test_what_names_no_voter_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.voters: expected id@host:port"):
+        static_voters([value], "CONTROLLER")
+
+
+def test_a_static_quorum_stays_in_the_configuration() -> None:
+    first = world("1@node:9093")
+    assert started_and_stopped(first) == (0, (1,))
+    assert not any(name.endswith(".checkpoint") for name in first.disk.list_directory("/logs/__cluster_metadata-0"))
+
+    again = world("1@node:9093", after=first)
+
+    assert started_and_stopped(again) == (0, (1,))
+
+
+def test_a_quorum_that_the_log_names_goes_before_the_configuration() -> None:
+    first = world()
+    assert started_and_stopped(first) == (1, (1,))
+    assert started_and_stopped(world("1@elsewhere:1", after=first)) == (1, (1,))
+
+
+def test_a_static_quorum_without_its_voters_is_refused_rather_than_waited_for() -> None:
+    first = world("1@node:9093")
+    started_and_stopped(first)
+    with pytest.raises(NodeError, match=r"static quorum: set controller\.quorum\.voters=1@host:port"):
+        started_and_stopped(world(after=first))
+
+
+def test_a_quorum_of_others_is_refused() -> None:
+    with pytest.raises(ConfigError, match="does not name this node: expected 1@host:port"):
+        started_and_stopped(world("2@node:9093"))
+    with pytest.raises(ConfigError, match="only a quorum of one"):
+        started_and_stopped(world("1@node:9093", "2@other:9093"))
