@@ -56,6 +56,9 @@ from tidelog.wire.schema import Request, Response
 
 logger = logging.getLogger(__name__)
 
+# As in Kafka. Only what follows from a broker's coming and going can be more, and is as true in parts.
+RECORDS_PER_BATCH_MAX = 10_000
+
 # More than this many requests without an answer means that the log does not move: the others are told to try again.
 PARKED_MAX = 10_000
 
@@ -171,13 +174,14 @@ class Controller:
         image = delta.image(Offset(base_offset + len(records) - 1), term.epoch, self._clock.now_ms())
         # The image moves before the append: on a disk without delay the commit comes from within it.
         former, term.image, term.appended = term.image, image, Offset(base_offset + len(records))
-        appended = self._quorum.append(records, term.epoch)
-        if appended is None:
-            term.image, term.appended = former, base_offset
-            return None
-        if appended.base_offset != base_offset:
-            raise RuntimeError(f"records that were meant for offset {base_offset} went to {appended.base_offset}")
-        return appended
+        for start in range(0, len(records), RECORDS_PER_BATCH_MAX):
+            appended = self._quorum.append(records[start : start + RECORDS_PER_BATCH_MAX], term.epoch)
+            if appended is None:
+                term.image, term.appended = former, base_offset
+                return None
+            if appended.base_offset != base_offset + start:
+                raise RuntimeError(f"records for offset {base_offset + start} went to {appended.base_offset}")
+        return Appended(base_offset, Offset(base_offset + len(records)))
 
     def _note(self, term: _Term, request: Request, answer: Response) -> None:
         """What the active controller keeps in mind beside the log. Not of requests that were refused: those are of the dead."""

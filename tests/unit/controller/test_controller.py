@@ -206,6 +206,21 @@ class TestAnswers:
             node.controller.handle(MetadataRequest(topics=[], include_topic_authorized_operations=False), SOMEBODY)
 
 
+def test_what_is_too_much_for_one_batch_comes_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = MetadataNode(config={IDLE_MS: "0"})
+    node.start()
+    epochs = node.serve(1)
+    node.create_topic("orders", partitions=25)
+    end = node.image.offset + 1
+    monkeypatch.setattr(controller, "RECORDS_PER_BATCH_MAX", 10)
+
+    node.heartbeat(1, epochs[1], want_shut_down=True)
+
+    sizes = [len(batch.records) for batch in node.batches() if batch.base_offset >= end]
+    assert sizes == [10, 10, 6]
+    assert set(node.leaders("orders")) == {-1}
+
+
 class TestLosingTheOffice:
     def test_whoever_waits_is_told(self) -> None:
         node, _work = held_node()
