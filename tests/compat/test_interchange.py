@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from tests.support.apache_kafka import ApacheKafka, Node, free_ports, wait_until
+from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka, Node, free_ports, wait_until
 from tests.support.command_line import tidelog
+from tests.support.command_process import CommandProcess
 from tests.support.kafka_driver import KafkaDriver, Received, Sent
 from tests.support.kafka_fixtures import NAMES, KafkaFixture
 from tests.support.raw_client import RawClient
@@ -240,6 +243,122 @@ def test_we_serve_a_directory_that_kafka_formatted_and_wrote_and_kafka_finds_its
         driver.begin("payments")
         driver.send("payments", "transactional", [Sent(b"theirs", b"value", None)])
         driver.commit("payments")
+
+
+def static_quorum(node: Node) -> None:
+    """As before voters were written into the log, formatted by whoever comes first."""
+    node.settings = {
+        **node.settings,
+        "controller.quorum.voters": f"1@127.0.0.1:{node.controller_port}",
+        "controller.quorum.bootstrap.servers": "",
+    }
+
+
+def static_quorum_of_kafka(node: Node) -> None:
+    static_quorum(node)
+    properties = str(node.properties())
+    done = node.kafka.tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties)
+    assert done.code == 0, done
+
+
+def formatted_by_kafka(node: Node) -> None:
+    node.format()
+
+
+def formatted_by_us(node: Node) -> None:
+    formatted = tidelog("format", "--config", node.properties())
+    assert formatted.exit_code == 0, formatted.output
+
+
+def several_directories(node: Node) -> None:
+    node.settings = {**node.settings, "log.dirs": f"{node.data},{node.root / 'more'}"}
+
+
+def frequent_snapshots(node: Node) -> None:
+    """So frequent that each program starts from a snapshot of the other one."""
+    node.settings = {
+        **node.settings,
+        "metadata.log.max.record.bytes.between.snapshots": "1000",
+        "metadata.log.max.snapshot.interval.ms": "1000",
+    }
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        formatted_by_kafka,
+        formatted_by_us,
+        static_quorum,
+        static_quorum_of_kafka,
+        several_directories,
+        frequent_snapshots,
+    ],
+)
+def test_the_programs_agree_whatever_the_cluster_was_made_of(
+    kafka: ApacheKafka, tmp_path: Path, prepare: Callable[[Node], None]
+) -> None:
+    theirs = Node(kafka, tmp_path, settings=FOR_EVER)
+    ours = TidelogNode(theirs)
+    prepare(theirs)
+    metadata = theirs.data / "__cluster_metadata-0"
+    topics: dict[str, int] = {}
+    nodes: tuple[AnyNode, ...] = (ours, theirs, ours)
+    for turn, node in enumerate(nodes):
+        with node.running():
+            admin = AdminClient({"bootstrap.servers": node.bootstrap})
+            assert partition_counts(admin) == topics
+            wanted = {f"of-turn-{turn}-{number}": 2 for number in range(4)}
+            created = admin.create_topics([NewTopic(name, count, 1) for name, count in wanted.items()])
+            for future in created.values():
+                future.result(TIMEOUT_S)
+            topics.update(wanted)
+            wait_until(lambda: partition_counts(admin) == topics, "the topics are there")  # noqa: B023
+            if prepare is frequent_snapshots:
+                before = newest_snapshot(metadata)
+                wait_until(lambda: newest_snapshot(metadata) > before, "there is a newer snapshot")  # noqa: B023
+    if prepare in {static_quorum, static_quorum_of_kafka}:
+        state = json.loads((metadata / "quorum-state").read_text())
+        assert (state["data_version"], state["currentVoters"]) == (0, [{"voterId": 1}])
+    if prepare is several_directories:
+        assert {path.parent.name for path in tmp_path.glob("*/of-turn-*")} == {"data", "more"}
+
+
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    found = admin.list_topics(timeout=TIMEOUT_S).topics
+    return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+def newest_snapshot(metadata: Path) -> str:
+    return max(path.name for path in metadata.glob("*.checkpoint"))
+
+
+class AsItIs(Node):
+    """A node of Apache Kafka with a server.properties that somebody else wrote."""
+
+    file: Path
+
+    def properties(self) -> Path:
+        return self.file
+
+
+def test_kafka_starts_with_the_properties_that_up_leaves(kafka: ApacheKafka, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster"
+    port = free_ports(1)[0]
+    with CommandProcess("up", "--port", str(port), "--dir", cluster) as up:
+        up.ready_line()
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+        for future in admin.create_topics([NewTopic("of-up", 2, 1)]).values():
+            future.result(TIMEOUT_S)
+        up.send(signal.SIGTERM)
+        assert up.end()[0] == 0
+    (properties,) = cluster.rglob("server.properties")
+    theirs = AsItIs(kafka, tmp_path / "kafka", ports=(port, 0))
+    theirs.file = properties
+
+    with theirs.running():
+        found = partition_counts(AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}))
+
+    assert found == {"of-up": 2}
 
 
 def test_the_directory_may_move_to_other_ports_at_every_change(kafka: ApacheKafka, tmp_path: Path) -> None:

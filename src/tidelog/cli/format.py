@@ -83,6 +83,7 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
             controller_endpoints=endpoints,
             random=seams.random,
             clock=seams.clock,
+            is_static_quorum=bool(config[keys.CONTROLLER_QUORUM_VOTERS]),
         )
     finally:
         for directory in opened:
