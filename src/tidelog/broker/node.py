@@ -32,29 +32,25 @@ from tidelog.broker.registration import Registration
 from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
 from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
-from tidelog.controller.committed_image import CommittedImage
-from tidelog.controller.controller import Controller, ControllerContext
-from tidelog.controller.features import SUPPORTED
-from tidelog.controller.formatting import format_directories, new_cluster_id, read_bootstrap
+from tidelog.controller.controller import ControllerContext
+from tidelog.controller.formatting import format_directories, new_cluster_id
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.metadata_log import MetadataLog, MetadataLogConfig
-from tidelog.controller.quorum import MetadataQuorum, quorum_config
+from tidelog.controller.metadata_service import MetadataService
+from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.settings import ControllerSettings
-from tidelog.controller.snapshotting import Snapshotting
 from tidelog.model import broker_config as keys, data_plane_config
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.group_config import GROUP_KEYS
-from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName, random_uuid
+from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName
 from tidelog.model.pending import Pending
 from tidelog.model.timers import LoopTimers, Timers
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
-from tidelog.raft.config import LocalReplica
 from tidelog.raft.voter_set import Endpoint as VoterEndpoint, ReplicaKey, VoterSet
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.topic_config import TopicConfig
@@ -63,7 +59,6 @@ from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
-from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationRequest, Feature, Listener
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.schema import Request, Response
 
@@ -104,8 +99,8 @@ class BrokerNode:
         self._transport = transport
         self._server = SocketServer(loop, transport, NodeLimits.from_config(config), slow_work=seams.slow_work)
         self._specs = listener_specs(config)
-        self._committed = CommittedImage()
-        self._view = BrokerConfigView.of(config, self._committed.image, self.node_id)
+        self._view = BrokerConfigView.of(config, ClusterImage(), self.node_id)
+        self._is_led: Pending[None] = Pending()
         self._config = config
         self._topic_configs: dict[TopicName, TopicConfig] = {}
         self.fetch_sessions = FetchSessions(
@@ -114,7 +109,7 @@ class BrokerNode:
         self.auto_topics = AutoTopics(self)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._assignments = DirectoryAssignments(
-            lambda request: self._controller.handle(request, ControllerContext()),
+            lambda request: self._service.controller.handle(request, ControllerContext()),
             self._timers,
             node_id=self.node_id,
             broker_epoch=lambda: self._registration.epoch,
@@ -144,11 +139,11 @@ class BrokerNode:
 
     @property
     def image(self) -> ClusterImage:
-        return self._committed.image
+        return self._service.committed.image
 
     @property
     def quorum(self) -> MetadataQuorum:
-        return self._quorum
+        return self._service.quorum
 
     @property
     def partitions(self) -> Partitions:
@@ -167,7 +162,7 @@ class BrokerNode:
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
         context = ControllerContext(principal=str(caller.principal), client_id=caller.client_id)
-        return cast("Pending[A]", self._controller.handle(request, context))
+        return cast("Pending[A]", self._service.controller.handle(request, context))
 
     def next_producer_id(self) -> Pending[int]:
         return self._producer_ids.next()
@@ -220,7 +215,7 @@ class BrokerNode:
             directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
         keep_one_of_each(self._directories)
         self._partitions.apply(self.image)
-        self._committed.subscribe(self._image_changed)
+        self._service.committed.subscribe(self._image_changed)
         await self._register(opened)
         self._assignments.start()
         self._replica_moves = ReplicaMoves(
@@ -295,17 +290,14 @@ class BrokerNode:
         known = next(
             (identity.cluster_id for identity in identities if identity is not None and identity.cluster_id), None
         )
-        voter_endpoints = tuple(
-            VoterEndpoint(each.name, each.host, each.port)
-            for each in (self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
-        )
-        self._voter_endpoints = voter_endpoints
         formatted = format_directories(
             self._seams.files,
             [directory.path for directory in opened],
             cluster_id=known or new_cluster_id(self._seams.random),
             node_id=self.node_id,
-            controller_endpoints=voter_endpoints,
+            controller_endpoints=tuple(
+                VoterEndpoint(each.name, each.host, each.port) for each in self._controller_endpoints()
+            ),
             random=self._seams.random,
             clock=self._seams.clock,
             is_static_quorum=len(self._static_voters()) > 0,
@@ -317,28 +309,15 @@ class BrokerNode:
     def _start_quorum(self, metadata: LogDirectory) -> None:
         assert metadata.identity is not None
         config = self.static_config
-        log = MetadataLog.open(self._seams, metadata.path, MetadataLogConfig.from_values(config))
-        controller_listener = next(spec.name for spec in self._specs if spec.is_controller)
-        local = LocalReplica(
-            key=ReplicaKey(self.node_id, metadata.identity.directory_id),
-            cluster_id=self.cluster_id,
-            listener=controller_listener,
-            endpoints=self._voter_endpoints,
-        )
-        self._quorum = MetadataQuorum(
-            log,
-            local,
-            quorum_config(config),
+        self._service = MetadataService.open(
             self._seams,
             self._timers,
-            on_fault=self._metadata_failed,
-            static_voters=self._static_voters(),
-        )
-        self._check_voters(local.key)
-        self._controller = Controller(
-            self._quorum,
-            self._committed,
-            ControllerSettings.from_values(
+            directory=metadata.path,
+            identity=metadata.identity,
+            listener=next(spec.name for spec in self._specs if spec.is_controller),
+            endpoints=self._controller_endpoints(),
+            config=config,
+            settings=ControllerSettings.from_values(
                 config,
                 node_id=self.node_id,
                 cluster_id=self.cluster_id,
@@ -351,19 +330,16 @@ class BrokerNode:
                     ConfigResourceType.GROUP: GROUP_KEYS,
                 },
             ),
-            self._seams,
-            self._timers,
-            bootstrap=read_bootstrap(self._seams.files, metadata.path),
-            registration=self._controller_registration(),
+            on_fault=self._metadata_failed,
+            static_voters=self._static_voters(),
         )
-        Snapshotting.from_values(self._quorum, self._committed, self._seams.clock, config)
-        self._quorum.add_listener(self._committed)
-        self._quorum.add_listener(self._controller)
-        self._quorum.start()
+        self._check_voters(self._service.quorum.local.key)
+        self._service.committed.subscribe(self._look_if_active)
+        self._service.start()
 
     def _check_voters(self, local: ReplicaKey) -> None:
         """A node that can never lead would wait for ever."""
-        voters = self._quorum.voters
+        voters = self._service.quorum.voters
         if voters.is_only_voter(local):
             return
         if not len(voters):
@@ -376,28 +352,18 @@ class BrokerNode:
             f"the metadata log belongs to the voters {names}, but only a quorum of this node is supported yet"
         )
 
-    def _controller_registration(self) -> ControllerRegistrationRequest:
-        return ControllerRegistrationRequest(
-            controller_id=self.node_id,
-            incarnation_id=random_uuid(self._seams.random),
-            zk_migration_ready=False,
-            listeners=[
-                Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in (self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
-            ],
-            features=[
-                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
-                for name, levels in SUPPORTED.items()
-            ],
-        )
+    def _controller_endpoints(self) -> tuple[Endpoint, ...]:
+        return tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
+
+    def _look_if_active(self, image: ClusterImage, _delta: ImageDelta) -> None:
+        """An active controller writes at least its own registration, so that an image follows in which all of this holds."""
+        if self._service.controller.is_active and image.features:
+            self._is_led.complete(None)
 
     async def _active(self) -> None:
         """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records."""
-        while not self._controller.is_active or not self.image.features:
-            self._raise_fault()
-            seen: asyncio.Future[None] = self._loop.create_future()
-            self._timers.after(1, lambda seen=seen: None if seen.done() else seen.set_result(None))  # type: ignore[misc]
-            await seen
+        await _wait(self._loop, self._is_led)
+        self._raise_fault()
         if self.image.access_control:
             raise NodeError(
                 "the cluster's metadata holds ACLs, and authorisation is not supported yet: remove them first"
@@ -412,7 +378,7 @@ class BrokerNode:
 
     async def _register(self, opened: list[LogDirectory]) -> None:
         self._registration = Registration(
-            lambda request: self._controller.handle(request, ControllerContext()),
+            lambda request: self._service.controller.handle(request, ControllerContext()),
             self._timers,
             self._seams.random,
             node_id=self.node_id,
@@ -459,7 +425,9 @@ class BrokerNode:
 
     def _allocate_producer_ids(self) -> Pending[AllocateProducerIdsResponse]:
         request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self._registration.epoch)
-        return cast("Pending[AllocateProducerIdsResponse]", self._controller.handle(request, ControllerContext()))
+        return cast(
+            "Pending[AllocateProducerIdsResponse]", self._service.controller.handle(request, ControllerContext())
+        )
 
     # --- faults ------------------------------------------------------------------------------------------------------------
 
@@ -506,7 +474,7 @@ class BrokerNode:
         if self._upkeep is not None:
             self._upkeep.stop()
         epoch = self._registration.epoch
-        await _wait(self._loop, self._quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
+        await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
         if not self.stopped.done():  # or a fault has ended it meanwhile
             self._close(BrokerEpoch(epoch))
         self._raise_fault()
@@ -514,11 +482,11 @@ class BrokerNode:
     def _close(self, epoch: BrokerEpoch) -> None:
         """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""
         try:
-            self._quorum.close()
+            self._service.close()
         except StorageError as error:
             logger.critical("the metadata log is not closed, its next start recovers: %s", error)
             self.fault = error
-            self._quorum.abandon()
+            self._service.abandon()
         for directory in self._directories:
             directory.close(epoch)
         self._end()
@@ -531,12 +499,17 @@ class BrokerNode:
             running: Any = getattr(self, part, None)
             if running is not None:
                 running.stop()
-        quorum: MetadataQuorum | None = getattr(self, "_quorum", None)
-        if quorum is not None:
-            quorum.abandon()
+        service: MetadataService | None = getattr(self, "_service", None)
+        if service is not None:
+            service.abandon()
         for directory in getattr(self, "_opened", []):
             directory.abandon()
         self._end()
+        # Whoever waits for the start learns from the fault that there is nothing to wait for.
+        self._is_led.complete(None)
+        registration: Registration | None = getattr(self, "_registration", None)
+        if registration is not None:
+            registration.serving.complete(None)
 
     def _end(self) -> None:
         if not self.stopped.done():

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 from random import Random
 
-from tidelog.controller.features import SUPPORTED
 from tidelog.controller.image import Endpoint
+from tidelog.controller.metadata_service import listeners, supported_features
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, random_uuid
 from tidelog.model.pending import Pending
@@ -22,8 +22,6 @@ from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    Feature,
-    Listener,
 )
 from tidelog.wire.schema import Request, Response
 
@@ -78,14 +76,8 @@ class Registration:
             broker_id=self._node_id,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
-            listeners=[
-                Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in endpoints
-            ],
-            features=[
-                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
-                for name, levels in SUPPORTED.items()
-            ],
+            listeners=listeners(endpoints),
+            features=supported_features(),
             rack=rack,
             log_dirs=list(directories),
             previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
