@@ -15,7 +15,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node import BrokerNode, describe
@@ -26,6 +26,8 @@ from tidelog.cli.rendering import printable
 from tidelog.model.config import ConfigError
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 EXIT_FAILED = 1
 EXIT_WRONG_QUESTION = 2
@@ -105,11 +107,13 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
     told = _Told()
     told.listen(stops_with_stdin=options.stops_with_stdin)
     try:
-        hosted = await HostedNode.start(properties.values)
+        hosted = await _start(HostedNode.start(properties.values), told)
     except ConfigError as error:
         return complain("broker", error, EXIT_WRONG_QUESTION)
     except START_ERRORS as error:
         return complain("broker", error, EXIT_FAILED)
+    if hosted is None:
+        return complain("broker", "stopped while it was starting; the next start recovers", EXIT_FAILED)
     node = hosted.node
     logger.info("%s serves", describe(node))
     _tell(f"ready: {describe(node)}")
@@ -119,6 +123,16 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
         return complain("broker", node.fault, EXIT_FAILED)
     logger.info("%s stops", describe(node))
     return await _stop(hosted, told)
+
+
+async def _start(start: Coroutine[Any, Any, T], told: _Told) -> T | None:
+    """What the start gives; None where a signal came first: a recovery may take long, and a service manager does not wait."""
+    starting = asyncio.ensure_future(start)
+    await _either(told.stop.wait(), asyncio.wait([starting]))
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait([starting])
+    return None if starting.cancelled() else starting.result()
 
 
 async def _stop(hosted: Stoppable, told: _Told) -> int:

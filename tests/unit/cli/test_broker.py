@@ -110,3 +110,34 @@ def test_a_node_may_open_as_many_files_as_the_system_lets_it(
     broker.raise_open_files_limit()
 
     assert asked == ([] if wanted is None else [wanted])
+
+
+def test_a_signal_ends_a_start_that_takes_long() -> None:
+    async def scenario() -> tuple[object, bool]:
+        told, was_cancelled = broker._Told(), asyncio.Event()
+
+        async def start() -> str:
+            told.stop.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                was_cancelled.set()
+                raise
+            return "never"
+
+        return await broker._start(start(), told), was_cancelled.is_set()
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 10)) == (None, True)
+
+
+def test_a_start_that_is_done_counts_whatever_came_meanwhile() -> None:
+    async def scenario() -> object:
+        told = broker._Told()
+
+        async def start() -> str:
+            told.stop.set()
+            return "a node"
+
+        return await broker._start(start(), told)
+
+    assert asyncio.run(scenario()) == "a node"
