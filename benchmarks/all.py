@@ -15,7 +15,6 @@ FAMILIES: dict[str, dict[str, str]] = {
     "plain_records": {"TIDELOG_KERNELS": "python"},
     "messages": {},
     "storage": {},
-    "net": {},
 }
 
 
