@@ -53,6 +53,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self.ms
 
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
     def advance(self, ms: int) -> None:
         self.ms += ms
 

@@ -34,6 +34,9 @@ class StoppedClock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def monotonic_ns(self) -> int:
+        return 0
+
 
 def open_directory(path: Path, now_ms: int, configs: dict[str, LogConfig] | None = None) -> LogDirectory:
     """The log directory at `path` with all its partitions, on the real disk. A fault is raised."""

@@ -19,6 +19,10 @@ class Clock(Protocol):
         """Milliseconds since some moment, for time-outs and intervals. Never goes back."""
         ...
 
+    def monotonic_ns(self) -> int:
+        """The same in nanoseconds, to measure how long something takes."""
+        ...
+
 
 class SystemClock:
     """The machine's own."""
@@ -28,3 +32,6 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    # Read twice by every request: the machine's own function, without one of ours around it.
+    monotonic_ns = staticmethod(time.monotonic_ns)

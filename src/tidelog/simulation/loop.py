@@ -326,3 +326,6 @@ class VirtualClock:
 
     def monotonic_ms(self) -> int:
         return self._loop.time_ms
+
+    def monotonic_ns(self) -> int:
+        return self._loop.time_ms * 1_000_000

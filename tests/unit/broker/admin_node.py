@@ -90,6 +90,9 @@ class FixedClock:
     def monotonic_ms(self) -> int:
         return self.monotonic
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic * 1_000_000
+
 
 class FixedQuorum:
     def __init__(self) -> None:

@@ -23,6 +23,9 @@ class FixedClock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def monotonic_ns(self) -> int:
+        return 0
+
 
 def disk_with(name: str, content: bytes) -> SimulatedDisk:
     """A disk with one durable file."""
