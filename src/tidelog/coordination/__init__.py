@@ -1,0 +1,1 @@
+"""Coordinators: groups of consumers and their offsets. See the README of this package."""

@@ -1,0 +1,55 @@
+"""What a coordinator decides: records for its partition of the log, and an answer that waits until they are committed.
+
+    decision = groups.join(request, caller, now_ms)        pure: no I/O, no clock, no chance of its own
+    append decision.records                                by `CoordinatorHost`, all or none
+    replay each record                                     the one way in which recorded state changes
+    decision.answer                                        once the records are committed
+
+State that no record holds (who has joined a classic group since its last generation) changes in the decision itself, as in
+Kafka. A decision about such state says `replays=False`: its records only write down what is in memory already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
+from tidelog.wire.internal_records import CoordinatorRecord
+from tidelog.wire.schema import CoordinatorKey, CoordinatorValue
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[A]):
+    """Without records the answer holds at once; it may be pending still (a member that waits for the others)."""
+
+    answer: A | Pending[A]
+    records: tuple[CoordinatorRecord, ...] = ()
+    replays: bool = True
+    """Whether the host replays the records once they are appended, before anything else is decided."""
+    settled: Callable[[ErrorCode], None] | None = None
+    """Called once: with NONE when the records are committed, otherwise with the reason why they are not. Before the answer."""
+
+
+def record(key: CoordinatorKey, value: CoordinatorValue, version: int) -> CoordinatorRecord:
+    """A record in the version of its value that Kafka 4.3 writes."""
+    return CoordinatorRecord(key, value, version)
+
+
+def tombstone(key: CoordinatorKey) -> CoordinatorRecord:
+    """The end of what was recorded under a key."""
+    return CoordinatorRecord(key, None, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks a coordinator, as far as its decisions depend on it."""
+
+    client_id: str
+    client_host: str
+    """As Kafka shows it, with a slash: `/127.0.0.1`."""
+    api_version: int
