@@ -263,6 +263,46 @@ def test_kafka_features_describes_the_levels_of_kafka_4_3(kafka: ApacheKafka, no
     }
 
 
+def test_kafka_features_lowers_and_raises_a_level(kafka: ApacheKafka, node: TidelogNode) -> None:
+    def features(*arguments: str) -> Output:
+        return kafka.tool(f"{TOOLS}.FeatureCommand", "--bootstrap-server", node.bootstrap, *arguments)
+
+    def level() -> str:
+        line = next(line for line in features("describe").stdout.splitlines() if "group.version" in line)
+        return re.split(r"FinalizedVersionLevel:\s*", line)[1].split()[0]
+
+    refused = features("upgrade", "--feature", "group.version=2")
+    assert refused.code != 0
+    assert "Could not upgrade group.version to 2" in refused.stdout
+    tried = features("downgrade", "--feature", "group.version=0", "--dry-run")
+    assert (tried.code, level()) == (0, "1"), tried
+    lowered = features("downgrade", "--feature", "group.version=0")
+    assert (lowered.code, level()) == (0, "0"), lowered
+    raised = features("upgrade", "--feature", "group.version=1")
+    assert (raised.code, level()) == (0, "1"), raised
+
+
+def test_kafka_leader_election_finds_that_the_only_replicas_lead(tool: Tool) -> None:
+    tool("TopicCommand", "--create", "--topic", "elected", "--partitions", "2")
+
+    one = tool("LeaderElectionCommand", "--election-type", "preferred", "--topic", "elected", "--partition", "1").stdout
+    assert "Valid replica already elected for partitions elected-1" in one
+    everywhere = tool("LeaderElectionCommand", "--election-type", "unclean", "--all-topic-partitions").stdout
+    assert "Error" not in everywhere
+    missing = tool(
+        "LeaderElectionCommand",
+        *("--election-type", "preferred", "--topic", "elected", "--partition", "9"),
+        fails=True,
+    )
+    assert "UnknownTopicOrPartitionException" in missing.stdout + missing.stderr
+
+
+def test_kafka_cluster_unregisters_nobody_that_is_not_there(kafka: ApacheKafka, node: TidelogNode) -> None:
+    done = kafka.tool(f"{TOOLS}.ClusterTool", "unregister", "--bootstrap-server", node.bootstrap, "--id", "77")
+
+    assert "Broker ID 77 is not currently registered" in done.stdout + done.stderr, done
+
+
 @pytest.mark.parametrize("through", ["--bootstrap-server", "--bootstrap-controller"])
 def test_kafka_metadata_quorum_describes_the_quorum(kafka: ApacheKafka, node: TidelogNode, through: str) -> None:
     address = node.bootstrap if through == "--bootstrap-server" else node.controller_address
