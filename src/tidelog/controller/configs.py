@@ -13,7 +13,6 @@ from enum import IntEnum
 from tidelog.controller.cluster_view import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,
-    TopicDefaults,
     has_eligible_leader_replicas,
 )
 from tidelog.controller.decision import Decision, Refusal
@@ -21,7 +20,8 @@ from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.topic_names import name_problem
-from tidelog.model.config import ConfigError, ConfigKeys, ConfigType
+from tidelog.model.client_metrics_config import INTERVAL_MS
+from tidelog.model.config import INT_MAX, ConfigError, ConfigKeys, ConfigType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.wire.internal_records import FramedRecord
@@ -55,6 +55,7 @@ class ConfigSource(IntEnum):
     """Where a value comes from, as the protocol says it."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
@@ -184,17 +185,22 @@ def config_records(
 
 
 def effective_topic_configs(
-    image: ClusterImage, overrides: Mapping[str, str], keys: ConfigKeys, defaults: TopicDefaults
+    image: ClusterImage, overrides: Mapping[str, str], settings: ControllerSettings
 ) -> list[CreatableTopicConfigs]:
-    """What every key of a topic comes to, and where the value is from, by name."""
+    """What every key of a topic comes to on the active controller, and where the value is from, by name."""
+    keys, defaults = settings.topic_keys, settings.topic_defaults
+    own = image.config_of(ConfigResource(BROKER_RESOURCE, str(settings.node_id)))
+    of_all = image.config_of(CLUSTER_DEFAULT)
     described = []
     for name in sorted(keys):
         key = keys[name]
-        dynamic = image.config_of(CLUSTER_DEFAULT).get(key.synonym or name)
+        synonym = key.synonym or name
         if name in overrides:
             value, source = overrides[name], ConfigSource.TOPIC
-        elif dynamic is not None:
-            value, source = dynamic, ConfigSource.DYNAMIC_DEFAULT_BROKER
+        elif synonym in own:
+            value, source = own[synonym], ConfigSource.DYNAMIC_BROKER
+        elif synonym in of_all:
+            value, source = of_all[synonym], ConfigSource.DYNAMIC_DEFAULT_BROKER
         elif name in defaults.values:
             value, source = defaults.values[name], ConfigSource.STATIC_BROKER
         else:
@@ -293,8 +299,21 @@ def _value_problem(
     try:
         key.parse(value)
     except ConfigError as error:
+        if resource.type == _CLIENT_METRICS_RESOURCE and key is INTERVAL_MS and _is_int(value):
+            # Only a number out of range is answered so; what is no number is answered as everywhere.
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"Invalid value {value} for {key.name}, interval must be between 100 and 3600000 (1 hour)",
+            )
         return Refusal(ErrorCode.INVALID_CONFIG, str(error))
     return None
+
+
+def _is_int(text: str) -> bool:
+    try:
+        return -INT_MAX - 1 <= int(text) <= INT_MAX
+    except ValueError:
+        return False
 
 
 def _min_insync_problem(image: ClusterImage, resource: ConfigResource, name: str, value: str | None) -> Refusal | None:

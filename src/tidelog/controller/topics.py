@@ -114,9 +114,7 @@ class _Creation:
             error_message=None,
             num_partitions=len(assigned),
             replication_factor=len(assigned[0]),
-            configs=effective_topic_configs(
-                self.image, overrides, self.settings.topic_keys, self.settings.topic_defaults
-            ),
+            configs=effective_topic_configs(self.image, overrides, self.settings),
         )
 
     def _name_problem(self, name: str) -> Refusal | None:

@@ -289,6 +289,41 @@ class TestTables:
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert answer.error_message == "Unknown client metrics configuration: other"
 
+    @pytest.mark.parametrize(
+        ("value", "error", "message"),
+        [
+            (
+                "50",
+                ErrorCode.INVALID_REQUEST,
+                "Invalid value 50 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+            ),
+            (
+                "3600001",
+                ErrorCode.INVALID_REQUEST,
+                "Invalid value 3600001 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+            ),
+            (
+                "99999999999",
+                ErrorCode.INVALID_CONFIG,
+                "Invalid value 99999999999 for configuration interval.ms: not a number of type INT",
+            ),
+            (
+                "often",
+                ErrorCode.INVALID_CONFIG,
+                "Invalid value often for configuration interval.ms: not a number of type INT",
+            ),
+        ],
+    )
+    def test_an_interval_of_client_metrics_out_of_range_is_an_invalid_request(
+        self, value: str, error: ErrorCode, message: str
+    ) -> None:
+        settings = ControllerSettings(NODE, "cluster", config_keys={CLIENT_METRICS: CLIENT_METRICS_KEYS})
+        request = IncrementalAlterConfigsRequest(
+            resources=[resource(CLIENT_METRICS, "all", ("interval.ms", SET, value))], validate_only=False
+        )
+        (answer,) = decide_incremental_alter_configs(ClusterImage(), request, settings).answer.responses
+        assert (answer.error_code, answer.error_message) == (error, message)
+
     def test_broker_keys_without_a_table_may_be_lists(self) -> None:
         outcome = config_records(
             ClusterImage(),

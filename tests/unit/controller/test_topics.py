@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tests.support.metadata_node import MetadataNode, creatable, directory_id
+from tidelog.controller.cluster_view import BROKER_RESOURCE
 from tidelog.controller.configs import ConfigSource
 from tidelog.controller.topic_names import collision_form, name_problem
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import UNASSIGNED_DIRECTORY, ZERO_UUID, TopicName
+from tidelog.wire.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tidelog.wire.messages.internal import cluster_metadata as records
 from tidelog.wire.messages.topics import (
     CreateTopicsRequest,
@@ -108,6 +115,22 @@ class TestCreating:
         assert result.configs is not None
         [config] = [config for config in result.configs if config.name == "segment.ms"]
         assert (config.value, config.config_source) == ("7000", ConfigSource.STATIC_BROKER)
+
+    def test_what_the_controllers_broker_was_given_counts_more_than_what_all_were(self, node: MetadataNode) -> None:
+        for broker, value in (("", "5000"), ("1", "6000")):
+            changed = IncrementalAlterConfigsAlterableConfig(name="log.roll.ms", config_operation=0, value=value)
+            resource = IncrementalAlterConfigsAlterConfigsResource(
+                resource_type=BROKER_RESOURCE, resource_name=broker, configs=[changed]
+            )
+            request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+            node.ask(request, IncrementalAlterConfigsResponse)
+
+            result = node.create_topic(f"after-{value}")
+
+            assert result.configs is not None
+            [config] = [config for config in result.configs if config.name == "segment.ms"]
+            source = ConfigSource.DYNAMIC_BROKER if broker else ConfigSource.DYNAMIC_DEFAULT_BROKER
+            assert (config.value, config.config_source) == (value, source)
 
     def test_a_changed_minimum_of_replicas_clears_who_is_eligible(self, node: MetadataNode) -> None:
         """As Kafka writes it for __transaction_state."""
