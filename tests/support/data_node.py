@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from tests.support.log_builder import ManualClock
 from tidelog.broker.caller import AllowAll, Authorizer, Caller
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.metrics import BrokerMetrics
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.acl import AclOperation, ResourceType
@@ -159,6 +160,7 @@ class DataNode:
         self.log_directories = self._open_directories()
         self.partitions = self._new_partitions()
         self.fetch_sessions = FetchSessions(session_slots, self.clock, self.random)
+        self.metrics = BrokerMetrics()
 
     # Node
 

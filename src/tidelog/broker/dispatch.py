@@ -16,7 +16,7 @@ from tidelog.broker.node_view import Node
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
-from tidelog.wire.codec import Part, encode, encode_parts
+from tidelog.wire.codec import Part, encode, encode_parts, parts_bytes
 from tidelog.wire.errors import MalformedError, UnsupportedVersionError
 from tidelog.wire.frames import (
     is_unknown_api_versions,
@@ -37,6 +37,10 @@ class Dispatcher:
         self._node = node
         self._authorizer = authorizer
         self._listener_kind = listener_kind
+        self._counts = node.metrics.requests
+        self._now_ns = node.clock.monotonic_ns
+        # When the last request of this read was done: the next one begins there. 0 before the first.
+        self._begun_ns = 0
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 
@@ -46,9 +50,11 @@ class Dispatcher:
 
     def connection_closed(self, connection: Connection) -> None: ...
 
-    def frames_done(self, connection: Connection) -> None: ...
+    def frames_done(self, connection: Connection) -> None:  # noqa: ARG002 - all frames of a read are one connection's
+        self._begun_ns = 0
 
     def frame(self, connection: Connection, frame: memoryview) -> None:
+        begun_ns = self._begun_ns or self._now_ns()
         try:
             header, position = read_request_header(frame)
             if is_unknown_api_versions(header):
@@ -64,13 +70,26 @@ class Dispatcher:
             return
         caller = Caller(connection, header.client_id, header.request_api_key, version, self._authorizer)
         outcome = handler.answer(request, caller, self._node)
+        counts = self._counts[header.request_api_key, version]
+        request_bytes = len(frame)
         if outcome is None:
+            self._begun_ns = done_ns = self._now_ns()
+            counts.unanswered(done_ns - begun_ns, request_bytes)
             return
         slot, correlation_id = connection.expect_answer(), header.correlation_id
         if isinstance(outcome, Pending):
-            outcome.then(lambda answer: _send(slot, answer, version, correlation_id))
+            self._begun_ns = done_ns = self._now_ns()
+
+            def answer_later(answer: Response) -> None:
+                sent_bytes = _send(slot, answer, version, correlation_id)
+                elapsed_ns = self._now_ns() - begun_ns
+                counts.answered_later(done_ns - begun_ns, elapsed_ns, request_bytes, sent_bytes, answer)
+
+            outcome.then(answer_later)
         else:
-            _send(slot, outcome, version, correlation_id)
+            sent_bytes = _send(slot, outcome, version, correlation_id)
+            self._begun_ns = done_ns = self._now_ns()
+            counts.answered(done_ns - begun_ns, request_bytes, sent_bytes, outcome)
 
     def _handler_of(self, key: int, version: int) -> Handler:
         handler, served = HANDLERS.get(key), api(key)
@@ -81,7 +100,8 @@ class Dispatcher:
         return handler
 
 
-def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> None:
+def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> int:
+    """Gives the answer into its slot. How many bytes it takes."""
     header_version = api(answer.api_key).response_header_version(version)
     header = encode(ResponseHeader(correlation_id=correlation_id), header_version)
     parts: list[Any] = encode_parts(answer, version)
@@ -91,3 +111,4 @@ def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int)
     else:
         parts.insert(0, header)
     slot.send(parts)
+    return len(parts[0]) if len(parts) == 1 else parts_bytes(parts)

@@ -26,6 +26,7 @@ from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.listeners import ListenerSpec, listener_specs
+from tidelog.broker.metrics import BrokerMetrics
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.quorum_voters import static_voters
 from tidelog.broker.registration import Registration
@@ -102,6 +103,7 @@ class BrokerNode:
         self._view = BrokerConfigView.of(config, ClusterImage(), self.node_id)
         self._is_led: Pending[None] = Pending()
         self._config = config
+        self.metrics = BrokerMetrics()
         self._topic_configs: dict[TopicName, TopicConfig] = {}
         self.fetch_sessions = FetchSessions(
             config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random

@@ -16,6 +16,7 @@ from tidelog.wire.schema import Request, Response
 if TYPE_CHECKING:
     from tidelog.broker.auto_topics import AutoTopics
     from tidelog.broker.fetch_sessions import FetchSessions
+    from tidelog.broker.metrics import BrokerMetrics
     from tidelog.broker.replica_moves import ReplicaMoves
     from tidelog.controller.image import ClusterImage
     from tidelog.replication.partitions import Partitions
@@ -82,6 +83,11 @@ class Node(Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def metrics(self) -> BrokerMetrics:
+        """Where handlers count."""
+        ...
 
     @property
     def auto_topics(self) -> AutoTopics: ...

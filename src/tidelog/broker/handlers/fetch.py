@@ -71,6 +71,7 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> FetchResponse | 
     resolved.resolve(context, caller, node, is_replica=limits.follower is not None)
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
+        node.metrics.topics.fetched(resolved.targets, results, is_follower=limits.follower is not None)
         return _FetchAnswer(context, caller, node, limits).build(resolved, results)
 
     return FetchReading(resolved.entries, resolved.targets, limits, answer_of).start(node.timers)

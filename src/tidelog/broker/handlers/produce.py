@@ -24,6 +24,7 @@ from tidelog.broker.handling import handles
 from tidelog.broker.leader_hints import LeaderHints
 from tidelog.broker.node_view import Node
 from tidelog.broker.record_validation import RecordsRefused, check_produced
+from tidelog.broker.topic_metrics import TopicCounts
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, PartitionIndex, TopicId, TopicName
@@ -57,6 +58,9 @@ ADMIN_CLIENT_ID = "__admin_client"
 # Members that are reached through their class cost more, and these are asked for by every request.
 _WRITE = AclOperation.WRITE
 _TOPIC = ResourceType.TOPIC
+
+# Of a topic that this node does not have: its name becomes no label.
+_NOT_COUNTED = TopicCounts()
 
 # The low byte of the attributes.
 _FLAGS_POSITION = ATTRIBUTES_POSITION + 1
@@ -101,6 +105,8 @@ def _produce_to_topic(
     hosted = node.partitions.named(name)
     is_closed = name in INTERNAL_TOPICS and caller.client_id != ADMIN_CLIENT_ID
     now_ms = node.clock.now_ms()
+    counts = node.metrics.topics[name] if hosted else _NOT_COUNTED
+    counts.total_produce_requests += len(topic.partition_data)
     answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
         partition = hosted.get(data.index)
@@ -110,6 +116,7 @@ def _produce_to_topic(
             continue
         records = check_produced(_in_memory(data), caller.api_version, partition.config, now_ms)
         if isinstance(records, RecordsRefused):
+            counts.produce_refused(records.error, _size_bytes(data))
             answers.append(_refused(data.index, records, partition))
         elif request.acks not in _VALID_ACKS:
             answers.append(_refused(data.index, _INVALID_ACKS))
@@ -118,16 +125,20 @@ def _produce_to_topic(
         elif records[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
             answers.append(_refused(data.index, _NO_TRANSACTION))
         else:
-            answers.append(_append(data.index, records, partition, request.acks, waiting))
+            answers.append(_append(data.index, records, partition, request.acks, waiting, counts))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
 def _append(
-    index: int, records: BytesLike, partition: Partition, acks: int, waiting: list[Waiting]
+    index: int, records: BytesLike, partition: Partition, acks: int, waiting: list[Waiting], counts: TopicCounts
 ) -> PartitionProduceResponse:
     outcome = partition.append(records, required_acks=acks)
     if isinstance(outcome, AppendRefused):
+        counts.produce_refused(outcome.error, len(records))
         return _refused(index, RecordsRefused(outcome.error, outcome.reason), partition)
+    if not outcome.is_duplicate:
+        counts.messages_in += outcome.last_offset - outcome.first_offset + 1
+        counts.bytes_in += len(records)
     answer = PartitionProduceResponse(
         index=index,
         error_code=0,
@@ -143,6 +154,10 @@ def _append(
         else:
             answer.error_code = committed
     return answer
+
+
+def _size_bytes(data: PartitionProduceData) -> int:
+    return len(_in_memory(data) or b"")
 
 
 def _in_memory(data: PartitionProduceData) -> BytesLike | None:
