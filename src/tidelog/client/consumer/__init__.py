@@ -1,0 +1,1 @@
+"""The consumer: fetching, positions, groups. `README.md` says which file has what."""
