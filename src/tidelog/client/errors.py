@@ -1,9 +1,23 @@
 """What can go wrong between a client and a cluster. The text is one sentence for a person.
 
 ClientError
-├── NotReachedError      no node answered, or the one that is needed did not
-├── UnsupportedError     the cluster does not have the API, or no version of it that this client speaks
-└── RefusedError         the cluster understood, and said no; `code` is Kafka's
+├── ConfigError               an option that does not exist, or cannot have this value
+├── NotReachedError           no node answered, or the one that is needed did not
+│   └── TimedOutError         not within the time that the caller gave
+├── UnsupportedError          the cluster does not have the API, or no version of it that this client speaks
+├── ClosedError               the client was closed
+├── SerializationError        a key or value could not be turned into bytes, or back
+├── BufferFullError           a producer's buffer had no room for a record in time
+├── RecordTooLargeError       a record is larger than the producer may send
+└── RefusedError              the cluster understood, and said no; `code` is Kafka's
+    ├── DeliveryFailedError       a record was not written, or nobody knows whether it was
+    ├── FencedError               a newer instance of this producer or member has taken over
+    ├── CommitFailedError         offsets were not committed, since the group has gone on without this member
+    ├── RebalanceInProgressError  the group is about to share its partitions anew
+    ├── OffsetOutOfRangeError     a position that the log does not hold, and no rule for what to do then
+    └── NoOffsetForPartitionError no committed offset, and no rule for what to do then
+
+`code` is what Kafka calls it, where Kafka has a name for it; `retriable` whether the same may succeed later.
 """
 
 from __future__ import annotations
@@ -14,26 +28,92 @@ from tidelog.model.errors import ErrorCode
 class ClientError(Exception):
     """Anything that keeps a client from getting what it asked for."""
 
+    code: ErrorCode | None = None
+
+    @property
+    def retriable(self) -> bool:
+        return self.code is not None and self.code.retriable
+
+
+class ConfigError(ClientError, TypeError, ValueError):
+    """An option that a client does not have, or a value that it cannot have."""
+
 
 class NotReachedError(ClientError):
     """Nobody answered. Whether a request was acted upon is unknown."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class TimedOutError(NotReachedError, TimeoutError):
+    """The time that the caller gave was not enough."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class UnsupportedError(ClientError):
     """The cluster cannot be asked this."""
 
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class ClosedError(ClientError):
+    """The client is closed, and nothing more can be asked of it."""
+
+
+class SerializationError(ClientError):
+    """A serializer or deserializer failed; the cause is attached."""
+
+
+class BufferFullError(ClientError, TimeoutError):
+    """`buffer_memory` was full for `max_block_ms`: records come faster than the cluster takes them."""
+
+
+class RecordTooLargeError(ClientError, ValueError):
+    """A record that no batch of this producer can hold."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
 
 class RefusedError(ClientError):
     """The cluster's own answer was an error."""
+
+    code: ErrorCode
 
     def __init__(self, code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
 
 
-def refusal(code: int, message: str | None, *, about: str = "") -> RefusedError:
+class DeliveryFailedError(RefusedError):
+    """A record was not acknowledged. With a retriable code it may have been written all the same."""
+
+
+class FencedError(RefusedError):
+    """A newer instance has taken over; this one cannot go on."""
+
+
+class CommitFailedError(RefusedError):
+    """The group has gone on without this member, and its partitions may be others' now."""
+
+
+class RebalanceInProgressError(RefusedError):
+    """The group is rebalancing: poll, then try again."""
+
+
+class OffsetOutOfRangeError(RefusedError):
+    """The log does not hold the position, and `auto_offset_reset` is none."""
+
+
+class NoOffsetForPartitionError(RefusedError):
+    """There is no committed offset, and `auto_offset_reset` is none."""
+
+
+def refusal(
+    code: int, message: str | None, *, about: str = "", kind: type[RefusedError] = RefusedError
+) -> RefusedError:
     """The error of an answer, in the cluster's words where it has some."""
     row = ErrorCode.of(code)
     name = row.name if row == code else f"error {code}"
     words = message or row.message
-    return RefusedError(row, f"{about}: {words} ({name})" if about else f"{words} ({name})")
+    return kind(row, f"{about}: {words} ({name})" if about else f"{words} ({name})")
