@@ -1,0 +1,174 @@
+"""Tidelog beside Apache Kafka 4.3.1, in one run.
+
+python -m benchmarks.broker [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE] [--publish]
+python -m benchmarks.broker --from FILE --from FILE [--json FILE] [--publish]     no run: the table of runs already made
+
+Ends with 1 where a goal was missed (not with --quick), and with 2 where the run failed: a client error, a lost record, a
+broker that does not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.broker.contestants import ContestantError, Contestants
+from benchmarks.broker.course import FULL, QUICK, Course
+from benchmarks.broker.figures import Results, ResultsError, read_results, to_json
+from benchmarks.broker.idle_connections import TooFewFilesError, raise_open_files_limit
+from benchmarks.broker.load_client import LoadClient, LoadError
+from benchmarks.broker.publication import PublicationError, publish
+from benchmarks.broker.rows import ROWS, Row, all_figures
+from benchmarks.broker.table import text_table
+from benchmarks.broker.topics import TopicError
+from benchmarks.compare import RESULTS
+from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, KafkaError, MissingProgramError
+
+ROUNDS = 3
+EXIT_MISSED = 1
+EXIT_FAILED = 2
+FAILURES = (
+    ContestantError,
+    KafkaError,
+    LoadError,
+    MissingProgramError,
+    OSError,
+    PublicationError,
+    ResultsError,
+    TooFewFilesError,
+    TopicError,
+    subprocess.SubprocessError,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    quick: bool
+    rows: tuple[Row, ...]
+    rounds: int
+    json: Path | None
+    earlier: tuple[Path, ...]
+    publish: bool
+    directory: Path | None
+
+
+def main() -> None:
+    options = parse(sys.argv[1:])
+    # SIGTERM ends the run as Ctrl-C does: by the way out of every `with`.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if options.earlier:
+            results = read_results(options.earlier, {each.key: each for each in all_figures()})
+        else:
+            results = measure(options)
+        print(f"\n{text_table(results)}", flush=True)
+        written = options.json or RESULTS / ("broker-quick.json" if options.quick else "broker.json")
+        written.parent.mkdir(parents=True, exist_ok=True)
+        written.write_text(to_json(results), encoding="utf-8")
+        if options.publish:
+            publish(results)
+    except FAILURES as error:
+        print(f"benchmark failed: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        print("benchmark interrupted", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    if results.missed and not options.quick:
+        print(f"missed: {'; '.join(results.missed)}", file=sys.stderr)
+        sys.exit(EXIT_MISSED)
+
+
+def measure(options: Options) -> Results:
+    """Runs the rows. Whatever ends it, no process and no file of a broker is left."""
+    sizes = QUICK if options.quick else FULL
+    load = LoadClient.built()
+    installation = ApacheKafka.installed()
+    results = Results(circumstances(load, installation, options))
+    # Nodes inherit the limit: what they may open, and what holds idle connections to both of them.
+    raise_open_files_limit(2 * sizes.connections)
+    begun_s = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"  {time.monotonic() - begun_s:6.1f} s  {what}", flush=True)
+
+    with (
+        tempfile.TemporaryDirectory(prefix="tidelog-bench-", dir=options.directory) as folder,
+        Course(results, Contestants(Path(folder), installation), load, sizes, options.rounds, say) as course,
+    ):
+        for row in options.rows:
+            say(f"== {row.name}")
+            row.measure(course)
+    return results
+
+
+def circumstances(load: LoadClient, installation: ApacheKafka, options: Options) -> dict[str, str]:
+    tidelog = subprocess.run(
+        [str(Path(sys.executable).parent / "tidelog"), "version"], capture_output=True, text=True, check=True
+    )
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "python": platform.python_version(),
+        "tidelog": "; ".join(tidelog.stdout.splitlines()),
+        "kafka": KAFKA_VERSION,
+        "java": installation.java_version(),
+        "librdkafka": load.version(),
+        "rounds": str(options.rounds),
+        "sizes": "quick" if options.quick else "full",
+    }
+
+
+def machine() -> str:
+    """Cores, memory and system: enough to know whether two results can be held against each other."""
+    pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{os.cpu_count()} cores, {pages * page_bytes / 2**30:.0f} GB, {platform.system()} {platform.release()}"
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.broker", description="Tidelog beside Apache Kafka")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that all works, and measures nothing")
+    parser.add_argument("--rows", type=named_rows, default=ROWS, metavar="NAME,NAME", help="only these rows")
+    parser.add_argument("--rounds", type=positive, metavar="N", help=f"counted rounds of each row ({ROUNDS})")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="where the figures go (benchmarks/results/broker.json)"
+    )
+    parser.add_argument(
+        "--from", type=Path, action="append", default=[], dest="earlier", metavar="FILE", help="show it"
+    )
+    parser.add_argument("--publish", action="store_true", help="put the picture and the table into the README")
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where both brokers keep their data")
+    given = parser.parse_args(arguments)
+    if given.publish and given.quick:
+        parser.error("a quick run measures nothing that could be published")
+    rounds = given.rounds or (1 if given.quick else ROUNDS)
+    return Options(given.quick, given.rows, rounds, given.json, tuple(given.earlier), given.publish, given.directory)
+
+
+def named_rows(text: str) -> tuple[Row, ...]:
+    """Rows in the order of the table."""
+    wanted = {name.strip() for name in text.split(",")}
+    unknown = sorted(wanted - {row.name for row in ROWS})
+    if unknown:
+        there = ", ".join(row.name for row in ROWS)
+        raise argparse.ArgumentTypeError(f"no such row: {', '.join(unknown)}; there are {there}")
+    return tuple(row for row in ROWS if row.name in wanted)
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of rounds")
+    return int(text)
+
+
+if __name__ == "__main__":
+    main()
