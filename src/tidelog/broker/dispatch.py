@@ -85,6 +85,7 @@ class Dispatcher:
                 elapsed_ns = self._now_ns() - begun_ns
                 counts.answered_later(done_ns - begun_ns, elapsed_ns, request_bytes, sent_bytes, answer)
 
+            counts.waiting += 1
             outcome.then(answer_later)
         else:
             sent_bytes = _send(slot, outcome, version, correlation_id)

@@ -38,7 +38,17 @@ CountErrors: TypeAlias = Callable[[Any, Errors], None]
 class RequestCounts:
     """The requests of one API in one version."""
 
-    __slots__ = ("_count_errors", "at_once", "errors", "local", "remote", "request_bytes", "response_bytes", "total")
+    __slots__ = (
+        "_count_errors",
+        "at_once",
+        "errors",
+        "local",
+        "remote",
+        "request_bytes",
+        "response_bytes",
+        "total",
+        "waiting",
+    )
 
     def __init__(self, count_errors: CountErrors) -> None:
         # Of answers at once; the other three are of those that waited. In nanoseconds: an integer is the cheaper sum.
@@ -48,6 +58,8 @@ class RequestCounts:
         self.total = Histogram(_BOUNDS_NS)
         self.request_bytes = 0
         self.response_bytes = 0
+        # Requests whose answer is still to come.
+        self.waiting = 0
         self.errors: Errors = defaultdict(int)
         self._count_errors = count_errors
 
@@ -69,6 +81,7 @@ class RequestCounts:
         self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response
     ) -> None:
         """A request was answered by an event: `local_ns` of its time was spent in its handler, the rest on waiting."""
+        self.waiting -= 1
         self.local.observe(local_ns)
         self.remote.observe(elapsed_ns - local_ns)
         self.total.observe(elapsed_ns)

@@ -146,6 +146,12 @@ class MetadataQuorum:
         return self._leading is not None and self._is_announced
 
     @property
+    def role_name(self) -> str:
+        """What this replica is at the moment, as Kafka's metrics call it."""
+        name = type(self._machine.role).__name__.lower()
+        return "observer" if name == "follower" and not self._machine.is_voter else name
+
+    @property
     def voters(self) -> VoterSet:
         return self._machine.voters
 

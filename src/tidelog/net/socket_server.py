@@ -34,6 +34,19 @@ SWEEP_MS_MAX = 30_000
 LINGER_MS_MAX = 500
 
 
+class ListenerCounts:
+    """What was counted of the connections of one listener. `bytes_in` and `bytes_out` are those of ended ones."""
+
+    __slots__ = ("accepted", "bytes_in", "bytes_out", "closed", "expired")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.closed = 0
+        self.expired = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+
 class Listener:
     """One named address of a node. Made by `SocketServer.listen`."""
 
@@ -91,6 +104,7 @@ class SocketServer:
         self.turn = Turn()
         self.buffers = ReceiveBuffers()
         self.listeners: dict[str, Listener] = {}
+        self.counts: dict[str, ListenerCounts] = {}
         # In the order of accepting, which is also the order of closing.
         self.connections: dict[int, Connection] = {}
         self._loop = loop
@@ -122,6 +136,7 @@ class SocketServer:
             self._overrides_resolved = True
         self._quota.add_listener(name, connections_max, protected=protected)
         listener = Listener(self, name, handler)
+        self.counts[name] = ListenerCounts()
         acceptor = await self._transport.listen(host, port, listener._admit, self.limits.socket)  # noqa: SLF001
         listener._open(acceptor)  # noqa: SLF001
         listener._accept_if(self._quota.has_room(name))  # noqa: SLF001
@@ -201,11 +216,16 @@ class SocketServer:
         )
         connection.idle_since_ms = self._now_ms()
         self.connections[connection.connection_id] = connection
+        self.counts[listener.name].accepted += 1
         self._accept_where_possible()
         return connection
 
     def _closed(self, connection: Connection) -> None:
         del self.connections[connection.connection_id]
+        counts = self.counts[connection.listener_name]
+        counts.closed += 1
+        counts.bytes_in += connection.bytes_in
+        counts.bytes_out += connection.bytes_out
         self._quota.release(connection.listener_name, connection.peer_address.host)
         self._accept_where_possible()
         if not self.connections and self._all_closed is not None and not self._all_closed.done():
@@ -243,6 +263,7 @@ class SocketServer:
         for connection in list(self.connections.values()):
             if connection.idle_since_ms <= idle_since_ms and not connection.owes_answers:
                 log.info("%s: closed: idle for %d ms", connection, self.limits.connection.idle_ms_max)
+                self.counts[connection.listener_name].expired += 1
                 connection.abort()
         self._schedule_sweep()
 
