@@ -11,6 +11,7 @@ from tests.support.simulated_node import Asker, World
 from tidelog.model.errors import ErrorCode
 from tidelog.net.errors import RequestFailedError
 from tidelog.storage.errors import StorageError
+from tidelog.wire.messages.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 QUIET_S = 600
 
@@ -149,3 +150,29 @@ def test_a_metadata_log_that_cannot_be_closed_does_not_keep_the_other_directorie
         await again.stop()
 
     World(6, "/first", "/second").run(story)
+
+
+def test_a_running_broker_that_is_unregistered_registers_again() -> None:
+    async def story(world: World) -> None:
+        node = await world.start()
+        asker = Asker(world)
+        await asker.create("orders")
+        await asker.produce("orders", b"before")
+        request = UnregisterBrokerRequest(broker_id=1)
+        assert (await asker.call(request, UnregisterBrokerResponse, 0)).error_code == ErrorCode.NONE
+        answer = await asker.produce("orders", b"too soon")
+        while answer == ErrorCode.NOT_LEADER_OR_FOLLOWER and world.loop.time() < QUIET_S:
+            await _passing(world, 0.5)
+            answer = await asker.produce("orders", b"after")
+        assert answer == ErrorCode.NONE
+        assert await asker.fetch("orders", 0) == [b"before", b"after"]
+        asker.close()
+        await node.stop()
+
+    World(5).run(story)
+
+
+async def _passing(world: World, seconds: float) -> None:
+    passed = world.loop.create_future()
+    world.loop.call_later(seconds, passed.set_result, None)
+    await passed

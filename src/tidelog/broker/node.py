@@ -478,10 +478,10 @@ class BrokerNode:
         epoch = self._registration.epoch
         await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
         if not self.stopped.done():  # or a fault has ended it meanwhile
-            self._close(BrokerEpoch(epoch))
+            await self._close(BrokerEpoch(epoch))
         self._raise_fault()
 
-    def _close(self, epoch: BrokerEpoch) -> None:
+    async def _close(self, epoch: BrokerEpoch) -> None:
         """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""
         try:
             self._service.close()
@@ -489,8 +489,8 @@ class BrokerNode:
             logger.critical("the metadata log is not closed, its next start recovers: %s", error)
             self.fault = error
             self._service.abandon()
-        for directory in self._directories:
-            directory.close(epoch)
+        for closed in [directory.close(epoch) for directory in self._directories]:
+            await _wait(self._loop, closed)
         self._end()
 
     def abandon(self) -> None:

@@ -91,8 +91,11 @@ def has_eligible_leader_replicas(image: ClusterImage) -> bool:
 def min_insync_replicas(image: ClusterImage, topic: Topic, defaults: TopicDefaults) -> int:
     """How many replicas must be in sync for a partition to be safe; never more than it has."""
     wanted: int = topic_value(image, topic.name, topic_config.MIN_INSYNC_REPLICAS, defaults)
-    replicas = max((len(partition.replicas) for partition in topic.partitions.values()), default=wanted)
-    return min(wanted, replicas)
+    partitions = topic.partitions.values()
+    # Mostly the first one has enough. To look at all of them for each of them would take minutes where there are thousands.
+    if any(len(partition.replicas) >= wanted for partition in partitions):
+        return wanted
+    return max((len(partition.replicas) for partition in partitions), default=wanted)
 
 
 def allows_unclean_election(image: ClusterImage, topic: TopicName, defaults: TopicDefaults) -> bool:

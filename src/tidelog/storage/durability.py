@@ -27,6 +27,10 @@ class SyncWork:
         self._handles = handles
         self._directory = directory
 
+    def with_directory(self, directory: str) -> SyncWork:
+        """The same work, and the names in a directory."""
+        return SyncWork(self._files, self._handles, directory)
+
     def __call__(self) -> None:
         try:
             for handle in self._handles:
@@ -68,8 +72,7 @@ class Durability:
     def flush(self, up_to: Offset) -> None:
         """Force all that is not yet on disk there, and wait for it. `up_to` is the end of the log."""
         self._work(self._segments.active.base_offset + 1)()
-        self._rolls_under_way.clear()
-        self._mark(up_to)
+        self.note_flushed(up_to)
 
     def flush_in_background(
         self,
@@ -105,6 +108,17 @@ class Durability:
                 self._on_fault(outcome)
 
         self._seams.slow_work.submit(self._work(up_to, snapshot), synced)
+
+    def work_of_close(self, snapshot: str) -> SyncWork:
+        """What forces all that is not yet on disk there, the producers' `snapshot` and every name in the directory with it."""
+        files = self._seams.files
+        work = self._work(self._segments.active.base_offset + 1, snapshot if files.exists(snapshot) else None)
+        return work.with_directory(self.directory)
+
+    def note_flushed(self, up_to: Offset) -> None:
+        """Everything before `up_to`, which is the end of the log, is on disk."""
+        self._rolls_under_way.clear()
+        self._mark(up_to)
 
     def prepare_roll(self, rolled: Segment, log_end_offset: Offset) -> None:
         """Before a segment is added behind `rolled`, which is finished: a crash must not leave the new one without the old.

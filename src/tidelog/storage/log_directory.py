@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from tidelog.model.ids import BrokerEpoch, Offset, TopicId, TopicName, TopicPartition
+from tidelog.model.pending import Pending
 from tidelog.storage.checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -37,6 +38,7 @@ from tidelog.storage.clean_shutdown import (
     was_clean_shutdown,
     write_clean_shutdown,
 )
+from tidelog.storage.closing import Closing
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.files import Files, Lock, parent_of
 from tidelog.storage.log_config import LogConfig
@@ -103,6 +105,7 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, Offset] = {}
         # Not before all logs are there may the checkpoints be replaced: they would lose those that are still to come.
         self._is_loaded = False
+        self._is_let_go = False
 
     @classmethod
     def open(
@@ -373,26 +376,42 @@ class LogDirectory:
             log.release()
         self._on_offline(self, error)
 
-    def close(self, broker_epoch: BrokerEpoch) -> None:
-        """Stop cleanly: logs first, then the checkpoints, then the mark, then the lock. A fault leaves the mark unwritten."""
+    def close(self, broker_epoch: BrokerEpoch) -> Pending[None]:
+        """Stop cleanly: logs first, then the checkpoints, then the mark, then the lock. A fault leaves the mark unwritten.
+
+        Complete when the lock is released. The logs are forced to disk by slow work, several at a time.
+        """
+        logs = [] if self.is_offline else [*self.partitions.values(), *self.future_partitions.values()]
+        closed: Pending[None] = Pending()
+
+        def logs_closed(_: None) -> None:
+            if not self._is_let_go:
+                self._write_end(broker_epoch)
+                self._let_go()
+            closed.complete(None)
+
+        Closing(logs, self.seams.slow_work, self.report_fault).done.then(logs_closed)
+        return closed
+
+    def _write_end(self, broker_epoch: BrokerEpoch) -> None:
+        if self.is_offline or not self._is_loaded:
+            return
         try:
-            if not self.is_offline:
-                for log in [*self.partitions.values(), *self.future_partitions.values()]:
-                    log.close()
-                if self._is_loaded:
-                    self.save_recovery_points()
-                    self.save_log_start_offsets()
-                    self.save_high_watermarks()
-                    write_clean_shutdown(self._files, self.path, broker_epoch)
+            self.save_recovery_points()
+            self.save_log_start_offsets()
+            self.save_high_watermarks()
+            write_clean_shutdown(self._files, self.path, broker_epoch)
         except StorageError as error:
             self.report_fault(error)
-        finally:
-            self._lock.release()
 
     def abandon(self) -> None:
         """Let go of everything as it is, as a crash would: the next start recovers."""
         for log in [*self.partitions.values(), *self.future_partitions.values()]:
             log.release()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._is_let_go = True
         self._lock.release()
 
     def _check_online(self) -> None:

@@ -214,10 +214,7 @@ class MappedIndex:
 
     def _room(self) -> memoryview:
         """Where to store the next entry: mapped and with space on the disk behind it. ValueError if the index is full."""
-        if not self._writable:
-            raise ValueError(f"{self.path} was opened for reading only")
-        if self._used() + self.ENTRY_BYTES > self._capacity_bytes:
-            raise ValueError(f"{self.path} is full: it has {self.entries} entries")
+        self._check_room()
         if self._mapping is None or self._used_bytes + self.ENTRY_BYTES > self._writable_bytes:
             file = self._files.open(self.path, create=True)
             try:
@@ -236,6 +233,26 @@ class MappedIndex:
             finally:
                 file.close()
         return self._mapping.view
+
+    def _write_last(self, entry: bytes) -> None:
+        """Store the last entry of all with a write, in an index that is not mapped for appends: to reserve space, map it and cut
+        it off again would take the disk some milliseconds, for every log of a node that stops. ValueError if it is full."""
+        self._check_room()
+        self._unmap()
+        file = self._files.open(self.path, create=True)
+        try:
+            if self._file_bytes != self._used_bytes:
+                file.truncate(self._used_bytes)
+            file.pwritev([entry], self._used_bytes)
+            self._file_bytes = self._used_bytes + len(entry)
+        finally:
+            file.close()
+
+    def _check_room(self) -> None:
+        if not self._writable:
+            raise ValueError(f"{self.path} was opened for reading only")
+        if self._used() + self.ENTRY_BYTES > self._capacity_bytes:
+            raise ValueError(f"{self.path} is full: it has {self.entries} entries")
 
     def _set_used(self, used_bytes: int) -> None:
         """Keep the first `used_bytes` of entries."""

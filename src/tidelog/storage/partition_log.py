@@ -30,7 +30,7 @@ from tidelog.model.ids import (
     TopicPartition,
 )
 from tidelog.storage.append import AppendInfo, AppendRefused, PlacedBatch, accept_batches, place_batches
-from tidelog.storage.durability import Durability
+from tidelog.storage.durability import Durability, SyncWork
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.file_region import FileRegion
@@ -592,15 +592,32 @@ class PartitionLog:
 
     def close(self) -> None:
         """Stop cleanly: afterwards the directory holds all there is to know, and opening it again reads no batch."""
+        work = self.prepare_close()
+        if work is None:
+            self.release()
+            return
         with self._disk():
-            if not self._is_durable:
-                self.producers.update_map_end_offset(self.log_end_offset)
-                self.producers.take_snapshot()
-                self._segments.active.finish()
-                self._durability.flush(self.log_end_offset)
-                self.leader_epochs.flush()
-                self._seams.files.sync_directory(self.directory)
-                self._is_durable = True
+            work()
+        self.note_closed()
+
+    def prepare_close(self) -> SyncWork | None:
+        """Write down all there is to know. What is returned forces it to disk, on any thread, and then `note_closed` is due; None
+        where all of it is there already. Nothing may be appended any more."""
+        with self._disk():
+            if self._is_durable:
+                return None
+            producers = self.producers
+            producers.update_map_end_offset(self.log_end_offset)
+            # One that a roll has written may still be on its way to the disk.
+            snapshot = producers.take_snapshot(sync=False) or producers.snapshot_path(self.log_end_offset)
+            self._segments.active.finish()
+            self.leader_epochs.flush()
+            return self._durability.work_of_close(snapshot)
+
+    def note_closed(self) -> None:
+        """What `prepare_close` has returned is done: the log is as it will be found again."""
+        self._durability.note_flushed(self.log_end_offset)
+        self._is_durable = True
         self.release()
 
     def release(self) -> None:

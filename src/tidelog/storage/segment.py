@@ -424,7 +424,7 @@ class Segment:
         """No more appends: the largest timestamp goes into the time index, and preallocated tails go."""
         largest = self.largest_timestamp_offset
         if largest.timestamp >= 0:
-            self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
+            self.time_index.append_last(largest.timestamp, largest.offset)
         self.offset_index.trim_to_valid()
         self.time_index.trim_to_valid()
         if self._is_preallocated:

@@ -59,6 +59,13 @@ class TimeIndex(MappedIndex):
 
         ValueError if either is below the last entry, or if the index is full. `skip_full_check` opens the reserved slot.
         """
+        return self._maybe_append(timestamp, offset, skip_full_check=skip_full_check, is_last=False)
+
+    def append_last(self, timestamp: int, offset: int) -> bool:
+        """The same for the last entry that the index gets, which the reserved slot is for."""
+        return self._maybe_append(timestamp, offset, skip_full_check=True, is_last=True)
+
+    def _maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool, is_last: bool) -> bool:
         used = self._used()
         if used and (offset < self._last_offset or timestamp < self._last_timestamp):
             raise ValueError(
@@ -72,8 +79,12 @@ class TimeIndex(MappedIndex):
         if not 0 <= relative <= INT32_MAX:
             raise ValueError(f"{self.path} cannot take offset {offset}: it is too far from {self.base_offset}")
         mapping = self._mapping
-        view = mapping.view if mapping is not None and used + 12 <= self._writable_bytes else self._room()
-        _pack_into(view, used, timestamp, relative)
+        if mapping is not None and used + 12 <= self._writable_bytes:
+            _pack_into(mapping.view, used, timestamp, relative)
+        elif is_last and not self._writable_bytes:
+            self._write_last(ENTRY.pack(timestamp, relative))
+        else:
+            _pack_into(self._room(), used, timestamp, relative)
         self._last_timestamp = timestamp
         self._last_offset = offset
         self._used_bytes = used + 12

@@ -143,3 +143,33 @@ def test_damage_is_named(place: Place) -> None:
     with pytest.raises(IndexError, match="has 2 entries"):
         index.entry(2)
     index.release()
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_the_last_entry_leaves_nothing_to_trim_whether_or_not_there_is_a_mapping(
+    place: Place, *, is_mapped: bool
+) -> None:
+    filled(place, [(5, 101), (6, 103)]).close()
+    index = active_index(place)
+    if is_mapped:
+        index.maybe_append(7, 104)
+    else:
+        assert index.lookup(5) == (5, 101)
+
+    assert index.append_last(9, 107)
+    assert not index.append_last(9, 108)
+    index.trim_to_valid()
+
+    assert index.last_entry == (9, 107)
+    assert index.lookup(8) == ((7, 104) if is_mapped else (6, 103))
+    middle = struct.pack(">qi", 7, 4) if is_mapped else b""
+    assert place.read(NAME) == struct.pack(">qiqi", 5, 1, 6, 3) + middle + struct.pack(">qi", 9, 7)
+    index.release()
+
+
+def test_the_last_entry_needs_a_slot_too(place: Place) -> None:
+    filled(place, [(5, 101)]).close()
+    index = active_index(place, bytes_max=12)
+    with pytest.raises(ValueError, match="is full: it has 1 entries"):
+        index.append_last(9, 107)
+    index.release()
