@@ -8,9 +8,11 @@ import logging
 import pytest
 
 from tests.support.simulated_node import Asker, World
+from tidelog.model.config import INT_MAX
 from tidelog.model.errors import ErrorCode
 from tidelog.net.errors import RequestFailedError
 from tidelog.storage.errors import StorageError
+from tidelog.storage.open_segments import segments_beside
 from tidelog.wire.messages.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 QUIET_S = 600
@@ -170,6 +172,16 @@ def test_a_running_broker_that_is_unregistered_registers_again() -> None:
         await node.stop()
 
     World(5).run(story)
+
+
+def test_a_node_opens_as_many_segments_as_its_process_may() -> None:
+    async def story(world: World) -> None:
+        node = await world.start()
+        (directory,) = node.log_directories
+        assert directory.open_segments.open_max == segments_beside(world.disk.descriptors_max(), INT_MAX)
+        await node.stop()
+
+    World(6).run(story)
 
 
 async def _passing(world: World, seconds: float) -> None:

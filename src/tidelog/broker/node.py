@@ -46,6 +46,7 @@ from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName
+from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
 from tidelog.model.timers import LoopTimers, Timers
 from tidelog.model.topic_config import TOPIC_KEYS
@@ -58,7 +59,7 @@ from tidelog.replication.topic_config import TopicConfig
 from tidelog.storage.errors import DirectoryInUseError, StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.open_segments import OpenSegments
+from tidelog.storage.open_segments import OpenSegments, segments_beside
 from tidelog.storage.seams import Seams
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.schema import Request, Response
@@ -264,7 +265,8 @@ class BrokerNode:
         first = self.static_config[keys.METADATA_LOG_DIR]
         if first:
             paths = (first, *(path for path in paths if path != first))
-        open_segments = OpenSegments()
+        descriptors_max = self._seams.files.descriptors_max()
+        open_segments = OpenSegments(segments_beside(descriptors_max, self.static_config[MAX_CONNECTIONS]))
         opened: list[LogDirectory] = []
         self._opened = opened
         for path in paths:

@@ -34,6 +34,9 @@ from tidelog.storage.files import (
     replace_file,
 )
 
+# What systems allow without asking.
+DESCRIPTORS_MAX = 1024
+
 # What each call is called in a StorageError, as the real files call it.
 OPERATIONS = {
     "open": "open",
@@ -390,6 +393,10 @@ class SimulatedDisk:
 
     def write_bytes_atomically(self, path: str, data: bytes) -> None:
         replace_file(self, path, data)
+
+    def descriptors_max(self) -> int:
+        """The same on every machine, so that a run is."""
+        return DESCRIPTORS_MAX
 
     def lock(self, path: str) -> Lock:
         self.begin("lock", path)

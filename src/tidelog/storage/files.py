@@ -16,6 +16,7 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import shutil
 import stat
 import sys
@@ -45,6 +46,10 @@ _sync_descriptor: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 # A mapping keeps a duplicate of its descriptor unless told otherwise; two per active segment add up.
 _MMAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+# Where the system sets no limit of its own.
+DESCRIPTORS_MAX = 1_000_000
 
 
 class Mapping(Protocol):
@@ -180,6 +185,10 @@ class Files(Protocol):
 
     def write_bytes_atomically(self, path: str, data: bytes) -> None:
         """Replace a small file, durably: a crash leaves the old content or the new, never a part."""
+        ...
+
+    def descriptors_max(self) -> int:
+        """How many files, sockets among them, the process may have open at a time."""
         ...
 
     def lock(self, path: str) -> Lock:
@@ -452,6 +461,10 @@ class OsFiles:
 
     def write_bytes_atomically(self, path: str, data: bytes) -> None:
         replace_file(self, path, data)
+
+    def descriptors_max(self) -> int:
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return DESCRIPTORS_MAX if allowed == resource.RLIM_INFINITY else min(allowed, DESCRIPTORS_MAX)
 
     def lock(self, path: str) -> Lock:
         return OsLock(path)

@@ -11,9 +11,15 @@ from collections import OrderedDict
 from typing import Protocol
 
 # Up to four descriptors each: the log file, the transaction index and, before Python 3.13, one for each mapped index. Systems
-# allow a thousand descriptors without asking; a node that is allowed more passes what `segments_within` says.
+# allow a thousand descriptors without asking; a node passes what `segments_beside` says.
 OPEN_SEGMENTS_MAX = 200
 DESCRIPTORS_PER_SEGMENT = 4
+# A connection sends through a second one: see `net.channel`.
+DESCRIPTORS_PER_CONNECTION = 2
+# For listeners, the event loop, the metadata log, checkpoints, locks, and what is being forced to disk.
+DESCRIPTORS_KEPT = 100
+# Two mappings each, and Linux allows a process 65,530 of them.
+MAPPED_SEGMENTS_MAX = 10_000
 
 
 class Releasable(Protocol):
@@ -22,16 +28,21 @@ class Releasable(Protocol):
     def release(self) -> None: ...
 
 
-def segments_within(descriptors: int) -> int:
-    """How many segments may be open in a process that may spend this many descriptors on them."""
-    return max(1, descriptors // DESCRIPTORS_PER_SEGMENT)
+def segments_beside(descriptors_max: int, connections_max: int) -> int:
+    """How many segments may be open in a process of so many descriptors that leaves room for so many connections.
+
+    Where both cannot be had in full, each side gets half.
+    """
+    left = descriptors_max - DESCRIPTORS_KEPT - DESCRIPTORS_PER_CONNECTION * connections_max
+    segments = max(left, descriptors_max // 2 - DESCRIPTORS_KEPT) // DESCRIPTORS_PER_SEGMENT
+    return min(max(1, segments), MAPPED_SEGMENTS_MAX)
 
 
 class OpenSegments:
     """The segments whose files are open, least recently used first. One for all log directories of a node."""
 
     def __init__(self, open_max: int = OPEN_SEGMENTS_MAX) -> None:
-        self._open_max = max(1, open_max)
+        self.open_max = max(1, open_max)
         self._open: OrderedDict[Releasable, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -43,7 +54,7 @@ class OpenSegments:
             self._open.move_to_end(segment)
             return
         self._open[segment] = None
-        if len(self._open) > self._open_max:
+        if len(self._open) > self.open_max:
             oldest, _ = self._open.popitem(last=False)
             oldest.release()
 

@@ -1,0 +1,56 @@
+"""How many segments may be open, and which lets go of its files first."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from tidelog.model.config import INT_MAX
+from tidelog.storage.files import OsFiles
+from tidelog.storage.open_segments import (
+    DESCRIPTORS_KEPT,
+    DESCRIPTORS_PER_CONNECTION,
+    DESCRIPTORS_PER_SEGMENT,
+    MAPPED_SEGMENTS_MAX,
+    OpenSegments,
+    segments_beside,
+)
+
+
+class FakeSegment:
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def release(self) -> None:
+        self.is_open = False
+
+
+def test_the_least_recently_used_lets_go() -> None:
+    open_segments = OpenSegments(2)
+    first, second, third = FakeSegment(), FakeSegment(), FakeSegment()
+    for segment in (first, second, first, third):
+        open_segments.used(segment)
+
+    assert [each.is_open for each in (first, second, third)] == [True, False, True]
+    assert len(open_segments) == 2
+
+
+@pytest.mark.parametrize("connections_max", [0, 10, 400, INT_MAX])
+@pytest.mark.parametrize("descriptors_max", [256, 1024, 20_000, 1_000_000])
+def test_segments_and_connections_share_the_descriptors(descriptors_max: int, connections_max: int) -> None:
+    segments = segments_beside(descriptors_max, connections_max)
+
+    used = segments * DESCRIPTORS_PER_SEGMENT + DESCRIPTORS_KEPT
+    beside = descriptors_max - used
+    assert beside >= min(connections_max * DESCRIPTORS_PER_CONNECTION, descriptors_max // 2)
+    assert segments == MAPPED_SEGMENTS_MAX or used > descriptors_max // 2 - DESCRIPTORS_PER_SEGMENT
+
+
+def test_a_process_that_may_open_hardly_anything_still_opens_one() -> None:
+    assert segments_beside(16, INT_MAX) == 1
+
+
+def test_the_real_limit_is_that_of_the_process() -> None:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert 0 < OsFiles().descriptors_max() <= (allowed if allowed > 0 else INT_MAX)
