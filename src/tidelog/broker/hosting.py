@@ -10,10 +10,12 @@ from random import SystemRandom
 from typing import Self
 
 from tidelog.broker.node import BrokerNode, NodeError
+from tidelog.broker.process_metrics import register_process
 from tidelog.controller.formatting import FormatError
 from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.slow_work import ThreadSlowWork
+from tidelog.net.address import Address
 from tidelog.net.errors import NetError
 from tidelog.net.transport import LoopTransport
 from tidelog.storage.errors import StorageError
@@ -41,16 +43,17 @@ class HostedNode:
         self._slow_work = slow_work
 
     @classmethod
-    async def start(cls, config: ConfigValues) -> Self:
-        """START_ERRORS say why it cannot be."""
+    async def start(cls, config: ConfigValues, *, metrics_address: Address | None = None) -> Self:
+        """START_ERRORS say why it cannot be. With an address for them, the node shows its metrics and its health there."""
         loop = asyncio.get_running_loop()
         slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
         seams = Seams(OsFiles(), SystemClock(), slow_work, SystemRandom())
         try:
-            node = await BrokerNode.start(config, seams, loop, LoopTransport(loop))
+            node = await BrokerNode.start(config, seams, loop, LoopTransport(loop), metrics_address=metrics_address)
         except BaseException:
             slow_work.close()
             raise
+        register_process(node.metrics.registry)
         return cls(node, slow_work)
 
     async def stop(self) -> None:

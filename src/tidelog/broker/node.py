@@ -14,10 +14,11 @@ import asyncio
 import importlib
 import logging
 import pkgutil
+from http import HTTPStatus
 from random import Random
 from typing import Any, TypeVar, cast
 
-from tidelog.broker import handlers
+from tidelog.broker import handlers, node_gauges
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.caller import AllowAll, Caller
 from tidelog.broker.config_resources import ConfigResourceType
@@ -25,6 +26,7 @@ from tidelog.broker.config_view import BrokerConfigView, effective_config, stati
 from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.health import BrokerState, Health, health_page
 from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.metrics import BrokerMetrics
 from tidelog.broker.producer_ids import ProducerIds
@@ -40,7 +42,7 @@ from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_service import MetadataService
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.settings import ControllerSettings
-from tidelog.model import broker_config as keys, data_plane_config
+from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigError, ConfigValues
@@ -50,6 +52,8 @@ from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
 from tidelog.model.timers import LoopTimers, Timers
 from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.net.address import Address
+from tidelog.net.http_endpoint import HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
@@ -87,7 +91,12 @@ class BrokerNode:
     """A running node. `await BrokerNode.start(...)`, then `await node.stop()`."""
 
     def __init__(
-        self, config: ConfigValues, seams: Seams, loop: asyncio.AbstractEventLoop, transport: Transport
+        self,
+        config: ConfigValues,
+        seams: Seams,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        metrics_address: Address | None = None,
     ) -> None:
         self.static_config = config
         self.node_id = NodeId(config[keys.NODE_ID])
@@ -105,6 +114,9 @@ class BrokerNode:
         self._is_led: Pending[None] = Pending()
         self._config = config
         self.metrics = BrokerMetrics()
+        self.state = BrokerState.STARTING
+        self._metrics_address = metrics_address
+        self._http: HttpEndpoint | None = None
         self._topic_configs: dict[TopicName, TopicConfig] = {}
         self.fetch_sessions = FetchSessions(
             config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random
@@ -186,11 +198,20 @@ class BrokerNode:
 
     @classmethod
     async def start(
-        cls, config: ConfigValues, seams: Seams, loop: asyncio.AbstractEventLoop, transport: Transport
+        cls,
+        config: ConfigValues,
+        seams: Seams,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        *,
+        metrics_address: Address | None = None,
     ) -> BrokerNode:
-        """A node that serves. NodeError, StorageError, ConfigError or NetError say in one sentence why it cannot be."""
+        """A node that serves. NodeError, StorageError, ConfigError or NetError say in one sentence why it cannot be.
+
+        With a `metrics_address` it shows its metrics and its health there, from the first moment to the last.
+        """
         load_handlers()
-        node = cls(config, seams, loop, transport)
+        node = cls(config, seams, loop, transport, metrics_address)
         try:
             await node._start()
         except BaseException:
@@ -200,6 +221,8 @@ class BrokerNode:
 
     async def _start(self) -> None:
         self._check_config()
+        # First of all: a recovery may take long, and whoever watches wants to see that it goes on.
+        await self._show_metrics()
         opened = self._open_directories()
         for spec in self._specs:
             await self._listen(spec)
@@ -230,6 +253,8 @@ class BrokerNode:
         )
         self._replica_moves.resume()
         self._upkeep = Upkeep(self._directories, self._timers, self._config)
+        self._register_metrics()
+        self.state = BrokerState.RUNNING
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
 
@@ -401,6 +426,47 @@ class BrokerNode:
         await _wait(self._loop, self._registration.serving)
         self._raise_fault()
 
+    # --- being watched -----------------------------------------------------------------------------------------------------
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the metrics are shown, if they are."""
+        return None if self._http is None else f"http://{self._http.address}/metrics"
+
+    @property
+    def health(self) -> Health:
+        service: MetadataService | None = getattr(self, "_service", None)
+        is_active = service is not None and service.controller.is_active
+        return Health(self.state, self.node_id, self.cluster_id, is_active, self._offline_paths())
+
+    def _offline_paths(self) -> list[str]:
+        """The log directories that cannot be used, also those that could not even be opened."""
+        if self.state is BrokerState.STARTING:
+            return []
+        paths = self.static_config[keys.LOG_DIRS] or self.static_config[keys.LOG_DIR]
+        online = {directory.path for directory in self._opened if not directory.is_offline}
+        return [path for path in paths if path not in online]
+
+    async def _show_metrics(self) -> None:
+        registry = self.metrics.registry
+        registry.gauge("kafka_server_kafka_server_broker_state", "Kafka's number of the state.", lambda: self.state)
+        node_gauges.register_server(registry, self._server)
+        node_gauges.register_waiting(registry, self.metrics.requests)
+        node_gauges.register_fetch_sessions(registry, self.fetch_sessions)
+        if self._metrics_address is not None:
+            pages = {
+                "/metrics": lambda: Page(HTTPStatus.OK, metrics_text.CONTENT_TYPE, metrics_text.render(registry)),
+                "/health": lambda: health_page(self.health),
+            }
+            self._http = await HttpEndpoint.open(self._loop, self._transport, *self._metrics_address, pages)
+
+    def _register_metrics(self) -> None:
+        """What there is to read once the node has all of its parts."""
+        registry = self.metrics.registry
+        node_gauges.register_partitions(registry, self._partitions)
+        node_gauges.register_directories(registry, self._directories, self._offline_paths)
+        node_gauges.register_metadata(registry, self._service)
+
     # --- following the cluster ---------------------------------------------------------------------------------------------
 
     def topic_config(self, topic: TopicName) -> TopicConfig:
@@ -419,6 +485,7 @@ class BrokerNode:
                 self._topic_configs.pop(TopicName(resource.name), None)
         for name in delta.topics_removed.values():
             self._topic_configs.pop(name, None)
+            self.metrics.topics.remove(name)
         with self._server.turn:
             self._partitions.apply(image, delta)
 
@@ -469,6 +536,7 @@ class BrokerNode:
             await asyncio.shield(self.stopped)
             return
         self._is_stopping = True
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         self._server.close()
         await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()
@@ -516,6 +584,9 @@ class BrokerNode:
             registration.serving.complete(None)
 
     def _end(self) -> None:
+        self.state = BrokerState.NOT_RUNNING
+        if self._http is not None:
+            self._http.close()
         if not self.stopped.done():
             if self.fault is None:
                 self.stopped.set_result(None)

@@ -21,9 +21,10 @@ from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node import BrokerNode, describe
 from tidelog.broker.server_properties import ServerProperties, check_properties, gather_properties
 from tidelog.cli.log_lines import log_to_stderr
-from tidelog.cli.options import LogFormat, LogLevel
+from tidelog.cli.options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
 from tidelog.cli.rendering import printable
 from tidelog.model.config import ConfigError
+from tidelog.net.address import Address
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class BrokerOptions:
     log_level: LogLevel = LogLevel.INFO
     stops_with_stdin: bool = False
     """Whether the end of standard input stops the node: a parent that dies takes it along."""
+    metrics_port: int | None = None
+    metrics_host: str = DEFAULT_METRICS_HOST
 
 
 def run_broker(options: BrokerOptions) -> int:
@@ -107,7 +110,7 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
     told = _Told()
     told.listen(stops_with_stdin=options.stops_with_stdin)
     try:
-        hosted = await _start(HostedNode.start(properties.values), told)
+        hosted = await _start(HostedNode.start(properties.values, metrics_address=_metrics_address(options)), told)
     except ConfigError as error:
         return complain("broker", error, EXIT_WRONG_QUESTION)
     except START_ERRORS as error:
@@ -116,6 +119,8 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
         return complain("broker", "stopped while it was starting; the next start recovers", EXIT_FAILED)
     node = hosted.node
     logger.info("%s serves", describe(node))
+    if node.metrics_url is not None:
+        logger.info("metrics are at %s", node.metrics_url)
     _tell(f"ready: {describe(node)}")
     await _either(told.stop.wait(), _ended(node))
     if node.fault is not None:
@@ -123,6 +128,10 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
         return complain("broker", node.fault, EXIT_FAILED)
     logger.info("%s stops", describe(node))
     return await _stop(hosted, told)
+
+
+def _metrics_address(options: BrokerOptions) -> Address | None:
+    return None if options.metrics_port is None else Address(options.metrics_host, options.metrics_port)
 
 
 async def _start(start: Coroutine[Any, Any, T], told: _Told) -> T | None:

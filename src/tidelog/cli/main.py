@@ -18,12 +18,15 @@ import typer
 from tidelog import __version__
 from tidelog.cli import admin_commands
 from tidelog.cli.options import (
+    DEFAULT_METRICS_HOST,
     ConfigOption,
     JsonOption,
     LogFormat,
     LogFormatOption,
     LogLevel,
     LogLevelOption,
+    MetricsHostOption,
+    MetricsPortOption,
     SettingsOption,
 )
 
@@ -98,6 +101,8 @@ def broker(
     settings: SettingsOption = None,
     log_format: LogFormatOption = LogFormat.HUMAN,
     log_level: LogLevelOption = LogLevel.INFO,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
     stops_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
 ) -> None:
     """Run one node until SIGTERM or SIGINT. A directory that is not formatted yet is formatted first.
@@ -106,7 +111,8 @@ def broker(
     """
     from tidelog.cli.broker import BrokerOptions, run_broker  # noqa: PLC0415
 
-    _exit_with(lambda: run_broker(BrokerOptions(config, settings or (), log_format, log_level, stops_with_stdin)))
+    options = BrokerOptions(config, settings or (), log_format, log_level, stops_with_stdin, metrics_port, metrics_host)
+    _exit_with(lambda: run_broker(options))
 
 
 @app.command()
@@ -121,6 +127,8 @@ def up(
     settings: SettingsOption = None,
     log_format: LogFormatOption = LogFormat.HUMAN,
     log_level: LogLevelOption = LogLevel.WARNING,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
 ) -> None:
     """Run a cluster on this machine until Ctrl-C.
 
@@ -128,7 +136,8 @@ def up(
     """
     from tidelog.cli.up import UpOptions, run_up  # noqa: PLC0415
 
-    _exit_with(lambda: run_up(UpOptions(nodes, port, directory, settings or (), log_format, log_level)))
+    options = UpOptions(nodes, port, directory, settings or (), log_format, log_level, metrics_port, metrics_host)
+    _exit_with(lambda: run_up(options))
 
 
 @app.command("format")

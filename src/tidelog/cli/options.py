@@ -38,6 +38,19 @@ BootstrapOption = Annotated[
         help="One or more nodes of the cluster, Tidelog's or Apache Kafka's.",
     ),
 ]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        help="Show metrics for Prometheus and the node's health here; 0 for any port.",
+        min=0,
+        max=65535,
+    ),
+]
+MetricsHostOption = Annotated[
+    str, typer.Option("--metrics-host", metavar="HOST", help="Where --metrics-port listens: 0.0.0.0 for everywhere.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_METRICS_HOST = "127.0.0.1"

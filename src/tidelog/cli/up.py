@@ -28,7 +28,7 @@ from pathlib import Path
 
 from tidelog.broker.local_cluster import HOST, LocalNode, local_properties
 from tidelog.broker.server_properties import check_properties, gather_properties
-from tidelog.cli.options import LogFormat, LogLevel
+from tidelog.cli.options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
 from tidelog.cli.rendering import printable
 from tidelog.model.config import ConfigError
 from tidelog.storage.errors import StorageError
@@ -57,6 +57,9 @@ class UpOptions:
     settings: Sequence[str] = ()
     log_format: LogFormat = LogFormat.HUMAN
     log_level: LogLevel = LogLevel.WARNING
+    metrics_port: int | None = None
+    """Of the first node; the others have those that follow. 0 is any that is free."""
+    metrics_host: str = DEFAULT_METRICS_HOST
 
 
 class UpError(Exception):
@@ -110,13 +113,17 @@ def _nodes(options: UpOptions, directory: Path) -> list[LocalNode]:
     first = options.port or _free_port()
     if first + options.nodes - 1 > _PORT_MAX:
         raise ConfigError(f"there is no port {first + options.nodes - 1}: choose a lower one with --port")
+    if options.metrics_port is not None and options.metrics_port + options.nodes - 1 > _PORT_MAX:
+        raise ConfigError(f"there is no port {options.metrics_port + options.nodes - 1}: lower --metrics-port")
+    metrics_ports = range(options.metrics_port or 0, (options.metrics_port or 0) + options.nodes)
     nodes = []
     for number in range(options.nodes):
         port = first + number
         if not _is_free(port):
             raise UpError(f"port {port} is in use: choose another one with --port, or --port 0 for any")
         after_all = first + options.nodes + number
-        controller_port = after_all if after_all <= _PORT_MAX and _is_free(after_all) else _free_port()
+        is_usable = after_all <= _PORT_MAX and after_all not in metrics_ports and _is_free(after_all)
+        controller_port = after_all if is_usable else _free_port()
         data = directory / f"node-{number + 1}" / "data"
         nodes.append(LocalNode(number + 1, str(data), port, controller_port))
     return nodes
@@ -185,6 +192,10 @@ class _Cluster:
         command = [sys.executable, "-P", "-m", "tidelog.cli", "broker", "--config", str(server_properties_of(node))]
         command += ["--log-format", self._options.log_format, "--log-level", self._options.log_level]
         command += ["--stop-with-stdin"]
+        if self._options.metrics_port is not None:
+            # The first node has number 1.
+            port = self._options.metrics_port and self._options.metrics_port + node.node_id - 1
+            command += ["--metrics-port", str(port), "--metrics-host", self._options.metrics_host]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)  # noqa: S603
         self._processes[node.node_id] = process
         assert process.stdout is not None
