@@ -9,7 +9,7 @@ help:
 	@echo "make up       a node on this machine until Ctrl-C (ARGUMENTS=\"--port 9092 --dir data\")"
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
-	@echo "make bench    Tidelog beside its peers, as ratios in one run"
+	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java and, once, mvn)"
 	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat and go)"
 	@echo "make soak     the property tests, with many more and random examples (SOAK_EXAMPLES=2000)"
 	@echo "make format   put the source into its canonical form"
@@ -38,6 +38,7 @@ format: environment
 	$(RUN) -m ruff format
 
 bench: environment
+	@$(RUN) tools/prerequisites.py cc java mvn
 	$(RUN) -m benchmarks.all
 
 compat: environment

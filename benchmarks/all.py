@@ -11,6 +11,7 @@ import sys
 
 # The family, and what its process finds in its environment.
 FAMILIES: dict[str, dict[str, str]] = {
+    "broker": {},
     "records": {},
     "plain_records": {"TIDELOG_KERNELS": "python"},
     "messages": {},

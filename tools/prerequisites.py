@@ -9,6 +9,7 @@ import shutil
 import sys
 
 PACKAGES = {
+    "cc": "gcc",
     "go": "golang-go",
     "java": "openjdk-17-jre-headless",
     "javac": "openjdk-17-jdk-headless",

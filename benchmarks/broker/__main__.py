@@ -72,9 +72,7 @@ def main() -> None:
         else:
             results = measure(options)
         print(f"\n{text_table(results)}", flush=True)
-        written = options.json or RESULTS / ("broker-quick.json" if options.quick else "broker.json")
-        written.parent.mkdir(parents=True, exist_ok=True)
-        written.write_text(to_json(results), encoding="utf-8")
+        write(results, options)
         if options.publish:
             publish(results)
     except FAILURES as error:
@@ -108,7 +106,15 @@ def measure(options: Options) -> Results:
         for row in options.rows:
             say(f"== {row.name}")
             row.measure(course)
+            # After each: minutes of measuring are not lost to what goes wrong later.
+            write(results, options)
     return results
+
+
+def write(results: Results, options: Options) -> None:
+    path = options.json or RESULTS / ("broker-quick.json" if options.quick else "broker.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(to_json(results), encoding="utf-8")
 
 
 def circumstances(load: LoadClient, installation: ApacheKafka, options: Options) -> dict[str, str]:

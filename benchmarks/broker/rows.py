@@ -98,8 +98,15 @@ def start(course: Course) -> None:
 
 
 def produce_1k(course: Course) -> None:
-    job = Job("produce", PARTITIONS_1K, course.sizes.records_1k, SIZE_1K, PRODUCE_1K)
-    _produce(course, job, RATE_1K, CPU_1K, AFTER)
+    _produce(course, _job_1k(course), RATE_1K, CPU_1K, AFTER)
+
+
+def _job_1k(course: Course) -> Job:
+    return Job("produce", PARTITIONS_1K, course.sizes.records_1k, SIZE_1K, PRODUCE_1K)
+
+
+def _shared_pair(course: Course) -> tuple[Contestant, Contestant]:
+    return course.shared_pair(running_in=_job_1k(course))
 
 
 def produce_100b(course: Course) -> None:
@@ -108,7 +115,7 @@ def produce_100b(course: Course) -> None:
 
 
 def _produce(course: Course, job: Job, rate: Figure, cpu: Figure, memory: Figure | None) -> None:
-    for counts, node in course.turns(course.shared_pair()):
+    for counts, node in course.turns(_shared_pair(course)):
         with course.topic(node, job.partitions) as topic:
             used = course.carry(node, job, topic)
         if counts:
@@ -120,7 +127,7 @@ def _produce(course: Course, job: Job, rate: Figure, cpu: Figure, memory: Figure
 
 def one_a_request(course: Course) -> None:
     job = Job("produce", 1, course.sizes.requests, SIZE_100B, ONE_A_REQUEST)
-    for counts, node in course.turns(course.shared_pair()):
+    for counts, node in course.turns(_shared_pair(course)):
         with course.topic(node, 1) as topic:
             used = course.carry(node, job, topic)
         if counts:
@@ -129,8 +136,7 @@ def one_a_request(course: Course) -> None:
 
 
 def consume_1k(course: Course) -> None:
-    written = Job("produce", PARTITIONS_1K, course.sizes.records_1k, SIZE_1K, PRODUCE_1K)
-    _consume(course, written, CONSUME_1K, CONSUME_1K_RATE)
+    _consume(course, _job_1k(course), CONSUME_1K, CONSUME_1K_RATE)
 
 
 def consume_100b(course: Course) -> None:
@@ -143,12 +149,12 @@ def _consume(course: Course, written: Job, cpu: Figure, rate: Figure) -> None:
     read = Job("consume", written.partitions, written.count, written.size_bytes, COMMON)
     with contextlib.ExitStack() as held:
         topics = {}
-        for node in course.shared_pair():
+        for node in _shared_pair(course):
             course.say(f"filling: {node.name}")
             topics[node.name] = held.enter_context(course.topic(node, written.partitions))
             course.carry(node, written, topics[node.name])
         os.sync()
-        for counts, node in course.turns(course.shared_pair()):
+        for counts, node in course.turns(_shared_pair(course)):
             used = course.carry(node, read, topics[node.name])
             if counts:
                 course.record(cpu, node.name, used.cpu_s / (used.carried.bytes / 1e9))
@@ -157,7 +163,7 @@ def _consume(course: Course, written: Job, cpu: Figure, rate: Figure) -> None:
 
 def round_trip(course: Course) -> None:
     job = Job("round-trip", 1, course.sizes.round_trips, SIZE_100B, COMMON)
-    for counts, node in course.turns(course.shared_pair()):
+    for counts, node in course.turns(_shared_pair(course)):
         with course.topic(node, 1) as topic:
             carried = course.carry(node, job, topic).carried
         if counts:
