@@ -77,8 +77,8 @@ class Deadlines:
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def take_due(self, now_ms: int) -> Action | None:
-        """The next action whose time has come, which is no longer set then; None where there is none (any more)."""
+    def take_due(self, now_ms: int) -> tuple[Hashable, Action] | None:
+        """The next action whose time has come, with its key, which has none then; None where there is none (any more)."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             entry = heappop(heap)
@@ -90,7 +90,7 @@ class Deadlines:
                 heappush(heap, (known.at_ms, known.number, entry[2]))
                 continue
             del self._by_key[entry[2]]
-            return known.action
+            return entry[2], known.action
         return None
 
     def clear(self) -> None:

@@ -1,0 +1,34 @@
+"""A replica that this node leads, as its coordinators see it: `coordination` knows nothing of `replication`."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
+from tidelog.replication.partition import Partition
+from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.producer_append import AppendOrigin
+from tidelog.wire.record_batch import BytesLike
+
+
+class LedPartition:
+    """Fits `coordination.coordinator_log.CoordinatorPartition`."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    @property
+    def log(self) -> PartitionLog | None:
+        return self._partition.log
+
+    @property
+    def message_bytes_max(self) -> int:
+        return self._partition.config.max_message_bytes
+
+    def append(self, records: BytesLike, *, origin: AppendOrigin) -> AppendInfo | AppendRefused:
+        return self._partition.append(records, origin=origin)
+
+    def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
+        return self._partition.when_committed(offset)

@@ -1,0 +1,460 @@
+"""Runs the shards of a coordinator: one for each partition of its log that this node leads.
+
+    from \\ event    elected              read to the end     resigned, or a newer epoch     cannot be read
+    (nothing)        Loading              -                   -                              -
+    Loading          Loading, if newer    Active              (nothing)                      Failed
+    Active           Loading, if newer    -                   (nothing)                      -
+    Failed           Loading, if newer    -                   (nothing)                      -
+
+A request is decided by an active shard at once, on the caller's stack. Its records are appended, all or none, replayed, and the
+answer leaves when they are committed. What is read waits in the same way for everything that was decided before it, so that
+nobody is told of what may yet be lost. Nothing is ever undone: a refused append changes nothing, and an append that is not
+committed means that another node leads, which drops the shard as a whole.
+
+Loading reads the log in pieces, so that a long one does not keep the node from its other work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from tidelog.coordination.coordinator_log import (
+    CoordinatorPartition,
+    EndedTransaction,
+    LogPiece,
+    UnreadableLogError,
+    pieces_of,
+)
+from tidelog.coordination.deadlines import Deadlines
+from tidelog.coordination.decision import Decision
+from tidelog.model.clock import Clock
+from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
+from tidelog.model.slow_work import SlowWork
+from tidelog.model.timers import Timer, Timers
+from tidelog.storage.append import AppendRefused
+from tidelog.storage.errors import StorageError
+from tidelog.storage.producer_append import AppendOrigin
+from tidelog.wire.compression import Compression
+from tidelog.wire.internal_records import (
+    CoordinatorLog,
+    CoordinatorRecord,
+    encode_coordinator_key,
+    encode_coordinator_value,
+)
+from tidelog.wire.record_batch import TimestampType
+from tidelog.wire.records import Record, build_batch
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+
+# How long an action that fell due and could not be written down waits for its next attempt, as in Kafka.
+RETRY_MS = 500
+
+
+class Shard(Protocol):
+    """The state of one partition of a coordinator's log, and what is decided from it."""
+
+    @property
+    def deadlines(self) -> Deadlines: ...
+
+    def replay(self, record: CoordinatorRecord, offset: int, producer_id: int, now_ms: int) -> None:
+        """Take in one record. With a producer id it belongs to a transaction that is open still."""
+        ...
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """A transaction of this producer has ended."""
+        ...
+
+    def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
+        """The log is read to its end: begin to act. Returns what that brings about."""
+        ...
+
+    def unload(self) -> None:
+        """Another node leads: whoever waits is told NOT_COORDINATOR."""
+        ...
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class HostSeams(NamedTuple):
+    """What a host reaches outside through."""
+
+    clock: Clock
+    timers: Timers
+    slow_work: SlowWork
+    turn: AbstractContextManager[None]
+    """Opened around what a timer or a commit completes, so that each connection writes once."""
+
+
+class CoordinatorHost(Generic[S]):
+    """All shards of one kind of coordinator on a node. `new_shard` makes an empty one."""
+
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        new_shard: Callable[[int], S],
+        seams: HostSeams,
+        *,
+        commit_timeout_ms: int,
+        load_buffer_bytes: int,
+        codec: Compression = Compression.NONE,
+    ) -> None:
+        self.log = log
+        self.commit_timeout_ms = commit_timeout_ms
+        self.load_buffer_bytes = load_buffer_bytes
+        self.codec = codec
+        self.seams = seams
+        self.new_shard = new_shard
+        self._shards: dict[int, _Loading[S] | _Active[S] | _Failed] = {}
+        # Sessions must not end because somebody has set the clock, so that time is counted from here on.
+        self._ahead_ms = seams.clock.now_ms() - seams.clock.monotonic_ms()
+
+    def now_ms(self) -> int:
+        """The time by which shards decide: it starts as the clock's and then only moves forward."""
+        return self.seams.clock.monotonic_ms() + self._ahead_ms
+
+    # --- who leads what ----------------------------------------------------------------------------------------------------
+
+    def elected(self, index: int, partition: CoordinatorPartition, leader_epoch: int) -> None:
+        """This node leads a partition of the log from this epoch on."""
+        known = self._shards.get(index)
+        if known is not None:
+            if known.leader_epoch >= leader_epoch:
+                return
+            known.drop()
+        loading = _Loading(self, index, partition, leader_epoch)
+        self._shards[index] = loading
+        loading.start()
+
+    def resigned(self, index: int) -> None:
+        """This node does not lead the partition any more, or has it no longer."""
+        known = self._shards.pop(index, None)
+        if known is not None:
+            known.drop()
+
+    def close(self) -> None:
+        """The node stops: everybody who waits is sent elsewhere."""
+        for index in list(self._shards):
+            self.resigned(index)
+
+    def loaded_from(self, loading: _Loading[S], shard: S) -> None:
+        """A partition's log is read: the shard may decide."""
+        active = _Active(self, loading.index, loading.partition, loading.leader_epoch, shard)
+        self._shards[loading.index] = active
+        active.start()
+
+    def failed_to_load(self, loading: _Loading[S]) -> None:
+        """A partition's log cannot be understood: nobody may coordinate from it, least of all by half of it."""
+        self._shards[loading.index] = _Failed(loading.leader_epoch)
+
+    # --- asking the shards -------------------------------------------------------------------------------------------------
+
+    def decide(
+        self, index: int, decide: Callable[[S, int], Decision[A]], refuse: Callable[[ErrorCode], A]
+    ) -> A | Pending[A]:
+        """Have the shard decide something. `refuse` makes the answer where no shard is there to, or nothing can be written."""
+        state = self._shards.get(index)
+        if not isinstance(state, _Active):
+            return refuse(_error_of(state))
+        return state.carry_out(decide(state.shard, self.now_ms()), refuse)
+
+    def read(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        """What the shard knows, once all of that is committed."""
+        state = self._shards.get(index)
+        if not isinstance(state, _Active):
+            return refuse(_error_of(state))
+        return state.answer_when_committed(read(state.shard), refuse)
+
+    def active_shards(self) -> Iterator[S]:
+        for state in self._shards.values():
+            if isinstance(state, _Active):
+                yield state.shard
+
+    @property
+    def active_indexes(self) -> list[int]:
+        """The partitions whose shards decide."""
+        return [index for index, state in self._shards.items() if isinstance(state, _Active)]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(isinstance(state, _Loading) for state in self._shards.values())
+
+    def decide_everywhere(self, decide: Callable[[S, int], Decision[None]]) -> None:
+        """Have every active shard decide something that nobody waits for."""
+        for index in self.active_indexes:
+            self.decide(index, decide, _nobody)
+
+
+class _Failed:
+    __slots__ = ("leader_epoch",)
+
+    def __init__(self, leader_epoch: int) -> None:
+        self.leader_epoch = leader_epoch
+
+    def drop(self) -> None: ...
+
+
+class _Loading(Generic[S]):
+    """Reads a partition's log into a shard, one piece after another."""
+
+    __slots__ = ("_host", "_is_dropped", "_offset", "_shard", "index", "leader_epoch", "partition")
+
+    def __init__(
+        self, host: CoordinatorHost[S], index: int, partition: CoordinatorPartition, leader_epoch: int
+    ) -> None:
+        self.index = index
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self._host = host
+        self._shard = host.new_shard(index)
+        self._offset = -1
+        self._is_dropped = False
+
+    def start(self) -> None:
+        log = self.partition.log
+        self._offset = -1 if log is None else log.log_start_offset
+        if log is not None and self._offset == log.log_end_offset:
+            self._host.loaded_from(self, self._shard)
+        else:
+            self._read_on()
+
+    def drop(self) -> None:
+        self._is_dropped = True
+
+    def _read_on(self) -> None:
+        try:
+            read = pieces_of(self.partition, self._offset, self._host.load_buffer_bytes)
+        except (StorageError, UnreadableLogError) as error:
+            self._fail(str(error))
+            return
+        self._host.seams.slow_work.submit(read, self._arrived)
+
+    def _arrived(self, piece: LogPiece | BaseException) -> None:
+        if self._is_dropped:
+            return
+        if isinstance(piece, BaseException):
+            self._fail(str(piece))
+            return
+        now_ms = self._host.now_ms()
+        try:
+            for entry in piece.entries(self._host.log):
+                if isinstance(entry, EndedTransaction):
+                    self._shard.end_transaction(entry.producer_id, is_committed=entry.is_committed)
+                else:
+                    self._shard.replay(entry.record, entry.offset, entry.producer_id, now_ms)
+        except UnreadableLogError as error:
+            self._fail(str(error))
+            return
+        self._offset = piece.next_offset
+        if piece.is_last:
+            with self._host.seams.turn:
+                self._host.loaded_from(self, self._shard)
+        else:
+            self._host.seams.timers.after(0, self._read_on_unless_dropped)
+
+    def _read_on_unless_dropped(self) -> None:
+        if not self._is_dropped:
+            self._read_on()
+
+    def _fail(self, reason: str) -> None:
+        logger.error("partition %d of %s cannot be loaded: %s", self.index, self._host.log, reason)
+        self._host.failed_to_load(self)
+
+
+class _Active(Generic[S]):
+    """A shard that decides."""
+
+    __slots__ = ("_host", "_partition", "_timer", "_timer_ms", "index", "is_dropped", "leader_epoch", "shard")
+
+    def __init__(
+        self, host: CoordinatorHost[S], index: int, partition: CoordinatorPartition, leader_epoch: int, shard: S
+    ) -> None:
+        self.index = index
+        self.leader_epoch = leader_epoch
+        self.shard = shard
+        self.is_dropped = False
+        self._host = host
+        self._partition = partition
+        self._timer: Timer | None = None
+        self._timer_ms = 0
+
+    def start(self) -> None:
+        for decision in self.shard.loaded(self._host.now_ms()):
+            self.carry_out(decision, _nobody)
+        self._set_timer()
+
+    def drop(self) -> None:
+        self.is_dropped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.shard.unload()
+
+    # Decisions
+
+    def carry_out(self, decision: Decision[A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        """Write down what was decided; the answer, or when it comes."""
+        try:
+            if not decision.records:
+                if decision.settled is not None:
+                    decision.settled(ErrorCode.NONE)
+                return decision.answer
+            error = self._append(decision)
+            if error is not ErrorCode.NONE:
+                return self._not_written(decision, error, refuse)
+            return self._answer_committed(decision, refuse)
+        finally:
+            self._set_timer()
+
+    def _append(self, decision: Decision[Any]) -> ErrorCode:
+        timestamp_ms = self._host.seams.clock.now_ms()
+        rows = [
+            Record(
+                position,
+                timestamp_ms,
+                encode_coordinator_key(each.key),
+                None if each.value is None else encode_coordinator_value(each.value, each.version),
+                (),
+            )
+            for position, each in enumerate(decision.records)
+        ]
+        batch = bytearray(build_batch(rows, codec=self._host.codec, timestamp_type=TimestampType.CREATE_TIME))
+        if len(batch) > self._partition.message_bytes_max:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        appended = self._partition.append(batch, origin=AppendOrigin.COORDINATOR)
+        if isinstance(appended, AppendRefused):
+            return appended.error
+        if decision.replays:
+            now_ms = self._host.now_ms()
+            for position, each in enumerate(decision.records):
+                self.shard.replay(each, appended.first_offset + position, -1, now_ms)
+        return ErrorCode.NONE
+
+    def _not_written(self, decision: Decision[A], error: ErrorCode, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        logger.warning("partition %d of %s: a decision is not written: %s", self.index, self._host.log, error.message)
+        told = _coordinator_error(error)
+        if decision.settled is not None:
+            decision.settled(told)
+        answer = decision.answer
+        if isinstance(answer, Pending) and answer.is_complete:
+            return answer
+        return refuse(told)
+
+    def _answer_committed(self, decision: Decision[A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        log = self._partition.log
+        committed = ErrorCode.NOT_COORDINATOR if log is None else self._partition.when_committed(log.log_end_offset)
+        if not isinstance(committed, Pending):
+            return self._settle(decision, _coordinator_error(committed), refuse)
+        answer: Pending[A] = Pending()
+        self._after(committed, lambda error: _pass_on(self._settle(decision, error, refuse), answer))
+        return answer
+
+    def _settle(self, decision: Decision[A], error: ErrorCode, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        if decision.settled is not None:
+            decision.settled(error)
+        return decision.answer if error is ErrorCode.NONE else refuse(error)
+
+    def answer_when_committed(self, found: A, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        """`found`, once everything that was appended so far is committed."""
+        log = self._partition.log
+        committed = ErrorCode.NOT_COORDINATOR if log is None else self._partition.when_committed(log.log_end_offset)
+        if not isinstance(committed, Pending):
+            error = _coordinator_error(committed)
+            return found if error is ErrorCode.NONE else refuse(error)
+        answer: Pending[A] = Pending()
+        self._after(committed, lambda error: answer.complete(found if error is ErrorCode.NONE else refuse(error)))
+        return answer
+
+    def _after(self, committed: Pending[ErrorCode], then: Callable[[ErrorCode], object]) -> None:
+        """`then` with the outcome of a commit, or with the news that it took too long."""
+        outcome: Pending[ErrorCode] = Pending()
+
+        def took_too_long() -> None:
+            outcome.complete(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        timer = self._host.seams.timers.after(self._host.commit_timeout_ms, took_too_long)
+
+        def settled(error: ErrorCode) -> None:
+            timer.cancel()
+            with self._host.seams.turn:
+                then(error)
+
+        outcome.then(settled)
+        committed.then(lambda error: outcome.complete(_coordinator_error(error)))
+
+    # Deadlines
+
+    def _set_timer(self) -> None:
+        """One timer, for the first deadline. It is set anew only if that is earlier than before: most deadlines move back."""
+        next_ms = self.shard.deadlines.next_ms
+        if next_ms is None or self.is_dropped or (self._timer is not None and self._timer_ms <= next_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = next_ms
+        self._timer = self._host.seams.timers.after(max(0, next_ms - self._host.now_ms()), self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        now_ms = self._host.now_ms()
+        deadlines = self.shard.deadlines
+        with self._host.seams.turn:
+            while not self.is_dropped and (due := deadlines.take_due(now_ms)) is not None:
+                key, action = due
+                decision = action(now_ms)
+                if decision is None:
+                    continue
+                refused = self.carry_out(decision, _refused)
+                if refused is _REFUSED and key not in deadlines:
+                    deadlines.set(key, now_ms + RETRY_MS, action)
+        self._set_timer()
+
+
+class _Refused:
+    """The answer to a deadline whose decision could not be written."""
+
+
+_REFUSED = _Refused()
+
+
+def _refused(_error: ErrorCode) -> _Refused:
+    return _REFUSED
+
+
+def _nobody(_error: ErrorCode) -> None:
+    """Nobody waits for an answer; the log has the reason."""
+
+
+def _pass_on(given: A | Pending[A], to: Pending[A]) -> None:
+    if isinstance(given, Pending):
+        given.then(to.complete)
+    else:
+        to.complete(given)
+
+
+def _error_of(state: object) -> ErrorCode:
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if isinstance(state, _Loading) else ErrorCode.NOT_COORDINATOR
+
+
+_AS_A_COORDINATOR_SAYS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def _coordinator_error(error: ErrorCode) -> ErrorCode:
+    """What went wrong with the log, in words that a coordinator's client knows what to do about."""
+    return _AS_A_COORDINATOR_SAYS.get(error, error)

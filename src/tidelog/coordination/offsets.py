@@ -1,0 +1,298 @@
+"""How far the groups are: the offsets that they have committed, and for how long each is kept.
+
+An offset that is committed in a transaction counts once that has ended well; until then it is pending, and a reader who asks
+for stable offsets is told to wait. Of two commits the one that stands later in the log wins, also where the earlier one's
+transaction ends after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tidelog.coordination.decision import Decision, record, tombstone
+from tidelog.coordination.group import Group
+from tidelog.coordination.group_settings import GroupSettings
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.internal_records import CoordinatorRecord
+from tidelog.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
+
+NO_COMMITTED_OFFSET = -1
+_NO_LEADER_EPOCH = -1
+_NO_EXPIRY = -1
+
+# Kafka writes the oldest version that holds what it has to say: a time of expiry is in version 1 alone.
+_VERSION = 4
+_VERSION_WITH_EXPIRY = 1
+
+
+class Committed(NamedTuple):
+    """One committed offset. `record_offset` is where it stands in the coordinator's log."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    topic_id: bytes
+    record_offset: int
+
+
+class _Table:
+    """Offsets by group, topic and partition. Empty levels are not kept."""
+
+    __slots__ = ("by_group",)
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, dict[str, dict[int, Committed]]] = {}
+
+    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        topics = self.by_group.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+        self.by_group.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self.by_group.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        if topics is None or partitions is None or partitions.pop(partition, None) is None:
+            return
+        if not partitions:
+            del topics[topic]
+        if not topics:
+            del self.by_group[group_id]
+
+    def each(self) -> Iterator[tuple[str, str, int, Committed]]:
+        for group_id, topics in self.by_group.items():
+            for topic, partitions in topics.items():
+                for partition, committed in partitions.items():
+                    yield group_id, topic, partition, committed
+
+
+class Offsets:
+    """The committed offsets of one shard's groups."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._settings = settings
+        self._committed = _Table()
+        self._pending: dict[int, _Table] = {}
+        """By the id of the producer whose transaction is open."""
+
+    # --- deciding ----------------------------------------------------------------------------------------------------------
+
+    def commit(self, request: OffsetCommitRequest, now_ms: int) -> Decision[OffsetCommitResponse]:
+        """Commit what a member that may do so asks for."""
+        records: list[CoordinatorRecord] = []
+        metadata_bytes_max = self._settings.offset_metadata_max_bytes
+        expire_ms = _NO_EXPIRY if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for each in topic.partitions:
+                error = ErrorCode.NONE
+                metadata = each.committed_metadata or ""
+                # Kafka counts characters, whatever the key's name says.
+                if len(metadata) > metadata_bytes_max:
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    value = OffsetCommitValue(
+                        offset=each.committed_offset,
+                        leader_epoch=each.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now_ms,
+                        expire_timestamp=expire_ms,
+                        topic_id=topic.topic_id,
+                    )
+                    key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=each.partition_index)
+                    version = _VERSION if expire_ms == _NO_EXPIRY else _VERSION_WITH_EXPIRY
+                    records.append(record(key, value, version))
+                partitions.append(OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error))
+            topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        return Decision(OffsetCommitResponse(throttle_time_ms=0, topics=topics), tuple(records))
+
+    def delete(self, request: OffsetDeleteRequest, group: Group) -> Decision[OffsetDeleteResponse]:
+        """Delete what nobody in the group is subscribed to."""
+        records: list[CoordinatorRecord] = []
+        topics = []
+        for topic in request.topics:
+            is_in_use = group.is_subscribed_to(topic.name)
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_in_use else ErrorCode.NONE
+            partitions = []
+            for each in topic.partitions:
+                index = each.partition_index
+                if not is_in_use and self._is_known(request.group_id, topic.name, index):
+                    records.append(_end_of(request.group_id, topic.name, index))
+                partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+            topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        return Decision(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics), tuple(records))
+
+    def deletion_of_group(self, group_id: str) -> list[CoordinatorRecord]:
+        """The records that end everything that a group has committed."""
+        ended: dict[tuple[str, int], None] = {}
+        for table in (self._committed, *self._pending.values()):
+            for topic, partitions in table.by_group.get(group_id, {}).items():
+                ended.update(((topic, partition), None) for partition in partitions)
+        return [_end_of(group_id, topic, partition) for topic, partition in ended]
+
+    def deletion_of_topics(self, names: Iterable[str]) -> list[CoordinatorRecord]:
+        """The records that end what all groups have committed for topics that are gone."""
+        gone = frozenset(names)
+        ended: dict[tuple[str, str, int], None] = {}
+        for table in (self._committed, *self._pending.values()):
+            for group_id, topic, partition, _ in table.each():
+                if topic in gone:
+                    ended[group_id, topic, partition] = None
+        return [_end_of(*each) for each in ended]
+
+    def expiry(self, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
+        """The records that end what a group has not used for too long; and whether nothing of it is left then."""
+        records: list[CoordinatorRecord] = []
+        is_all = True
+        retention_ms = self._settings.offsets_retention_ms
+        empty_since_ms = group.offsets_expire_from_ms()
+        for topic, partitions in self._committed.by_group.get(group.group_id, {}).items():
+            if group.is_subscribed_to(topic):
+                is_all = False
+                continue
+            for partition, committed in partitions.items():
+                since_ms = committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms
+                if committed.expire_timestamp_ms != _NO_EXPIRY:
+                    is_over = now_ms >= committed.expire_timestamp_ms
+                else:
+                    is_over = now_ms - since_ms >= retention_ms
+                if is_over and not self._is_pending(group.group_id, topic, partition):
+                    records.append(_end_of(group.group_id, topic, partition))
+                else:
+                    is_all = False
+        has_open = any(group.group_id in table.by_group for table in self._pending.values())
+        return records, is_all and not has_open
+
+    # --- reading -----------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self, group_id: str, topics: Iterable[OffsetFetchRequestTopics], *, require_stable: bool
+    ) -> list[OffsetFetchResponseTopics]:
+        """What a group has committed for these partitions; -1 where there is nothing."""
+        return [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    self._fetched(group_id, topic.name, topic.topic_id, index, require_stable=require_stable)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in topics
+        ]
+
+    def fetch_all(self, group_id: str, *, require_stable: bool) -> list[OffsetFetchResponseTopics]:
+        """Everything that a group has committed."""
+        return [
+            OffsetFetchResponseTopics(
+                name=topic,
+                topic_id=next(iter(partitions.values())).topic_id,
+                partitions=[
+                    self._fetched(group_id, topic, ZERO_UUID, index, require_stable=require_stable)
+                    for index in partitions
+                ],
+            )
+            for topic, partitions in self._committed.by_group.get(group_id, {}).items()
+        ]
+
+    def _fetched(
+        self, group_id: str, topic: str, topic_id: bytes, index: int, *, require_stable: bool
+    ) -> OffsetFetchResponsePartitions:
+        if require_stable and self._is_pending(group_id, topic, index):
+            return nothing_fetched(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        committed = self._committed.get(group_id, topic, index)
+        # What was committed for a topic of the same name that has been deleted since is of no use to its successor.
+        if committed is None or _is_of_another(committed.topic_id, topic_id):
+            return nothing_fetched(index, ErrorCode.NONE)
+        return OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            error_code=0,
+        )
+
+    def committed(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        return self._committed.get(group_id, topic, partition)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._committed.each())
+
+    def _is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        return any(table.get(group_id, topic, partition) is not None for table in self._pending.values())
+
+    def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        is_committed = self._committed.get(group_id, topic, partition) is not None
+        return is_committed or self._is_pending(group_id, topic, partition)
+
+    # --- replaying ---------------------------------------------------------------------------------------------------------
+
+    def replay(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, record_offset: int, producer_id: int
+    ) -> None:
+        if value is None:
+            self._committed.remove(key.group, key.topic, key.partition)
+            for table in self._pending.values():
+                table.remove(key.group, key.topic, key.partition)
+            return
+        committed = Committed(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+            record_offset,
+        )
+        table = self._committed if producer_id < 0 else self._pending.setdefault(producer_id, _Table())
+        table.put(key.group, key.topic, key.partition, committed)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """What a producer's transaction committed counts from now on, or never did."""
+        pending = self._pending.pop(producer_id, None)
+        if pending is None or not is_committed:
+            return
+        for group_id, topic, partition, committed in pending.each():
+            known = self._committed.get(group_id, topic, partition)
+            if known is None or committed.record_offset > known.record_offset:
+                self._committed.put(group_id, topic, partition, committed)
+
+
+def nothing_fetched(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    """The answer about a partition for which there is no offset."""
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=NO_COMMITTED_OFFSET,
+        committed_leader_epoch=_NO_LEADER_EPOCH,
+        metadata="",
+        error_code=error,
+    )
+
+
+def _end_of(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return tombstone(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+
+
+def _is_of_another(committed_for: bytes, asked_for: bytes) -> bool:
+    """Whether two topic ids are known and differ."""
+    return ZERO_UUID not in {committed_for, asked_for} and committed_for != asked_for
