@@ -63,7 +63,7 @@ from tidelog.replication.topic_config import TopicConfig
 from tidelog.storage.errors import DirectoryInUseError, StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.open_segments import OpenSegments, segments_beside
+from tidelog.storage.open_segments import OpenSegments, connections_beside, segments_beside
 from tidelog.storage.seams import Seams
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.schema import Request, Response
@@ -108,7 +108,11 @@ class BrokerNode:
         self._loop = loop
         self._timers = LoopTimers(loop)
         self._transport = transport
-        self._server = SocketServer(loop, transport, NodeLimits.from_config(config), slow_work=seams.slow_work)
+        descriptors_max = seams.files.descriptors_max()
+        segments_max = segments_beside(descriptors_max, config[MAX_CONNECTIONS])
+        limits = NodeLimits.from_config(config).within(connections_beside(descriptors_max, segments_max))
+        self._open_segments = OpenSegments(segments_max)
+        self._server = SocketServer(loop, transport, limits, slow_work=seams.slow_work)
         self._specs = listener_specs(config)
         self._view = BrokerConfigView.of(config, ClusterImage(), self.node_id)
         self._is_led: Pending[None] = Pending()
@@ -290,8 +294,6 @@ class BrokerNode:
         first = self.static_config[keys.METADATA_LOG_DIR]
         if first:
             paths = (first, *(path for path in paths if path != first))
-        descriptors_max = self._seams.files.descriptors_max()
-        open_segments = OpenSegments(segments_beside(descriptors_max, self.static_config[MAX_CONNECTIONS]))
         opened: list[LogDirectory] = []
         self._opened = opened
         for path in paths:
@@ -301,7 +303,7 @@ class BrokerNode:
                     path,
                     config_of=lambda topic: self.topic_config(topic).log,
                     on_offline=self._directory_failed,
-                    open_segments=open_segments,
+                    open_segments=self._open_segments,
                     producer_id_expiration_ms=self.static_config[keys.PRODUCER_ID_EXPIRATION_MS],
                 )
             except DirectoryInUseError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidelog.model import listener_config as keys
 from tidelog.model.config import INT_MAX, ConfigValues
@@ -40,6 +40,10 @@ class NodeLimits:
     connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     socket: SocketOptions = field(default_factory=SocketOptions)
+
+    def within(self, connections_max: int) -> NodeLimits:
+        """The same, with so many connections at most."""
+        return replace(self, connections_max=min(self.connections_max, connections_max))
 
     @classmethod
     def from_config(cls, values: ConfigValues) -> NodeLimits:

@@ -32,6 +32,13 @@ OUT_OF_DESCRIPTORS_PAUSE_S = 1.0
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
+ADVICE = {
+    errno.EADDRINUSE: "; stop the program that listens there, or choose another port",
+    errno.EADDRNOTAVAIL: "; choose an address that this machine has",
+    errno.EACCES: "; choose a port from 1024 on",
+}
+
+
 class Acceptor(Protocol):
     """An open listening address."""
 
@@ -83,7 +90,8 @@ class LoopTransport:
         except OSError as error:
             for each in sockets:
                 each.close()
-            raise ListenError(f"cannot listen on {Address(host, port)}: {error.strerror or error}") from error
+            advice = ADVICE.get(error.errno or 0, "")
+            raise ListenError(f"cannot listen on {Address(host, port)}: {error.strerror or error}{advice}") from error
         return _SocketAcceptor(self._loop, sockets, admit, options)
 
     async def connect(self, host: str, port: int, protocol_factory: Callable[[], P]) -> P:

@@ -18,6 +18,8 @@ DESCRIPTORS_PER_SEGMENT = 4
 DESCRIPTORS_PER_CONNECTION = 2
 # For listeners, the event loop, the metadata log, checkpoints, locks, and what is being forced to disk.
 DESCRIPTORS_KEPT = 100
+# A process that may open fewer files than this takes has other worries.
+CONNECTIONS_AT_LEAST = 10
 # Two mappings each, and Linux allows a process 65,530 of them.
 MAPPED_SEGMENTS_MAX = 10_000
 
@@ -36,6 +38,13 @@ def segments_beside(descriptors_max: int, connections_max: int) -> int:
     left = descriptors_max - DESCRIPTORS_KEPT - DESCRIPTORS_PER_CONNECTION * connections_max
     segments = max(left, descriptors_max // 2 - DESCRIPTORS_KEPT) // DESCRIPTORS_PER_SEGMENT
     return min(max(1, segments), MAPPED_SEGMENTS_MAX)
+
+
+def connections_beside(descriptors_max: int, segments_max: int) -> int:
+    """How many connections leave the segments what they need. To run out of descriptors would look like a fault of the disk, and
+    take a log directory offline."""
+    left = descriptors_max - DESCRIPTORS_KEPT - DESCRIPTORS_PER_SEGMENT * segments_max
+    return max(CONNECTIONS_AT_LEAST, left // DESCRIPTORS_PER_CONNECTION)
 
 
 class OpenSegments:

@@ -9,11 +9,13 @@ import pytest
 from tidelog.model.config import INT_MAX
 from tidelog.storage.files import OsFiles
 from tidelog.storage.open_segments import (
+    CONNECTIONS_AT_LEAST,
     DESCRIPTORS_KEPT,
     DESCRIPTORS_PER_CONNECTION,
     DESCRIPTORS_PER_SEGMENT,
     MAPPED_SEGMENTS_MAX,
     OpenSegments,
+    connections_beside,
     segments_beside,
 )
 
@@ -47,8 +49,20 @@ def test_segments_and_connections_share_the_descriptors(descriptors_max: int, co
     assert segments == MAPPED_SEGMENTS_MAX or used > descriptors_max // 2 - DESCRIPTORS_PER_SEGMENT
 
 
+@pytest.mark.parametrize("connections_max", [0, 10, 400, INT_MAX])
+@pytest.mark.parametrize("descriptors_max", [256, 1024, 20_000])
+def test_connections_never_take_what_segments_need(descriptors_max: int, connections_max: int) -> None:
+    segments = segments_beside(descriptors_max, connections_max)
+
+    connections = min(connections_max, connections_beside(descriptors_max, segments))
+
+    used = segments * DESCRIPTORS_PER_SEGMENT + connections * DESCRIPTORS_PER_CONNECTION
+    assert used + DESCRIPTORS_KEPT <= descriptors_max
+
+
 def test_a_process_that_may_open_hardly_anything_still_opens_one() -> None:
     assert segments_beside(16, INT_MAX) == 1
+    assert connections_beside(16, 1) == CONNECTIONS_AT_LEAST
 
 
 def test_the_real_limit_is_that_of_the_process() -> None:
