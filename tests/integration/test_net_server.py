@@ -533,7 +533,9 @@ def test_both_families_are_served_and_an_ipv4_peer_has_an_ipv4_address(run: Run)
 def test_an_address_that_cannot_be_had_is_said_in_one_sentence(run: Run) -> None:
     async def main() -> None:
         async with serving(Recorder()) as (server, listener):
-            with pytest.raises(ListenError, match=r"cannot listen on 127\.0\.0\.1:\d+: Address already in use; stop the program"):
+            with pytest.raises(
+                ListenError, match=r"cannot listen on 127\.0\.0\.1:\d+: Address already in use; stop the program"
+            ):
                 await server.listen("SECOND", "127.0.0.1", listener.address.port, Recorder())
             with pytest.raises(ListenError, match=r"cannot listen on no-such-host\.invalid:9092"):
                 await server.listen("SECOND", "no-such-host.invalid", 9092, Recorder())
