@@ -30,8 +30,11 @@ def test_falls_due_in_order_and_once() -> None:
     assert done == []
     run_until(deadlines, 25)
     assert done == ["a", "b"]
-    assert deadlines.next_ms is None
     assert len(deadlines) == 0
+
+
+def test_says_that_nothing_is_set() -> None:
+    assert Deadlines().next_ms is None
 
 
 def test_is_moved_back_and_forth_and_cancelled() -> None:
