@@ -11,10 +11,10 @@ from html import escape
 from benchmarks.broker.figures import OURS, THEIRS, Better, Measured, Results
 from benchmarks.broker.table import number
 
-WIDTH = 860
+WIDTH = 960
 MARGIN = 24
-LABELS_WIDTH = 320
-RATIO_WIDTH = 80
+LABELS_WIDTH = 400
+RATIO_WIDTH = 100
 BAR_HEIGHT = 12
 BAR_GAP = 2
 LINE_HEIGHT = 46

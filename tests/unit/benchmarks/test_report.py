@@ -8,8 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.broker.figures import OURS, THEIRS, Better, Figure, Goal, Measured, Results
-from benchmarks.broker.picture import WIDTH, picture
+from benchmarks.broker.picture import LABELS_WIDTH, WIDTH, picture
 from benchmarks.broker.publication import BEGIN, END, PublicationError, publish
+from benchmarks.broker.rows import all_figures
 from benchmarks.broker.table import markdown_table, number, text_table
 
 COST = Figure("cost_s", "CPU per GB <&>", "s", goal=Goal(1 / 4), is_pictured=True)
@@ -75,6 +76,13 @@ def test_nothing_of_the_picture_lies_outside_of_it(results: Results) -> None:
     for each in root.iter(f"{NAMESPACE}rect"):
         assert float(each.get("x", "0")) + float(each.get("width", "0")) <= WIDTH
         assert float(each.get("y", "0")) + float(each.get("height", "0")) <= height
+
+
+def test_no_label_runs_into_the_bars() -> None:
+    # What a letter of the picture's font takes on average, generously.
+    letter_width = 6.6
+
+    assert [each.what for each in all_figures() if len(each.what) * letter_width > LABELS_WIDTH] == []
 
 
 def test_the_picture_has_colours_for_dark_pages(results: Results) -> None:
