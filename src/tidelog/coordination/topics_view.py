@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from tidelog.model.ids import NodeId, PartitionIndex, TopicId, TopicName
+from tidelog.model.ids import NO_OFFSET, NodeId, Offset, PartitionIndex, TopicId, TopicName
 
 
 class PartitionView(Protocol):
@@ -39,6 +39,11 @@ class TopicsView(Protocol):
     """The topics of the cluster at one moment. Immutable."""
 
     @property
+    def offset(self) -> Offset:
+        """Up to where in the metadata log this is the cluster."""
+        ...
+
+    @property
     def topics(self) -> Mapping[TopicId, TopicView]: ...
 
     @property
@@ -51,6 +56,7 @@ class TopicsView(Protocol):
 class NoTopics:
     """Before the first image."""
 
+    offset = NO_OFFSET
     topics: Mapping[TopicId, TopicView] = {}
     topic_ids: Mapping[TopicName, TopicId] = {}
     brokers: Mapping[NodeId, BrokerView] = {}

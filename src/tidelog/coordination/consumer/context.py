@@ -1,0 +1,113 @@
+"""What all decisions about the consumer groups of a shard share: the groups, their deadlines, the cluster's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from random import Random
+from typing import Any
+
+from tidelog.coordination.consumer.group import ConsumerGroup
+from tidelog.coordination.consumer.member import ConsumerMember
+from tidelog.coordination.consumer.metadata_hash import MetadataHashes
+from tidelog.coordination.deadlines import Action, Deadlines
+from tidelog.coordination.decision import Decision
+from tidelog.coordination.group import Group
+from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.topics_view import TopicsView
+from tidelog.model.ids import TopicName, random_uuid, uuid_to_text
+
+Fence = Callable[[str, str, str, int], Decision[Any] | None]
+"""Given the group's id, the member's id, why, and the time."""
+
+
+class GroupContext:
+    """One for each shard."""
+
+    __slots__ = ("deadlines", "fence", "groups", "hashes", "random", "settings", "topics", "topics_version")
+
+    def __init__(
+        self,
+        groups: dict[str, Group],
+        deadlines: Deadlines,
+        settings: GroupSettings,
+        random: Random,
+        topics: TopicsView,
+    ) -> None:
+        self.groups = groups
+        self.deadlines = deadlines
+        self.settings = settings
+        self.random = random
+        self.topics = topics
+        self.topics_version = 0
+        """Rises with each change that brought new topics."""
+        self.hashes = MetadataHashes()
+        self.fence: Fence = lambda _group_id, _member_id, _reason, _now_ms: None
+
+    def new_member_id(self) -> str:
+        """An id for a member that brought none."""
+        return uuid_to_text(random_uuid(self.random))
+
+    def metadata_hash(self, topics: Iterable[TopicName]) -> int:
+        return self.hashes.of_group(topics, self.topics)
+
+    def may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
+        """Whether the last target assignment is old enough: changes that come in a burst share one."""
+        interval_ms = self.settings.consumer_limits_of(group.group_id).assignment_interval_ms
+        last_ms = group.assignment_timestamp_ms
+        return not last_ms or not interval_ms or now_ms >= last_ms + interval_ms
+
+    # Deadlines of a member
+
+    def renew_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
+        """The member lives; it has this long until its next sign of life."""
+        self.deadlines.set(
+            ("session", group_id, member_id),
+            now_ms + timeout_ms,
+            partial(self.fence, group_id, member_id, "its session expired"),
+        )
+
+    def session_timeout_ms(self, group_id: str, member: ConsumerMember) -> int:
+        """A member of the classic protocol says itself; for the others the group's configuration does."""
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self.settings.consumer_limits_of(group_id).session_timeout_ms
+
+    def watch_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+        """The member has to let go of partitions within its rebalance time-out."""
+        epoch = member.member_epoch
+
+        def expire(at_ms: int) -> Decision[Any] | None:
+            group = self.groups.get(group_id)
+            known = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
+            if known is None or known.member_epoch != epoch:
+                return None
+            reason = f"it did not leave epoch {epoch} within {member.rebalance_timeout_ms} ms"
+            return self.fence(group_id, member.member_id, reason, at_ms)
+
+        self.deadlines.set(("rebalance", group_id, member.member_id), now_ms + member.rebalance_timeout_ms, expire)
+
+    def end_revocation(self, group_id: str, member_id: str) -> None:
+        self.deadlines.cancel(("rebalance", group_id, member_id))
+
+    def await_join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+        """A member of the classic protocol has been told to join again; it has its rebalance time-out for that, from now on."""
+        key = ("join", group_id, member.member_id)
+        if key not in self.deadlines:
+            self._expect(key, "it did not join again in time", member.rebalance_timeout_ms, now_ms)
+
+    def has_joined(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
+        """It has, and is to sync next."""
+        self.deadlines.cancel(("join", group_id, member_id))
+        self._expect(("sync", group_id, member_id), "it did not sync in time", timeout_ms, now_ms)
+
+    def has_synced(self, group_id: str, member_id: str) -> None:
+        self.deadlines.cancel(("sync", group_id, member_id))
+
+    def forget_member(self, group_id: str, member_id: str) -> None:
+        for kind in ("session", "rebalance", "join", "sync"):
+            self.deadlines.cancel((kind, group_id, member_id))
+
+    def _expect(self, key: tuple[str, str, str], reason: str, timeout_ms: int, now_ms: int) -> None:
+        action: Action = partial(self.fence, key[1], key[2], reason)
+        self.deadlines.set(key, now_ms + timeout_ms, action)
