@@ -16,6 +16,7 @@ from tidelog.broker.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.clock import SystemClock
 from tidelog.model.slow_work import ThreadSlowWork
+from tidelog.net.address import Address
 from tidelog.net.transport import LoopTransport
 from tidelog.storage.files import OsFiles
 from tidelog.storage.seams import Seams
@@ -38,13 +39,16 @@ def node_properties(directory: Path, *, port: int = 0, settings: Mapping[str, st
     }
 
 
-async def start_node(properties: Mapping[str, str]) -> tuple[BrokerNode, ThreadSlowWork]:
+async def start_node(
+    properties: Mapping[str, str], metrics_address: Address | None = None
+) -> tuple[BrokerNode, ThreadSlowWork]:
     """A node that serves on the running loop, and the threads to close once it has stopped."""
     loop = asyncio.get_running_loop()
     slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
     seams = Seams(OsFiles(), SystemClock(), slow_work, Random())
     try:
-        node = await BrokerNode.start(BROKER_KEYS.parse(dict(properties)), seams, loop, LoopTransport(loop))
+        config = BROKER_KEYS.parse(dict(properties))
+        node = await BrokerNode.start(config, seams, loop, LoopTransport(loop), metrics_address=metrics_address)
     except BaseException:
         slow_work.close()
         raise
@@ -54,7 +58,15 @@ async def start_node(properties: Mapping[str, str]) -> tuple[BrokerNode, ThreadS
 class RunningNode:
     """Serves inside a `with`, then stops cleanly. A second one on the same directory is the same node, started again."""
 
-    def __init__(self, directory: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        metrics_address: Address | None = None,
+    ) -> None:
+        self._metrics_address = metrics_address
         self._properties = node_properties(directory, port=port, settings=settings)
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="node", daemon=True)
@@ -70,7 +82,7 @@ class RunningNode:
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self.node, self._slow_work = self.run(start_node(self._properties))
+            self.node, self._slow_work = self.run(start_node(self._properties, self._metrics_address))
         except BaseException:
             self._end_loop()
             raise

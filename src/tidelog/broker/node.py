@@ -455,6 +455,7 @@ class BrokerNode:
         node_gauges.register_server(registry, self._server)
         node_gauges.register_waiting(registry, self.metrics.requests)
         node_gauges.register_fetch_sessions(registry, self.fetch_sessions)
+        node_gauges.register_flushes(registry, self._seams.flush_times_ms)
         if self._metrics_address is not None:
             pages = {
                 "/metrics": lambda: Page(HTTPStatus.OK, metrics_text.CONTENT_TYPE, metrics_text.render(registry)),

@@ -14,7 +14,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.request_metrics import RequestMetrics
 from tidelog.controller.image import NO_LEADER, ClusterImage
 from tidelog.controller.metadata_service import MetadataService
-from tidelog.model.metrics import Kind, Reading, Registry
+from tidelog.model.metrics import Histogram, Kind, Reading, Registry
 from tidelog.net.socket_server import SocketServer
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Leading, Offline
@@ -157,6 +157,17 @@ def register_directories(
         "1 for a log directory that is offline.",
         ("log_directory",),
         offline,
+    )
+
+
+def register_flushes(registry: Registry, times_ms: Histogram) -> None:
+    """How often logs are forced to disk, and how long that takes."""
+    registry.family(
+        Kind.HISTOGRAM,
+        "kafka_log_log_flush_stats_log_flush_rate_and_time_ms",
+        "Flushes of logs to disk.",
+        (),
+        lambda: [((), times_ms)],
     )
 
 

@@ -55,7 +55,6 @@ _COUNTERS = {
     "bytes_in": "Bytes of record batches that producers wrote.",
     "bytes_out": "Bytes of record batches that consumers were answered.",
     "bytes_rejected": "Bytes of record batches that were larger than allowed.",
-    "replication_bytes_in": "Bytes of record batches that this node copied from leaders.",
     "replication_bytes_out": "Bytes of record batches that followers were answered.",
     "total_produce_requests": "Partitions in Produce requests.",
     "total_fetch_requests": "Partitions in Fetch requests.",
@@ -74,7 +73,6 @@ class TopicCounts:
         self.bytes_in = 0
         self.bytes_out = 0
         self.bytes_rejected = 0
-        self.replication_bytes_in = 0
         self.replication_bytes_out = 0
         self.total_produce_requests = 0
         self.total_fetch_requests = 0

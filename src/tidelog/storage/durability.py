@@ -71,7 +71,7 @@ class Durability:
 
     def flush(self, up_to: Offset) -> None:
         """Force all that is not yet on disk there, and wait for it. `up_to` is the end of the log."""
-        self._work(self._segments.active.base_offset + 1)()
+        self._seams.flush_times_ms.observe(self._timed(self._work(self._segments.active.base_offset + 1)))
         self.note_flushed(up_to)
 
     def flush_in_background(
@@ -91,9 +91,13 @@ class Durability:
         if is_roll:
             self._rolls_under_way.append(up_to)
 
+        work = self._work(up_to, snapshot)
+        took_ms: list[float] = []
+
         def synced(outcome: BaseException | None) -> None:
             self._syncs_under_way -= 1
             if outcome is None:
+                self._seams.flush_times_ms.observe(took_ms[0])
                 if truncations == self._truncations:
                     if is_roll:
                         # It has synced the segments of the rolls before it, too.
@@ -107,7 +111,7 @@ class Durability:
                 # A missing directory was renamed or deleted meanwhile, which is no fault of the disk; unless somebody waits.
                 self._on_fault(outcome)
 
-        self._seams.slow_work.submit(self._work(up_to, snapshot), synced)
+        self._seams.slow_work.submit(lambda: took_ms.append(self._timed(work)), synced)
 
     def work_of_close(self, snapshot: str) -> SyncWork:
         """What forces all that is not yet on disk there, the producers' `snapshot` and every name in the directory with it."""
@@ -143,6 +147,12 @@ class Durability:
             up_to = Offset(self._rolls_under_way[0] - 1)
         self.recovery_point = max(self.recovery_point, up_to)
         self._last_flush_ms = self._seams.clock.monotonic_ms()
+
+    def _timed(self, work: SyncWork) -> float:
+        """Do it, on whatever thread. How many milliseconds that took."""
+        begun_ns = self._seams.clock.monotonic_ns()
+        work()
+        return (self._seams.clock.monotonic_ns() - begun_ns) / 1_000_000
 
     def _work(self, before_offset: int, snapshot: str | None = None) -> SyncWork:
         """What syncs the segments that begin before an offset, as far as they hold anything new."""

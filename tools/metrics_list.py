@@ -1,0 +1,83 @@
+"""Writes docs/metrics.md from what a node registers.
+
+    .venv/bin/python tools/metrics_list.py
+
+The table is read off a node that is started for it. A test of the repository fails while the document is old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from tidelog.broker.hosting import HostedNode
+from tidelog.broker.local_cluster import LocalNode, local_properties
+from tidelog.broker.server_properties import check_properties
+from tidelog.model.metrics import Family
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DOCUMENT = REPOSITORY / "docs" / "metrics.md"
+HEAD = """# Metrics
+
+Written by `tools/metrics_list.py` from a running node. Do not edit: run it again.
+
+    tidelog broker --config server.properties --metrics-port 9404
+    tidelog up --nodes 1 --metrics-port 9404            # node 1 has the port, node 2 the next one, and so on
+
+- `http://HOST:9404/metrics`: the text format 0.0.4 of Prometheus
+- `http://HOST:9404/health`: 200 while the node serves from all of its log directories; 503 while it starts or stops or a log
+  directory is offline. The body is JSON: `status`, `node_id`, `cluster_id`, `active_controller`, `offline_log_dirs`
+
+The port is open on 127.0.0.1 only, unless `--metrics-host` names another address (`0.0.0.0` for all). It has no password: do
+not show it to strangers. The path of a log directory and the names of topics are in it.
+
+## Names
+
+A name is that of Kafka's JMX bean in snake case: `kafka.server:type=ReplicaManager,name=LeaderCount` is
+`kafka_server_replica_manager_leader_count`. A meter (`MessagesInPerSec`) is a counter without `PerSec` and with `_total`: take
+its `rate()`. Kafka's timers and histograms, which have percentiles, are histograms with buckets. The rest of a bean's name are
+labels.
+
+- Of `kafka_server_broker_topic_metrics_*` the line without a topic is the sum over all topics, deleted ones included
+  (`{topic=""}` selects it); a deleted topic's own line goes.
+- Records that are recognised as a producer's repetition are not counted in `messages_in`, which Kafka does. A fetch in a session
+  counts only the partitions that were looked at.
+- `requests_total` and the times count a request when it is answered. `local_time_ms` is what its handler took, `remote_time_ms`
+  the wait for records, replicas or the controller; there are no queues, so there is no time in them.
+- `num_delayed_operations` counts a waiting request once, and not for each partition it waits for.
+- `process_*` are there as soon as the node serves, and on Linux only, except for the processor's time.
+
+## All of them
+
+| name | type | labels | |
+|---|---|---|---|
+"""
+
+
+def render() -> str:
+    """The document, as it should be now."""
+    return HEAD + "".join(map(_row, asyncio.run(_families())))
+
+
+async def _families() -> list[Family]:
+    with tempfile.TemporaryDirectory() as directory:
+        node = LocalNode(1, directory, 0, 0)
+        hosted = await HostedNode.start(check_properties(local_properties(node, [node])).values)
+        try:
+            return sorted(hosted.node.metrics.registry, key=lambda family: family.name)
+        finally:
+            await hosted.stop()
+
+
+def _row(family: Family) -> str:
+    labels = ", ".join(f"`{name}`" for name in family.label_names)
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.help} |\n"
+
+
+def main() -> None:
+    DOCUMENT.write_text(render())
+
+
+if __name__ == "__main__":
+    main()
