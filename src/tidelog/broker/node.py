@@ -26,7 +26,9 @@ from tidelog.broker.config_view import BrokerConfigView, effective_config, stati
 from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.group_coordinator import GroupCoordinator
 from tidelog.broker.health import BrokerState, Health, health_page
+from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.metrics import BrokerMetrics
 from tidelog.broker.producer_ids import ProducerIds
@@ -126,6 +128,7 @@ class BrokerNode:
             config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random
         )
         self.auto_topics = AutoTopics(self)
+        self.internal_topics = InternalTopics(self)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._assignments = DirectoryAssignments(
             lambda request: self._service.controller.handle(request, ControllerContext()),
@@ -167,6 +170,10 @@ class BrokerNode:
     @property
     def partitions(self) -> Partitions:
         return self._partitions
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        return self._groups
 
     @property
     def log_directories(self) -> LogDirectories:
@@ -245,6 +252,8 @@ class BrokerNode:
             directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
         keep_one_of_each(self._directories)
         self._partitions.apply(self.image)
+        self._groups = GroupCoordinator(self, self.static_config, self._seams, self._timers, self._server.turn)
+        self._groups.follow(self.image)
         self._service.committed.subscribe(self._image_changed)
         await self._register(opened)
         self._assignments.start()
@@ -491,6 +500,7 @@ class BrokerNode:
             self.metrics.topics.remove(name)
         with self._server.turn:
             self._partitions.apply(image, delta)
+            self._groups.follow(image, delta)
 
     def _config_changed(self) -> None:
         self._topic_configs.clear()
@@ -541,6 +551,8 @@ class BrokerNode:
         self._is_stopping = True
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         self._server.close()
+        # Members that wait for others would wait beyond the end.
+        self._groups.stop()
         await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()
         self._assignments.stop()
@@ -570,7 +582,7 @@ class BrokerNode:
         """Stop at once, as a crash would: nothing more is written."""
         self._is_stopping = True
         self._server.abort()
-        for part in ("_registration", "_assignments", "_replica_moves", "_upkeep"):
+        for part in ("_registration", "_assignments", "_replica_moves", "_upkeep", "_groups"):
             running: Any = getattr(self, part, None)
             if running is not None:
                 running.stop()

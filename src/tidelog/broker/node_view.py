@@ -16,6 +16,8 @@ from tidelog.wire.schema import Request, Response
 if TYPE_CHECKING:
     from tidelog.broker.auto_topics import AutoTopics
     from tidelog.broker.fetch_sessions import FetchSessions
+    from tidelog.broker.group_coordinator import GroupCoordinator
+    from tidelog.broker.internal_topics import InternalTopics
     from tidelog.broker.metrics import BrokerMetrics
     from tidelog.broker.replica_moves import ReplicaMoves
     from tidelog.controller.image import ClusterImage
@@ -77,6 +79,14 @@ class Node(Protocol):
     def partitions(self) -> Partitions:
         """The replicas on this node."""
         ...
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The groups that this node coordinates."""
+        ...
+
+    @property
+    def internal_topics(self) -> InternalTopics: ...
 
     @property
     def log_directories(self) -> LogDirectories: ...

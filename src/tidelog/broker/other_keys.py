@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tidelog.model import broker_config
 
-_GROUPS = "consumer, share and streams groups are not there yet"
+_GROUPS = "share and streams groups are not there yet"
 _TRANSACTIONS = "transactions are not there yet"
 _REPLICATION = "a cluster of one replicates nothing"
 _COMPACTION = "compaction is not there yet"
@@ -25,17 +25,9 @@ def _family(prefix: str, reason: str, names: str) -> dict[str, str]:
 WITHOUT_EFFECT: Mapping[str, str] = {
     **broker_config.WITHOUT_EFFECT,
     **_family(
-        "group.consumer",
-        _GROUPS,
-        "assignment.interval.ms assignors heartbeat.interval.ms max.assignment.interval.ms max.heartbeat.interval.ms "
-        "max.session.timeout.ms max.size migration.policy min.assignment.interval.ms min.heartbeat.interval.ms "
-        "min.session.timeout.ms regex.refresh.interval.ms session.timeout.ms",
-    ),
-    **_family(
-        "group",
-        _GROUPS,
-        "coordinator.append.linger.ms coordinator.background.threads coordinator.cached.buffer.max.bytes "
-        "coordinator.rebalance.protocols coordinator.threads max.session.timeout.ms max.size min.session.timeout.ms",
+        "group.coordinator",
+        _OTHER_PROGRAM,
+        "append.linger.ms background.threads cached.buffer.max.bytes threads",
     ),
     **_family(
         "group.share",
@@ -60,12 +52,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
         "snapshot.update.records.per.snapshot state.topic.compression.codec state.topic.prune.interval.ms "
         "state.topic.segment.bytes threads write.timeout.ms",
     ),
-    **_family(
-        "offsets",
-        _GROUPS,
-        "commit.timeout.ms load.buffer.size retention.check.interval.ms retention.minutes topic.compression.codec",
-    ),
-    "offset.metadata.max.bytes": _GROUPS,
     **_family(
         "transaction",
         _TRANSACTIONS,
@@ -116,6 +102,7 @@ NOT_SUPPORTED: Mapping[str, str] = {
     "max.connection.creation.rate": "limits on the rate of connections are not supported yet",
     "queued.max.request.bytes": "requests are limited by their number alone, with queued.max.requests",
     "config.providers": "configuration providers are Java classes, which do not run here",
+    "group.coordinator.rebalance.protocols": "the cluster's feature group.version decides which protocols groups may use",
     "principal.builder.class": "it names a Java class, which does not run here",
     "security.": "only PLAINTEXT listeners are supported yet",
     "connections.max.reauth.ms": "SASL is not supported yet",
@@ -138,5 +125,6 @@ DONE_ANYWAY: Mapping[str, frozenset[str]] = {
     "log.local.retention.bytes": frozenset({"-2"}),
     "max.connection.creation.rate": frozenset({"2147483647"}),
     "ssl.client.auth": frozenset({"none"}),
+    "group.coordinator.rebalance.protocols": frozenset({"classic,consumer", "classic,consumer,streams"}),
 }
 """The values that ask for nothing, beside the empty one and `false`, which always do."""

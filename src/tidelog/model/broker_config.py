@@ -16,6 +16,7 @@ from typing import Any
 from tidelog.model.config import ConfigKey, ConfigKeys, UpdateMode, int_key, list_key, long_key, string_key
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
 from tidelog.model.data_plane_config import DATA_PLANE_KEYS
+from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS
@@ -151,7 +152,15 @@ _UNITS_OF_TIME = ConfigKeys(
         int_key("log.roll.jitter.hours", 0, at_least=0, doc="`log.roll.jitter.ms` in hours, where that is not set."),
     ]
 )
-_TABLES = (NODE_KEYS, LISTENER_CONFIG_KEYS, CONTROLLER_CONFIG_KEYS, DATA_PLANE_KEYS, METADATA_KEYS, _UNITS_OF_TIME)
+_TABLES = (
+    NODE_KEYS,
+    LISTENER_CONFIG_KEYS,
+    CONTROLLER_CONFIG_KEYS,
+    DATA_PLANE_KEYS,
+    GROUP_COORDINATOR_KEYS,
+    METADATA_KEYS,
+    _UNITS_OF_TIME,
+)
 _OWN = {key.name: key for table in _TABLES for key in table.values()}
 
 BROKER_KEYS = ConfigKeys([*_OWN.values(), *_topic_defaults(_OWN)])
@@ -175,10 +184,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "controller.quorum.append.linger.ms": _TUNES_ANOTHER_PROGRAM,
     "controller.quorum.bootstrap.servers": "a node of a cluster of one asks nobody",
     "inter.broker.listener.name": "a node of a cluster of one talks to no other broker",
-    "group.initial.rebalance.delay.ms": _LATER,
-    "offsets.topic.num.partitions": _LATER,
-    "offsets.topic.replication.factor": _LATER,
-    "offsets.topic.segment.bytes": _LATER,
     "transaction.state.log.min.isr": _LATER,
     "transaction.state.log.num.partitions": _LATER,
     "transaction.state.log.replication.factor": _LATER,

@@ -1,0 +1,192 @@
+"""The group coordinator of a node: joins the shards of `coordination` with the node's partitions and the cluster's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from random import Random
+from typing import Protocol, TypeVar
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.led_partition import LedPartition
+from tidelog.controller.image import ClusterImage, ConfigResource
+from tidelog.controller.image_delta import ImageDelta
+from tidelog.coordination import decision
+from tidelog.coordination.decision import Decision
+from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
+from tidelog.coordination.group_shard import GroupShard
+from tidelog.coordination.host import CoordinatorHost, HostSeams
+from tidelog.model import group_config, group_coordinator_config as keys
+from tidelog.model.config import ConfigValues
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NodeId, PartitionIndex
+from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.java_hash import partition_of
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timers
+from tidelog.replication.partitions import Partitions
+from tidelog.storage.seams import Seams
+from tidelog.wire.compression import Compression
+from tidelog.wire.internal_records import CoordinatorLog
+
+A = TypeVar("A")
+
+GROUP_RESOURCE = 32
+_MS_PER_MINUTE = 60_000
+
+
+class Hosting(Protocol):
+    """The part of a node that a coordinator works in."""
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def partitions(self) -> Partitions: ...
+
+
+class GroupCoordinator:
+    """The groups whose partition of `__consumer_offsets` this node leads."""
+
+    def __init__(
+        self,
+        node: Hosting,
+        config: ConfigValues,
+        seams: Seams,
+        timers: Timers,
+        turn: AbstractContextManager[None],
+    ) -> None:
+        self._node = node
+        self._config = config
+        self._random: Random = seams.random
+        self.settings = group_settings(config, self._limits_of)
+        self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
+            CoordinatorLog.CONSUMER_OFFSETS,
+            self._new_shard,
+            HostSeams(seams.clock, timers, seams.slow_work, turn),
+            commit_timeout_ms=config[keys.OFFSETS_COMMIT_TIMEOUT_MS],
+            load_buffer_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
+            codec=Compression(config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC]),
+        )
+
+    def _new_shard(self, _index: int) -> GroupShard:
+        return GroupShard(self.settings, self._random, lambda: self._node.image)
+
+    # --- following the cluster ---------------------------------------------------------------------------------------------
+
+    def follow(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
+        """Lead what the metadata says, after the node's partitions have followed it."""
+        topic_id = image.topic_ids.get(CONSUMER_OFFSETS)
+        if delta is None or (topic_id is not None and topic_id in delta.topics_changed):
+            self._follow_elections(image)
+        if delta is None:
+            return
+        removed = list(delta.topics_removed.values())
+        if CONSUMER_OFFSETS in removed and topic_id is None:
+            self._host.close()
+        changed = [image.topics[each].name for each in delta.topics_changed if each in image.topics]
+        if changed or removed:
+            self._host.decide_everywhere(lambda shard, now_ms: shard.topics_changed(image, changed, removed, now_ms))
+
+    def _follow_elections(self, image: ClusterImage) -> None:
+        topic = image.topic(CONSUMER_OFFSETS)
+        if topic is None:
+            return
+        hosted = self._node.partitions.named(CONSUMER_OFFSETS)
+        for index, metadata in topic.partitions.items():
+            partition = hosted.get(index)
+            if metadata.leader == self._node.node_id and partition is not None:
+                self._host.elected(index, LedPartition(partition), metadata.leader_epoch)
+            else:
+                self._host.resigned(index)
+
+    def stop(self) -> None:
+        """The node stops."""
+        self._host.close()
+
+    # --- asking ------------------------------------------------------------------------------------------------------------
+
+    def partition_of(self, group_id: str) -> int:
+        topic = self._node.image.topic(CONSUMER_OFFSETS)
+        count = len(topic.partitions) if topic is not None else self._config[keys.OFFSETS_TOPIC_NUM_PARTITIONS]
+        return partition_of(group_id, count)
+
+    def leader_of(self, group_id: str) -> NodeId | None:
+        """The broker that coordinates a group at the moment."""
+        topic = self._node.image.topic(CONSUMER_OFFSETS)
+        metadata = None if topic is None else topic.partitions.get(PartitionIndex(self.partition_of(group_id)))
+        return None if metadata is None or metadata.leader < 0 else metadata.leader
+
+    def decide(
+        self, group_id: str, decide: Callable[[GroupShard, int], Decision[A]], refuse: Callable[[ErrorCode], A]
+    ) -> A | Pending[A]:
+        """Have the shard of a group decide."""
+        return self._host.decide(self.partition_of(group_id), decide, refuse)
+
+    def read(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        """What the shard of a group knows."""
+        return self._host.read(self.partition_of(group_id), read, refuse)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some group that belongs here may not be known yet."""
+        return self._host.is_loading
+
+    def shards(self) -> Iterator[GroupShard]:
+        return self._host.active_shards()
+
+    def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
+        """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
+        config = self._config
+        own = self._node.image.config_of(ConfigResource(GROUP_RESOURCE, group_id))
+        return ConsumerGroupLimits(
+            session_timeout_ms=_within(
+                own.get(group_config.CONSUMER_SESSION_TIMEOUT_MS.name),
+                config[keys.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS],
+                config[keys.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS],
+                config[keys.GROUP_CONSUMER_SESSION_TIMEOUT_MS],
+            ),
+            heartbeat_interval_ms=_within(
+                own.get(group_config.CONSUMER_HEARTBEAT_INTERVAL_MS.name),
+                config[keys.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS],
+                config[keys.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS],
+                config[keys.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS],
+            ),
+            assignment_interval_ms=_within(
+                own.get(group_config.CONSUMER_ASSIGNMENT_INTERVAL_MS.name),
+                config[keys.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS],
+                config[keys.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS],
+                config[keys.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS],
+            ),
+        )
+
+
+def _within(own: str | None, lowest: int, highest: int, default: int) -> int:
+    # The controller has checked the text when it was set.
+    return default if own is None else min(max(int(own), lowest), highest)
+
+
+def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:
+    """What a broker's configuration says about groups."""
+    return GroupSettings(
+        min_session_timeout_ms=config[keys.GROUP_MIN_SESSION_TIMEOUT_MS],
+        max_session_timeout_ms=config[keys.GROUP_MAX_SESSION_TIMEOUT_MS],
+        initial_rebalance_delay_ms=config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS],
+        max_size=config[keys.GROUP_MAX_SIZE],
+        consumer_assignors=config[keys.GROUP_CONSUMER_ASSIGNORS],
+        consumer_max_size=config[keys.GROUP_CONSUMER_MAX_SIZE],
+        consumer_migration_policy=MigrationPolicy(config[keys.GROUP_CONSUMER_MIGRATION_POLICY].lower()),
+        consumer_regex_refresh_interval_ms=config[keys.GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS],
+        consumer_limits_of=limits_of,
+        offset_metadata_max_bytes=config[keys.OFFSET_METADATA_MAX_BYTES],
+        offsets_retention_ms=config[keys.OFFSETS_RETENTION_MINUTES] * _MS_PER_MINUTE,
+        offsets_retention_check_interval_ms=config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
+    )
+
+
+def member_of(caller: Caller) -> decision.Caller:
+    """Who asks, as a coordinator sees it."""
+    return decision.Caller(caller.client_id or "", f"/{caller.host}", caller.api_version)

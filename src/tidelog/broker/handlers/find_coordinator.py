@@ -1,0 +1,102 @@
+"""FindCoordinator (10), v0-6: the broker that keeps a group.
+
+v1 kinds of keys · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share partitions
+
+The first to ask brings the coordinators' topic into being, and waits for it (`internal_topics`).
+
+Where this differs from Kafka: transactions and share groups are not there yet; who looks for their coordinator is told so with
+INVALID_REQUEST, which clients do not try again.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.endpoints import NO_NODE, endpoint_of
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.pending import when_all
+from tidelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+SEVERAL_KEYS_VERSION = 4
+
+
+class KeyType(IntEnum):
+    """What a key is the name of."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+@handles(FindCoordinatorRequest)
+def find_coordinator(request: FindCoordinatorRequest, caller: Caller, node: Node) -> Answer[FindCoordinatorResponse]:
+    keys = request.coordinator_keys if caller.api_version >= SEVERAL_KEYS_VERSION else [request.key]
+    problems = {key: _problem(key, request.key_type, caller) for key in keys}
+    if all(problems.values()):
+        return _answer(keys, problems, ErrorCode.NONE, caller, node)
+    return when_all(
+        [node.internal_topics.ensure(CONSUMER_OFFSETS, caller)],
+        lambda outcome: _answer(keys, problems, outcome[0], caller, node),
+    )
+
+
+def _problem(key: str, key_type: int, caller: Caller) -> tuple[ErrorCode, str] | None:
+    """Why nobody is looked for."""
+    if key_type == KeyType.GROUP:
+        if not caller.may(AclOperation.DESCRIBE, ResourceType.GROUP, key):
+            error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            return error, error.message
+        return None
+    if key_type == KeyType.TRANSACTION:
+        return ErrorCode.INVALID_REQUEST, "transactions are not supported yet"
+    if key_type == KeyType.SHARE:
+        return ErrorCode.INVALID_REQUEST, "share groups are not supported yet"
+    return ErrorCode.INVALID_REQUEST, f"there is no coordinator for keys of type {key_type}"
+
+
+def _answer(
+    keys: list[str],
+    problems: dict[str, tuple[ErrorCode, str] | None],
+    created: ErrorCode,
+    caller: Caller,
+    node: Node,
+) -> FindCoordinatorResponse:
+    found = []
+    for key in keys:
+        problem = problems[key]
+        if problem is None and created is not ErrorCode.NONE:
+            problem = created, created.message
+        found.append(_lookup(key, caller, node) if problem is None else _nobody(key, *problem))
+    if caller.api_version >= SEVERAL_KEYS_VERSION:
+        return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
+    only = found[0]
+    return FindCoordinatorResponse(
+        throttle_time_ms=0,
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+        coordinators=[],
+    )
+
+
+def _lookup(key: str, caller: Caller, node: Node) -> Coordinator:
+    leader = node.groups.leader_of(key)
+    broker = None if leader is None else node.image.brokers.get(leader)
+    endpoint = None if broker is None or broker.fenced else endpoint_of(broker.endpoints, caller.listener_name)
+    if leader is None or endpoint is None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _nobody(key, error, error.message)
+    return Coordinator(
+        key=key, node_id=leader, host=endpoint.host, port=endpoint.port, error_code=0, error_message=None
+    )
+
+
+def _nobody(key: str, error: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=NO_NODE, host="", port=-1, error_code=error, error_message=message)

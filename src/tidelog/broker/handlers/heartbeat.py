@@ -1,0 +1,29 @@
+"""Heartbeat (12), v0-4: a member of a classic group is alive, and learns whether it has to join again.
+
+v3 static members (KIP-345)
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.group_coordinator import member_of
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.wire.messages.groups_classic import HeartbeatRequest, HeartbeatResponse
+
+
+@handles(HeartbeatRequest)
+def heartbeat(request: HeartbeatRequest, caller: Caller, node: Node) -> Answer[HeartbeatResponse]:
+    def refuse(error: ErrorCode) -> HeartbeatResponse:
+        # A member that is known to the log is not to be alarmed while that is being read.
+        is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE if is_loading else error)
+
+    if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID)
+    member = member_of(caller)
+    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.heartbeat(request, member, now_ms), refuse)

@@ -1,0 +1,45 @@
+"""JoinGroup (11), v0-9: become, or stay, a member of a classic group.
+
+v1 rebalance time-out · v4 a new member gets its id first (KIP-394) · v5 static members (KIP-345) · v7 protocol type ·
+v8 why it joins (KIP-800) · v9 the leader may be told to keep the assignment (KIP-814)
+
+The answer waits until the others have joined, or their time is up.
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.group_coordinator import member_of
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.wire.messages.groups_classic import JoinGroupRequest, JoinGroupResponse
+
+NULLABLE_PROTOCOL_VERSION = 7
+
+
+@handles(JoinGroupRequest)
+def join_group(request: JoinGroupRequest, caller: Caller, node: Node) -> Answer[JoinGroupResponse]:
+    def refuse(error: ErrorCode) -> JoinGroupResponse:
+        return JoinGroupResponse(
+            throttle_time_ms=0,
+            error_code=error,
+            generation_id=-1,
+            protocol_type=None,
+            protocol_name=None if caller.api_version >= NULLABLE_PROTOCOL_VERSION else "",
+            leader="",
+            skip_assignment=False,
+            member_id=request.member_id,
+            members=[],
+        )
+
+    if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID)
+    settings = node.groups.settings
+    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        return refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
+    member = member_of(caller)
+    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.join(request, member, now_ms), refuse)

@@ -1,0 +1,115 @@
+"""OffsetCommit (8), v2-10: how far a group is, partition by partition.
+
+v5 no retention time of its own any more · v6 leader epoch · v7 static members · v9 member epochs (KIP-848) · v10 topics by id
+
+A topic or partition that does not exist has its own error; what is committed for the others counts all the same.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.group_coordinator import member_of
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.controller.image import Topic
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import PartitionIndex, TopicId, TopicName
+from tidelog.model.pending import when_all
+from tidelog.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+TOPIC_ID_VERSION = 10
+
+
+@handles(OffsetCommitRequest)
+def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> Answer[OffsetCommitResponse]:
+    if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return _all_refused(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    wanted: list[OffsetCommitRequestTopic] = []
+    answers: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        known, error = _known(topic, caller, node)
+        if known is None:
+            answers.append(_refused(topic, error))
+        else:
+            _sort_out(topic, known, wanted, answers)
+    if not wanted:
+        return OffsetCommitResponse(throttle_time_ms=0, topics=answers)
+    passed_on = msgspec.structs.replace(request, topics=wanted)
+    member = member_of(caller)
+
+    def refuse(error: ErrorCode) -> OffsetCommitResponse:
+        return _all_refused(wanted, error)
+
+    committed = node.groups.decide(
+        request.group_id, lambda shard, now_ms: shard.commit_offsets(passed_on, member, now_ms, refuse), refuse
+    )
+    if not answers:
+        return committed
+    return when_all(
+        [committed], lambda done: OffsetCommitResponse(throttle_time_ms=0, topics=_merged(done[0].topics, answers))
+    )
+
+
+def _known(topic: OffsetCommitRequestTopic, caller: Caller, node: Node) -> tuple[Topic | None, ErrorCode]:
+    """The topic that is meant, if the caller may read it; or what is wrong."""
+    image = node.image
+    if caller.api_version >= TOPIC_ID_VERSION:
+        known, missing = image.topics.get(TopicId(topic.topic_id)), ErrorCode.UNKNOWN_TOPIC_ID
+        if known is None:
+            return None, missing
+        name = known.name
+    else:
+        name = TopicName(topic.name)
+        known, missing = image.topic(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not caller.may(AclOperation.READ, ResourceType.TOPIC, name):
+        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return known, missing
+
+
+def _sort_out(
+    topic: OffsetCommitRequestTopic,
+    known: Topic,
+    wanted: list[OffsetCommitRequestTopic],
+    answers: list[OffsetCommitResponseTopic],
+) -> None:
+    """Add the partitions that exist to what is wanted, under the topic's name and id, and the others to the answers."""
+    there = [each for each in topic.partitions if PartitionIndex(each.partition_index) in known.partitions]
+    if there:
+        wanted.append(OffsetCommitRequestTopic(name=known.name, topic_id=known.topic_id, partitions=there))
+    if len(there) < len(topic.partitions):
+        missing = [each for each in topic.partitions if each not in there]
+        refused = OffsetCommitRequestTopic(name=known.name, topic_id=known.topic_id, partitions=missing)
+        answers.append(_refused(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+
+def _refused(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
+    partitions = [
+        OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+        for each in topic.partitions
+    ]
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _all_refused(topics: list[OffsetCommitRequestTopic], error: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(throttle_time_ms=0, topics=[_refused(topic, error) for topic in topics])
+
+
+def _merged(
+    done: list[OffsetCommitResponseTopic], refused: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """One entry for each topic."""
+    merged = {(each.name, each.topic_id): each for each in done}
+    for each in refused:
+        known = merged.setdefault((each.name, each.topic_id), each)
+        if known is not each:
+            known.partitions += each.partitions
+    return list(merged.values())

@@ -1,0 +1,35 @@
+"""SyncGroup (14), v0-5: the leader of a classic group hands out what it has assigned; the others ask for their share.
+
+v3 static members (KIP-345) · v5 protocol type and name, which must be there (KIP-559)
+
+The answer waits for the leader's.
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.group_coordinator import member_of
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.wire.messages.groups_classic import SyncGroupRequest, SyncGroupResponse
+
+PROTOCOL_VERSION = 5
+
+
+@handles(SyncGroupRequest)
+def sync_group(request: SyncGroupRequest, caller: Caller, node: Node) -> Answer[SyncGroupResponse]:
+    def refuse(error: ErrorCode) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            throttle_time_ms=0, error_code=error, protocol_type=None, protocol_name=None, assignment=b""
+        )
+
+    if caller.api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
+        return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not request.group_id:
+        return refuse(ErrorCode.INVALID_GROUP_ID)
+    member = member_of(caller)
+    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.sync(request, member, now_ms), refuse)

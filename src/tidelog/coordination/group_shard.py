@@ -1,0 +1,289 @@
+"""All groups of one partition of `__consumer_offsets`, of every kind, with their offsets.
+
+Sends each request to the kind of group that it concerns. A group id belongs to one group; which kind that is may change while it
+has no members, or, where `group.consumer.migration.policy` allows it, with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+
+from tidelog.coordination.classic.group import ClassicGroup
+from tidelog.coordination.classic.groups import ClassicGroups
+from tidelog.coordination.consumer.group import ConsumerGroup
+from tidelog.coordination.consumer.groups import ConsumerGroups
+from tidelog.coordination.deadlines import Deadlines
+from tidelog.coordination.decision import Caller, Decision
+from tidelog.coordination.group import Group
+from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.offsets import Offsets, nothing_fetched
+from tidelog.coordination.topics_view import TopicsView
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicName
+from tidelog.wire.internal_records import CoordinatorRecord
+from tidelog.wire.messages import consumer_groups, group_admin
+from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tidelog.wire.messages.group_admin import DeletableGroupResult, ListedGroup
+from tidelog.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopics,
+)
+from tidelog.wire.messages.groups_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from tidelog.wire.messages.internal.offset_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+# From this version of OffsetCommit on, a group that is not there has an error of its own.
+_COMMIT_KNOWS_MISSING_GROUPS = 9
+_DESCRIBE_KNOWS_MISSING_GROUPS = 6
+
+_DEAD = "Dead"
+_EXPIRE_OFFSETS = ("offsets", "expire")
+
+
+class GroupShard:
+    """The groups of one partition. `topics` gives the cluster as it is at the moment."""
+
+    def __init__(self, settings: GroupSettings, random: Random, topics: Callable[[], TopicsView]) -> None:
+        self.deadlines = Deadlines()
+        self.groups: dict[str, Group] = {}
+        self.classic = ClassicGroups(self.groups, self.deadlines, settings, random)
+        self.consumer = ConsumerGroups(self.groups, self.deadlines, settings, random, topics(), self.classic)
+        self.offsets = Offsets(settings)
+        self._settings = settings
+        self._topics = topics
+
+    # --- members of either protocol ----------------------------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Decision[JoinGroupResponse]:
+        if isinstance(self.groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.join_classic(request, caller, now_ms)
+        return self.classic.join(request, caller, now_ms)
+
+    def sync(self, request: SyncGroupRequest, caller: Caller, now_ms: int) -> Decision[SyncGroupResponse]:
+        if isinstance(self.groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.sync_classic(request, caller, now_ms)
+        return self.classic.sync(request, caller, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
+        if isinstance(self.groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.heartbeat_classic(request, caller, now_ms)
+        return self.classic.heartbeat(request, caller, now_ms)
+
+    def leave(self, request: LeaveGroupRequest, caller: Caller, now_ms: int) -> Decision[LeaveGroupResponse]:
+        if isinstance(self.groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.leave_classic(request, caller, now_ms)
+        return self.classic.leave(request, caller, now_ms)
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int
+    ) -> Decision[ConsumerGroupHeartbeatResponse]:
+        return self.consumer.heartbeat(request, caller, now_ms)
+
+    # --- offsets -----------------------------------------------------------------------------------------------------------
+
+    def commit_offsets(
+        self,
+        request: OffsetCommitRequest,
+        caller: Caller,
+        now_ms: int,
+        refuse: Callable[[ErrorCode], OffsetCommitResponse],
+    ) -> Decision[OffsetCommitResponse]:
+        group = self.groups.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is None:
+            if epoch >= 0:
+                is_new = caller.api_version >= _COMMIT_KNOWS_MISSING_GROUPS
+                return Decision(refuse(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION))
+            # A consumer that manages its partitions itself, and only keeps its offsets here.
+            group = self.classic.group_for_offsets(request.group_id, now_ms)
+        error = group.check_commit(request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms)
+        if error is not ErrorCode.NONE:
+            return Decision(refuse(error))
+        return self.offsets.commit(request, now_ms)
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            topics = [
+                OffsetFetchResponseTopics(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[nothing_fetched(index, ErrorCode.NONE) for index in topic.partition_indexes],
+                )
+                for topic in request.topics or ()
+            ]
+            return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+        error = group.check_fetch(request.member_id, request.member_epoch)
+        if error is not ErrorCode.NONE:
+            return OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error)
+        if request.topics is None:
+            fetched = self.offsets.fetch_all(request.group_id, require_stable=require_stable)
+        else:
+            fetched = self.offsets.fetch(request.group_id, request.topics, require_stable=require_stable)
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=fetched)
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return Decision(
+                OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, throttle_time_ms=0, topics=[])
+            )
+        error = _check_offset_delete(group)
+        if error is not ErrorCode.NONE:
+            return Decision(OffsetDeleteResponse(error_code=error, throttle_time_ms=0, topics=[]))
+        return self.offsets.delete(request, group)
+
+    def _expire_offsets(self, now_ms: int) -> Decision[None]:
+        records: list[CoordinatorRecord] = []
+        for group in list(self.groups.values()):
+            expired, is_all = self.offsets.expiry(group, now_ms)
+            records += expired
+            if is_all and group.is_empty:
+                records += group.tombstones()
+        self.deadlines.set(_EXPIRE_OFFSETS, self._next_expiry_ms(now_ms), self._expire_offsets)
+        return Decision(None, tuple(records))
+
+    def _next_expiry_ms(self, now_ms: int) -> int:
+        return now_ms + self._settings.offsets_retention_check_interval_ms
+
+    # --- administration ----------------------------------------------------------------------------------------------------
+
+    def listed(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+        """The groups in one of these states and of one of these types; all where none is named. Letter case is free."""
+        wanted_states = {state.lower() for state in states}
+        wanted_types = {each.lower() for each in types}
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state_name,
+                group_type=group.type_name,
+            )
+            for group in self.groups.values()
+            if (not wanted_states or group.state_name.lower() in wanted_states)
+            and (not wanted_types or group.type_name.lower() in wanted_types)
+        ]
+
+    def describe(self, group_id: str, api_version: int) -> group_admin.DescribedGroup:
+        """As DescribeGroups has it, which knows classic groups alone."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return self.classic.describe(group)
+        is_error = api_version >= _DESCRIBE_KNOWS_MISSING_GROUPS
+        message = f"Group {group_id} is not a classic group." if group else f"Group {group_id} not found."
+        return group_admin.DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
+            error_message=message if is_error else None,
+            group_id=group_id,
+            group_state=_DEAD,
+            protocol_type="",
+            protocol_data="",
+            members=[],
+        )
+
+    def describe_consumer(self, group_id: str) -> consumer_groups.DescribedGroup:
+        """As ConsumerGroupDescribe has it, which knows groups of the new protocol alone."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.describe(group)
+        message = f"Group {group_id} is not a consumer group." if group else f"Group {group_id} not found."
+        return undescribed_consumer_group(group_id, ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+    def delete(self, group_ids: Iterable[str]) -> Decision[list[DeletableGroupResult]]:
+        records: list[CoordinatorRecord] = []
+        results = []
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete()
+            if group is not None and error is ErrorCode.NONE:
+                records += self.offsets.deletion_of_group(group_id)
+                records += group.tombstones()
+            results.append(DeletableGroupResult(group_id=group_id, error_code=error))
+        return Decision(results, tuple(records))
+
+    # --- the cluster -------------------------------------------------------------------------------------------------------
+
+    def topics_changed(
+        self, topics: TopicsView, changed: Iterable[TopicName], removed: Iterable[TopicName], now_ms: int
+    ) -> Decision[None]:
+        """The cluster's topics are others now. What was committed for those that are gone goes with them."""
+        gone = list(removed)
+        self.consumer.topics_changed(topics, [*changed, *gone], now_ms)
+        return Decision(None, tuple(self.offsets.deletion_of_topics(gone)) if gone else ())
+
+    # --- the shard's life --------------------------------------------------------------------------------------------------
+
+    def replay(self, record: CoordinatorRecord, offset: int, producer_id: int, now_ms: int) -> None:
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None and key.group not in self.groups:
+                self.classic.group_for_offsets(key.group, now_ms)
+            self.offsets.replay(key, value, offset, producer_id)
+        elif isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self.classic.replay_group(key, value, now_ms)
+        else:
+            self.consumer.replay(record, now_ms)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        self.offsets.end_transaction(producer_id, is_committed=is_committed)
+
+    def loaded(self, now_ms: int) -> list[Decision[None]]:
+        # While the log was read, the cluster has moved on.
+        self.consumer.topics_changed(self._topics(), (), now_ms)
+        self.deadlines.set(_EXPIRE_OFFSETS, self._next_expiry_ms(now_ms), self._expire_offsets)
+        return [*self.classic.loaded(now_ms), *self.consumer.loaded(now_ms)]
+
+    def unload(self) -> None:
+        self.classic.unload()
+        self.consumer.unload()
+        self.deadlines.clear()
+
+    @property
+    def states(self) -> Mapping[str, int]:
+        """How many groups are in each state, for the node's metrics."""
+        counts: dict[str, int] = {}
+        for group in self.groups.values():
+            counts[group.state_name] = counts.get(group.state_name, 0) + 1
+        return counts
+
+
+def _check_offset_delete(group: Group) -> ErrorCode:
+    """Offsets of a group of consumers go topic by topic; whether another kind of group uses them is unknown."""
+    if isinstance(group, ClassicGroup):
+        return group.check_offset_delete()
+    return ErrorCode.NONE
+
+
+def undescribed_consumer_group(group_id: str, error: ErrorCode, message: str | None) -> consumer_groups.DescribedGroup:
+    """The answer about a group that cannot be described."""
+    return consumer_groups.DescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state=_DEAD,
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
