@@ -16,6 +16,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "plain_records": {"TIDELOG_KERNELS": "python"},
     "messages": {},
     "storage": {},
+    "metrics": {},
 }
 
 
