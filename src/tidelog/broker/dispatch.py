@@ -13,6 +13,7 @@ from typing import Any
 from tidelog.broker.caller import Authorizer, Caller
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.broker.node_view import Node
+from tidelog.broker.produce_lane import ProduceLane
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
@@ -41,6 +42,8 @@ class Dispatcher:
         self._now_ns = node.clock.monotonic_ns
         # When the last request of this read was done: the next one begins there. 0 before the first.
         self._begun_ns = 0
+        # Produce has a short way; the listener of a controller has none.
+        self._lane = ProduceLane(node, authorizer) if listener_kind == "broker" else None
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 
@@ -50,10 +53,18 @@ class Dispatcher:
 
     def connection_closed(self, connection: Connection) -> None: ...
 
-    def frames_done(self, connection: Connection) -> None:  # noqa: ARG002 - all frames of a read are one connection's
+    def frames_done(self, connection: Connection) -> None:
+        if self._lane is not None:
+            self._lane.finish(connection)
         self._begun_ns = 0
 
     def frame(self, connection: Connection, frame: memoryview) -> None:
+        lane = self._lane
+        if lane is not None:
+            if lane.take(connection, frame):
+                return
+            # Whatever this request sees, it comes after those before it.
+            lane.finish(connection)
         begun_ns = self._begun_ns or self._now_ns()
         try:
             header, position = read_request_header(frame)

@@ -77,6 +77,14 @@ class RequestCounts:
         self.response_bytes += response_bytes
         self._count_errors(answer, self.errors)
 
+    def answered_together(self, count: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
+        """Several requests of one read were answered together, each after `elapsed_ns`. Their errors are counted apart."""
+        times = self.at_once
+        times.counts[bisect_left(_BOUNDS_NS, elapsed_ns)] += count
+        times.sum += elapsed_ns * count
+        self.request_bytes += request_bytes
+        self.response_bytes += response_bytes
+
     def answered_later(
         self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response
     ) -> None:

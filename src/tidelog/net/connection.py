@@ -178,6 +178,19 @@ class Connection(FrameStream):
         self._slots.append(slot)
         return slot
 
+    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
+        """Answers requests for which no slot was opened, and which came after all that have one. Each frame has its size."""
+        if self._slots:
+            for frame in frames:
+                self.expect_answer().send((memoryview(frame)[4:],))
+            return
+        output = self._output
+        if output is None or self.is_closed:
+            return
+        output.push_frames(frames[0] if len(frames) == 1 else b"".join(frames))
+        if not self._flush_noted:
+            self._flush_soon()
+
     def finish(self, on_quiet: Callable[[], None]) -> None:
         """Takes no further request, sends the answers that are owed, then calls `on_quiet`."""
         self._on_quiet = on_quiet

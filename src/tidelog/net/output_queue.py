@@ -129,6 +129,18 @@ class OutputQueue:
         self._tail_bytes += 4
         self.pending_bytes += size + 4
 
+    def push_frames(self, frames: bytes) -> None:
+        """Adds whole frames that have their sizes already."""
+        count = len(frames)
+        if count <= APART_BYTES_MIN:
+            tail = self._tail if self._tail_bytes < JOINED_BYTES_MAX else self._new_tail()
+            tail.append(frames)
+            self._tail_bytes += count
+        else:
+            self._items.append([frames])
+            self._tail_bytes = JOINED_BYTES_MAX
+        self.pending_bytes += count
+
     def flush(self) -> bool:
         """Sends what the channel takes. True when nothing is left.
 

@@ -18,6 +18,7 @@ no method raises.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.model.clock import Clock
@@ -29,7 +30,7 @@ from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.replication.waiting import OffsetWaiters, Wakeups, Watcher
-from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.storage.append import AppendInfo, AppendRefused, CheckedBatch
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
@@ -223,6 +224,27 @@ class Partition:
             if self._watchers:
                 self._wakeups.changed(self)
         return outcome
+
+    def commits_at_once(self, required_acks: int) -> bool:
+        """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""
+        role = self.role
+        if type(role) is not Leading:
+            return False
+        return required_acks != ALL_IN_SYNC or (not role.followers and len(role.isr) >= role.min_in_sync)
+
+    def append_run(self, run: Sequence[CheckedBatch]) -> Sequence[int | AppendInfo | AppendRefused]:
+        """`append` for several batches that have been checked, with one write: see `PartitionLog.append_run`."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return [self._refuse_to_append(role)] * len(run)
+        try:
+            outcomes = role.log.append_run(run, self.leader_epoch)
+        except StorageError as error:
+            return [AppendRefused(self._fail(error), str(error))] * len(run)
+        self._advance_high_watermark(role)
+        if self._watchers:
+            self._wakeups.changed(self)
+        return outcomes
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""

@@ -48,12 +48,19 @@ class TopicConfig:
     """Whether records keep the time that their producer gave them, so that it has to be looked at."""
     bounds_age: bool = field(init=False)
     """Whether a record may be too old. A batch's header knows its newest record only."""
+    takes_batches_as_they_are: bool = field(init=False)
+    """Whether nothing about this topic can make anybody look at, or change, a batch that is in order itself."""
+    batch_bytes_max: int = field(init=False)
+    """What is larger is refused, for one reason or another."""
 
     def __post_init__(self) -> None:
         decide = object.__setattr__
         decide(self, "needs_keys", self.log.compacts)
         decide(self, "keeps_create_time", self.log.message_timestamp_type is TimestampType.CREATE_TIME)
         decide(self, "bounds_age", self.message_timestamp_before_max_ms != LONG_MAX)
+        is_plain = not self.needs_keys and self.codec is None and self.keeps_create_time and not self.bounds_age
+        decide(self, "takes_batches_as_they_are", is_plain)
+        decide(self, "batch_bytes_max", min(self.max_message_bytes, self.log.segment_bytes))
 
     @classmethod
     def from_values(cls, values: ConfigValues) -> Self:

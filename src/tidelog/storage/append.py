@@ -7,6 +7,7 @@ got wrong is an answer with Kafka's error code, not an exception; nothing has be
 from __future__ import annotations
 
 from struct import Struct as Layout
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,9 +33,23 @@ _OFFSET_LAYOUT = Layout(">q")
 _unpack_offset = _OFFSET_LAYOUT.unpack_from
 _pack_offset = _OFFSET_LAYOUT.pack_into
 _pack_epoch = Layout(">i").pack_into
+# Base offset, length and epoch are neighbours: with the length known, one call writes them.
+pack_place = Layout(">qii").pack_into
 
 # A batch's position in the appended buffer, and its header as it will be in the log.
 PlacedBatch = tuple[int, BatchHeader]
+
+
+class CheckedBatch(NamedTuple):
+    """A client's batch that is whole and has its checksum, and is plain: no control batch, no transaction, no append time."""
+
+    view: memoryview
+    """Writable: its place in the log is written into it."""
+    last_offset_delta: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 class AppendInfo(msgspec.Struct, frozen=True, gc=False):

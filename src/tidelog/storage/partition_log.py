@@ -15,7 +15,7 @@ without a batch before the log's end; segments go only after the log's new start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -29,7 +29,15 @@ from tidelog.model.ids import (
     TopicId,
     TopicPartition,
 )
-from tidelog.storage.append import AppendInfo, AppendRefused, PlacedBatch, accept_batches, place_batches
+from tidelog.storage.append import (
+    AppendInfo,
+    AppendRefused,
+    CheckedBatch,
+    PlacedBatch,
+    accept_batches,
+    pack_place,
+    place_batches,
+)
 from tidelog.storage.durability import Durability, SyncWork
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -46,11 +54,13 @@ from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.removals import DelayedRemovals
 from tidelog.storage.retention import expired_until
 from tidelog.storage.seams import Seams
-from tidelog.storage.segment import DELETED_SUFFIX, RELATIVE_OFFSET_MAX, FoundTimestamp, Segment
+from tidelog.storage.segment import DELETED_SUFFIX, RELATIVE_OFFSET_MAX, FoundTimestamp, Segment, WrittenBatch
 from tidelog.storage.segment_list import SegmentList
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.wire.batch_errors import CorruptBatchError
-from tidelog.wire.record_batch import BytesLike, TimestampType
+from tidelog.wire.record_batch import BATCH_OVERHEAD, BytesLike, TimestampType, read_header
+
+OFFSET_MAX = 2**63 - 1
 
 
 class LogHost(Protocol):
@@ -186,6 +196,85 @@ class PartitionLog:
             return AppendRefused(ErrorCode.INVALID_RECORD, "there is no record batch to append")
         return self._append(buffer, placed, origin, append_time_ms, transaction_version)
 
+    def append_run(self, run: Sequence[CheckedBatch], leader_epoch: int) -> Sequence[int | AppendInfo | AppendRefused]:
+        """`append_as_leader` for several batches that have been checked, each by itself, with one write for all of them.
+
+        Of each: its first offset, what it repeats, or why it was refused. Only where records keep their producers' time.
+        """
+        if self.fault is not None:
+            self._raise_offline()
+        size = last_offset_max = 0
+        newest: int = NO_TIMESTAMP
+        for view, delta, max_timestamp, _, _, _ in run:
+            size += len(view)
+            last_offset_max += delta + 1
+            newest = max(newest, max_timestamp)
+        segment = self._segments.active
+        offset: int = self.log_end_offset
+        last_offset_max += offset
+        try:
+            fits = (
+                size <= self.config.segment_bytes
+                and last_offset_max <= OFFSET_MAX
+                and not segment.should_roll(self.config, size, last_offset_max, newest)
+            )
+        except StorageError as error:
+            self._fail(error)
+        if not fits:
+            # What a producer's snapshot at the roll may know depends on which batch comes first in the new segment.
+            return [self.append_as_leader(batch.view, leader_epoch) for batch in run]
+        outcomes: list[int | AppendInfo | AppendRefused] = []
+        views: list[memoryview] = []
+        written: list[WrittenBatch] = []
+        for batch in run:
+            view, delta, max_timestamp, producer_id, _, _ = batch
+            if producer_id >= 0:
+                refused = self._follow_sequence(batch, offset)
+                if refused is not None:
+                    outcomes.append(refused)
+                    continue
+            size = len(view)
+            pack_place(view, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
+            views.append(view)
+            written.append((size, offset + delta, max_timestamp))
+            outcomes.append(offset)
+            offset += delta + 1
+        if views:
+            try:
+                if leader_epoch != self._assigned_epoch and leader_epoch >= 0:
+                    self._assign_epoch(leader_epoch, self.log_end_offset)
+                self._is_durable = False
+                segment.append(views, written)
+                self.log_end_offset = Offset(offset)
+                self.producers.update_map_end_offset(offset)
+                if offset - self._durability.recovery_point >= self.config.flush_messages:
+                    self._durability.flush(self.log_end_offset)
+            except StorageError as error:
+                self._fail(error)
+        return outcomes
+
+    def _follow_sequence(self, batch: CheckedBatch, offset: int) -> AppendInfo | AppendRefused | None:
+        """Take in the sequence of a batch that is about to be written at `offset`, unless there is a reason not to write it.
+
+        Before the write: should that fail, the log goes offline, and its state is read anew from what is on disk.
+        """
+        _, delta, max_timestamp, producer_id, epoch, sequence = batch
+        if self.producers.continue_sequence(producer_id, epoch, sequence, offset, delta, max_timestamp):
+            return None
+        prepared = self.producers.prepare(read_header(batch.view), offset, AppendOrigin.CLIENT)
+        if isinstance(prepared, ErrorCode):
+            return AppendRefused(prepared, f"producer {producer_id}: {prepared.message}")
+        if isinstance(prepared, Duplicate):
+            return AppendInfo(prepared.first_offset, prepared.last_offset, self.log_start_offset, is_duplicate=True)
+        apply_update(self.producers, prepared, None)
+        return None
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        self.leader_epochs.assign(epoch, start_offset)
+        # An epoch that was only announced so far is not on disk yet, and must be before its first record.
+        self.leader_epochs.flush()
+        self._assigned_epoch = epoch
+
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """This replica leads from here on, in an epoch that has no record yet. The epoch is on disk before its first record."""
         self.leader_epochs.assign(leader_epoch, self.log_end_offset, flush=False)
@@ -273,15 +362,22 @@ class PartitionLog:
             for _, header in placed:
                 epoch = header.partition_leader_epoch
                 if epoch != self._assigned_epoch and epoch >= 0:
-                    self.leader_epochs.assign(epoch, header.base_offset)
-                    # An epoch that was only announced so far is not on disk yet, and must be before its first record.
-                    self.leader_epochs.flush()
-                    self._assigned_epoch = epoch
+                    self._assign_epoch(epoch, header.base_offset)
             self._is_durable = False
             segment = self._segments.active
             if segment.should_roll(config, size, last_offset, max_timestamp):
                 segment = self._roll(first.base_offset, last_offset)
-            segment.append(buffer, placed)
+            segment.append(
+                (buffer,),
+                [
+                    (
+                        BATCH_OVERHEAD + header.batch_length,
+                        header.base_offset + header.last_offset_delta,
+                        header.max_timestamp,
+                    )
+                    for _, header in placed
+                ],
+            )
             self.log_end_offset = Offset(last_offset + 1)
             if update is not None:
                 apply_update(self.producers, update, segment.transaction_index)

@@ -65,6 +65,9 @@ DELETED_SUFFIX = ".deleted"
 
 _CLIENT = AppendOrigin.CLIENT
 
+# How many sequence numbers there are; after the last comes 0.
+_SEQUENCES = 2**31
+
 
 class ProducerStateTable:
     """The producers of one partition, and their snapshots in its directory."""
@@ -159,6 +162,27 @@ class ProducerStateTable:
             if duplicate is not None:
                 return duplicate
         return prepare_batch(update, current, state, header, base_offset, origin)
+
+    def continue_sequence(
+        self, producer_id: int, epoch: int, base_sequence: int, base_offset: int, delta: int, timestamp: int
+    ) -> bool:
+        """Take in a client's batch whose number follows its producer's last one, as nearly all do. False: it needs a closer look.
+
+        What `prepare` and `apply` do with such a batch.
+        """
+        state = self._producers.get(producer_id)
+        if state is None or state.epoch != epoch or state.transaction_first_offset != NO_TRANSACTION:
+            return False
+        batches = state.batches
+        if not batches or batches[-1].last_sequence + 1 != base_sequence:
+            return False
+        last_offset = base_offset + delta
+        # So few offsets since the oldest batch that numbers have not come round: it repeats none.
+        if last_offset - batches[0].first_offset >= _SEQUENCES or base_sequence + delta >= _SEQUENCES:
+            return False
+        state.add_batch(BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
+        state.last_timestamp = timestamp
+        return True
 
     def apply(self, update: PreparedUpdate) -> None:
         """Take in what was prepared, once it is written. `completed` transactions are still open: see `complete`."""

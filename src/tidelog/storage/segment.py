@@ -28,7 +28,7 @@ from tidelog.storage.seams import Seams
 from tidelog.storage.time_index import TimeIndex, TimestampOffset
 from tidelog.storage.transaction_index import AbortedSearch, TransactionIndex
 from tidelog.wire.batch_errors import CorruptBatchError
-from tidelog.wire.record_batch import BATCH_OVERHEAD, HEADER_BYTES, BatchHeader, read_header
+from tidelog.wire.record_batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.wire.records import decode_rows
 
 LOG_SUFFIX = ".log"
@@ -43,6 +43,10 @@ SWAP_SUFFIX = ".swap"
 
 # An index stores the distance from the base offset as an int32.
 RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+# The size of a batch, its last offset and its newest timestamp: what a segment keeps track of.
+WrittenBatch = tuple[int, int, int]
 
 
 class FoundBatch(NamedTuple):
@@ -188,34 +192,36 @@ class Segment:
             or self._waited_ms(max_timestamp) > config.segment_ms - self.roll_jitter_ms
         )
 
-    def append(self, buffer: ReadableBytes, batches: Sequence[tuple[int, BatchHeader]]) -> None:
-        """Write the batches of `buffer`, whose positions in it and headers are `batches`, in one go.
+    def append(self, buffers: Sequence[ReadableBytes], batches: Sequence[WrittenBatch]) -> None:
+        """Write the batches that fill `buffers`, in one go.
 
         On a failure the file ends where it ended before, if the disk allows even that, and the segment is unchanged.
         """
         position = self.size_bytes
         file = self.file
         try:
-            file.pwritev((buffer,), position)
+            file.pwritev(buffers, position)
         except StorageError:
             self._cut_back(file, position)
             raise
         if position == 0:
-            self._first_timestamp = batches[0][1].max_timestamp
+            self._first_timestamp = batches[0][2]
         largest = self._largest_timestamp
         if largest is None:
             largest = self.largest_timestamp_offset.timestamp
         unindexed = self._bytes_since_index_entry
-        for at, header in batches:
-            if header.max_timestamp > largest:
-                self._largest_timestamp = largest = header.max_timestamp
-                self._largest_timestamp_offset = header.base_offset + header.last_offset_delta
-            if unindexed > self._index_interval_bytes:
-                self._add_index_entries(header.base_offset + header.last_offset_delta, position + at)
+        interval_bytes = self._index_interval_bytes
+        for size, last_offset, max_timestamp in batches:
+            if max_timestamp > largest:
+                self._largest_timestamp = largest = max_timestamp
+                self._largest_timestamp_offset = last_offset
+            if unindexed > interval_bytes:
+                self._add_index_entries(last_offset, position)
                 unindexed = 0
-            unindexed += BATCH_OVERHEAD + header.batch_length
+            unindexed += size
+            position += size
         self._bytes_since_index_entry = unindexed
-        self.size_bytes = position + len(buffer)
+        self.size_bytes = position
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         left = self._index_entries_left

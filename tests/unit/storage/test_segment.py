@@ -33,7 +33,8 @@ def segment_of(logs: LogBuilder, config: LogConfig = DENSE, base_offset: int = 1
 
 def add(logs: LogBuilder, segment: Segment, base_offset: int, *values: str, **options: object) -> None:
     batch = logs.batch(*values, base_offset=base_offset, **options)  # type: ignore[arg-type]
-    segment.append(batch, [(0, read_header(batch))])
+    header = read_header(batch)
+    segment.append((batch,), [(header.size_bytes, header.last_offset, header.max_timestamp)])
 
 
 def test_files_are_named_after_the_first_offset(logs: LogBuilder) -> None:

@@ -112,18 +112,18 @@ def _produce_to_topic(
         partition = hosted.get(data.index)
         if partition is None:
             error = node.partitions.missing(name, data.index)
-            answers.append(_refused(data.index, RecordsRefused(error, error.message)))
+            answers.append(refused_partition(data.index, RecordsRefused(error, error.message)))
             continue
         records = check_produced(_in_memory(data), caller.api_version, partition.config, now_ms)
         if isinstance(records, RecordsRefused):
             counts.produce_refused(records.error, _size_bytes(data))
-            answers.append(_refused(data.index, records, partition))
+            answers.append(refused_partition(data.index, records, partition))
         elif request.acks not in _VALID_ACKS:
-            answers.append(_refused(data.index, _INVALID_ACKS))
+            answers.append(refused_partition(data.index, _INVALID_ACKS))
         elif is_closed:
-            answers.append(_refused(data.index, _INTERNAL_TOPIC))
+            answers.append(refused_partition(data.index, _INTERNAL_TOPIC))
         elif records[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
-            answers.append(_refused(data.index, _NO_TRANSACTION))
+            answers.append(refused_partition(data.index, _NO_TRANSACTION))
         else:
             answers.append(_append(data.index, records, partition, request.acks, waiting, counts))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
@@ -135,18 +135,11 @@ def _append(
     outcome = partition.append(records, required_acks=acks)
     if isinstance(outcome, AppendRefused):
         counts.produce_refused(outcome.error, len(records))
-        return _refused(index, RecordsRefused(outcome.error, outcome.reason), partition)
+        return refused_partition(index, RecordsRefused(outcome.error, outcome.reason), partition)
     if not outcome.is_duplicate:
         counts.messages_in += outcome.last_offset - outcome.first_offset + 1
         counts.bytes_in += len(records)
-    answer = PartitionProduceResponse(
-        index=index,
-        error_code=0,
-        base_offset=outcome.first_offset,
-        log_append_time_ms=outcome.append_time_ms,
-        log_start_offset=outcome.log_start_offset,
-        record_errors=[],
-    )
+    answer = appended_partition(index, outcome.first_offset, outcome.log_start_offset, outcome.append_time_ms)
     if acks == ALL_IN_SYNC:
         committed = partition.when_committed(outcome.last_offset + 1)
         if isinstance(committed, Pending):
@@ -163,6 +156,20 @@ def _size_bytes(data: PartitionProduceData) -> int:
 def _in_memory(data: PartitionProduceData) -> BytesLike | None:
     records = data.records
     return records if isinstance(records, (memoryview, bytes, bytearray)) else None
+
+
+def appended_partition(
+    index: int, first_offset: int, log_start_offset: int, append_time_ms: int = NO_TIMESTAMP
+) -> PartitionProduceResponse:
+    """The answer for a partition whose records were appended."""
+    return PartitionProduceResponse(
+        index=index,
+        error_code=0,
+        base_offset=first_offset,
+        log_append_time_ms=append_time_ms,
+        log_start_offset=log_start_offset,
+        record_errors=[],
+    )
 
 
 # Refusals
@@ -195,11 +202,14 @@ def _refused_topic(topic: TopicProduceData, refused: RecordsRefused) -> TopicPro
     return TopicProduceResponse(
         name=topic.name,
         topic_id=topic.topic_id,
-        partition_responses=[_refused(data.index, refused) for data in topic.partition_data],
+        partition_responses=[refused_partition(data.index, refused) for data in topic.partition_data],
     )
 
 
-def _refused(index: int, refused: RecordsRefused, partition: Partition | None = None) -> PartitionProduceResponse:
+def refused_partition(
+    index: int, refused: RecordsRefused, partition: Partition | None = None
+) -> PartitionProduceResponse:
+    """The answer for a partition whose records were refused."""
     log = None if partition is None else partition.log
     return PartitionProduceResponse(
         index=index,

@@ -1,0 +1,244 @@
+# mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index"
+"""Reads the Produce request that almost every client sends, in one pass: the frame, and the header and checksum of each batch.
+
+This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
+(another version, tagged fields, a transaction, no answer wanted, a topic twice in a row, a batch that would be refused) is None,
+and the request goes the ordinary way, which knows what to say to it. Nothing of the frame is changed.
+"""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+try:
+    import cython
+except ImportError:
+    from tidelog.wire.kernels import _plain_cython as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+
+VERSION_MIN = 7
+"""The first version in which a batch may have any codec."""
+VERSION_MAX = 13
+
+_FLEXIBLE_VERSION = cython.declare(cython.longlong, 9)
+_TOPIC_ID_VERSION = cython.declare(cython.longlong, 13)
+
+_HEADER_BYTES = cython.declare(cython.longlong, 61)
+_BATCH_OVERHEAD = cython.declare(cython.longlong, 12)
+_CHECKED_POSITION = cython.declare(cython.longlong, 21)
+_MAGIC = cython.declare(cython.longlong, 2)
+_CODEC_MASK = cython.declare(cython.longlong, 7)
+_CODEC_MAX = cython.declare(cython.longlong, 4)
+
+# The smallest partition, and the smallest topic, that a request can name: what bounds their announced numbers.
+_PARTITION_BYTES_MIN = cython.declare(cython.longlong, 66)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int16(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = (data[at] << 8) | data[at + 1]
+    return value - 0x10000 if value >= 0x8000 else value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    high: cython.longlong = (data[at] << 8) | data[at + 1]
+    low: cython.longlong = (data[at + 2] << 8) | data[at + 3]
+    return (high << 16) | low
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = _uint32(data, at)
+    return value - 0x100000000 if value >= 0x80000000 else value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int64(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    # The high half is signed, so that no shift leaves the number's range.
+    return _int32(data, at) * 0x100000000 + _uint32(data, at + 4)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _length(
+    data: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    is_flexible: cython.bint,
+    is_short: cython.bint,
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """A length or a number of elements, and where it ends. -1 for null, and for what is no length."""
+    byte: cython.longlong
+    value: cython.longlong = 0
+    shift: cython.int = 0
+    if is_flexible:
+        while at < end and shift < 28:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value - 1, at
+            shift += 7
+        return -1, at
+    if is_short:
+        if end - at >= 2:
+            return _int16(data, at), at + 2
+    elif end - at >= 4:
+        return _int32(data, at), at + 4
+    return -1, at
+
+
+def read_produce(
+    frame: object,
+) -> tuple[int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]]] | None:
+    """Version, correlation id, acks, and the batch of each partition; None for a request that is not to be read here.
+
+    A batch is the topic (its name, or from v13 on its id), the partition, where in the frame it begins and ends, the codec,
+    the delta of its last offset, its newest timestamp, and the producer's id, epoch and first sequence number.
+    """
+    source: cython.const[cython.uchar][::1] = frame
+    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    at: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    length: cython.longlong
+    topic_count: cython.longlong
+    partition_count: cython.longlong
+    version: cython.longlong
+    acks: cython.longlong
+    index: cython.longlong
+    codec: cython.longlong
+    delta: cython.longlong
+    producer_id: cython.longlong
+    sequence: cython.longlong
+    is_flexible: cython.bint
+    if end < 10:
+        return None
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    version = _int16(data, 2)
+    if _int16(data, 0) != 0 or version < VERSION_MIN or version > VERSION_MAX:
+        return None
+    is_flexible = version >= _FLEXIBLE_VERSION
+
+    # The request's header: a client id of plain letters, so that nobody has to look whether it is UTF-8.
+    length, at = _length(data, 8, end, False, True)
+    if length < -1:
+        return None
+    if length > 0:
+        stop = at + length
+        if stop > end:
+            return None
+        while at < stop:
+            if data[at] >= 0x80:
+                return None
+            at += 1
+    if is_flexible:
+        if at >= end or data[at] != 0:
+            return None
+        at += 1
+
+    # No transaction, and acks that are answered.
+    if is_flexible:
+        if at >= end or data[at] != 0:
+            return None
+        at += 1
+    else:
+        if end - at < 2 or _int16(data, at) != -1:
+            return None
+        at += 2
+    if end - at < 6:
+        return None
+    acks = _int16(data, at)
+    if acks != 1 and acks != -1:
+        return None
+    at += 6
+
+    topic_count, at = _length(data, at, end, is_flexible, False)
+    if topic_count <= 0 or topic_count > end // _PARTITION_BYTES_MIN:
+        return None
+    batches: list[tuple[bytes, int, int, int, int, int, int, int, int, int]] = []
+    previous: bytes = b""
+    while topic_count > 0:
+        topic_count -= 1
+        length = 16
+        if version < _TOPIC_ID_VERSION:
+            length, at = _length(data, at, end, is_flexible, True)
+        if length <= 0 or end - at < length:
+            return None
+        if cython.compiled:
+            topic: bytes = PyBytes_FromStringAndSize(
+                cython.cast(cython.pointer[cython.const[cython.char]], cython.address(data[at])), length
+            )
+        else:
+            topic = bytes(data[at : at + length])
+        at += length
+        # An answer names the topics as the request does, and from here on they are told apart by their names alone.
+        if topic == previous:
+            return None
+        previous = topic
+        partition_count, at = _length(data, at, end, is_flexible, False)
+        if partition_count <= 0 or partition_count > end // _PARTITION_BYTES_MIN:
+            return None
+        while partition_count > 0:
+            partition_count -= 1
+            if end - at < 4:
+                return None
+            index = _int32(data, at)
+            length, at = _length(data, at + 4, end, is_flexible, False)
+            if length < _HEADER_BYTES or end - at < length:
+                return None
+            stop = at + length
+            codec = _int16(data, at + 21)
+            delta = _int32(data, at + 23)
+            producer_id = _int64(data, at + 43)
+            sequence = _int32(data, at + 53)
+            if (
+                _int64(data, at) != 0
+                or _int32(data, at + 8) != length - _BATCH_OVERHEAD
+                or data[at + 16] != _MAGIC
+                # Neither control nor transactional, nor with the time of the append.
+                or codec & ~_CODEC_MASK
+                or codec > _CODEC_MAX
+                or delta < 0
+                or _int32(data, at + 57) != delta + 1
+                or (producer_id >= 0 and sequence < 0)
+                or crc32c(frame[at + _CHECKED_POSITION : stop]) != _uint32(data, at + 17)
+            ):
+                return None
+            batches.append(
+                (
+                    topic,
+                    index,
+                    at,
+                    stop,
+                    codec,
+                    delta,
+                    _int64(data, at + 35),
+                    producer_id,
+                    _int16(data, at + 51),
+                    sequence,
+                )
+            )
+            at = stop
+            if is_flexible:
+                if at >= end or data[at] != 0:
+                    return None
+                at += 1
+        if is_flexible:
+            if at >= end or data[at] != 0:
+                return None
+            at += 1
+    if is_flexible and (at >= end or data[at] != 0):
+        return None
+    return version, _int32(data, 4), acks, batches
