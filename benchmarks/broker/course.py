@@ -1,8 +1,9 @@
 """One run over the rows: whose turn it is, on which nodes, with which topics, and where the samples go.
 
-Two nodes that both serve are loaded in turn, never at once: an idle one takes little (Tidelog 0.005 of a core, Apache Kafka 0.05), while starting
-one anew for every sample would measure a cold JVM. The order within a round changes from round to round. Before the first row
-about load both are run in: over its first GB, Apache Kafka's CPU for each falls to a third, presumably as the JVM compiles. A row's first round is discarded as well: it brings up whatever only that row uses.
+Two nodes that both serve are loaded in turn, never at once: idle ones take little (Tidelog 0.005 of a core, Apache Kafka 0.05),
+while starting one anew for every sample would measure a cold JVM. The order within a round changes from round to round. Before
+the first row about load both are run in: over its first GB, Apache Kafka's CPU for each falls to a third, presumably as the JVM
+compiles. A row's first round is discarded as well: it brings up whatever only that row uses.
 """
 
 from __future__ import annotations
