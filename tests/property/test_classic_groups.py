@@ -29,6 +29,7 @@ REBALANCE_MS = 9_000
 ALL_TIMEOUTS_MS = 700_000
 
 steps = st.one_of(
+    st.tuples(st.just("all join and sync"), st.just(0), st.just(0)),
     st.tuples(st.just("join"), st.integers(0, CLIENTS - 1), st.sampled_from([b"s1", b"s2"])),
     st.tuples(st.just("start again"), st.integers(0, CLIENTS - 1), st.sampled_from([0, 3, 4, 8, 9])),
     st.tuples(st.just("sync"), st.integers(0, CLIENTS - 1), st.integers(0, 1)),
@@ -64,6 +65,8 @@ class History:
     def do(self, step: tuple[str, Any, Any]) -> None:
         what, who, how = step
         match what:
+            case "all join and sync":
+                self.all_join_and_sync()
             case "join":
                 self.join(self.clients[who], how)
             case "start again":
@@ -84,6 +87,18 @@ class History:
             case "commit":
                 self.driver.commit(who)
         self.check()
+
+    def all_join_and_sync(self) -> None:
+        """What a group of clients that behave does; the first to be given an id joins with it, as the others do."""
+        for _ in range(2):
+            for client in self.clients:
+                if not is_parked(client.joined):
+                    self.join(client, b"s1")
+                    self.check()
+        self.driver.advance(6_000)
+        for client in self.clients:
+            self.sync(client, assigns=True)
+        self.driver.commit()
 
     def join(self, client: Client, subscription: bytes) -> None:
         if client.member_id == "" and client.joined is not None and not is_parked(client.joined):
