@@ -497,9 +497,11 @@ class BrokerNode:
                 self._topic_configs.pop(TopicName(resource.name), None)
         for name in delta.topics_removed.values():
             self._topic_configs.pop(name, None)
-            self.metrics.topics.remove(name)
         with self._server.turn:
             self._partitions.apply(image, delta)
+        for name in delta.topics_removed.values():
+            # Only now: a fetch that waited for the topic has just been answered, and counted.
+            self.metrics.topics.remove(name)
             self._groups.follow(image, delta)
 
     def _config_changed(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -192,38 +192,38 @@ def error_counter(response: type[Response]) -> CountErrors:
         return _count_produce_errors
     if response is FetchResponse:
         return _count_fetch_errors
-    places = list(_places_of_errors(response, ()))
+    return _counter_of(response) or _count_nothing
 
-    def count(answer: object, errors: Errors) -> None:
-        for path in places:
-            _count_at(answer, path, errors)
+
+def _counter_of(struct: type[Struct]) -> CountErrors | None:
+    """What counts the error codes in a struct and all that it holds, in one pass; None where there are none."""
+    fields = fields_of(struct)
+    has_code = any(field.name == "error_code" for field in fields)
+    lists: list[tuple[str, CountErrors]] = []
+    structs: list[tuple[str, CountErrors]] = []
+    for field in fields:
+        wire_type = field.wire_type
+        inner = wire_type.element if isinstance(wire_type, ArrayOf) else wire_type
+        counter = _counter_of(inner.struct) if isinstance(inner, StructOf) else None
+        if counter is not None:
+            (lists if isinstance(wire_type, ArrayOf) else structs).append((field.name, counter))
+    if not has_code and not lists and not structs:
+        return None
+
+    def count(value: Any, errors: Errors) -> None:
+        if has_code:
+            errors[value.error_code] += 1
+        for name, counter in lists:
+            for each in getattr(value, name) or ():
+                counter(each, errors)
+        for name, counter in structs:
+            if (inner := getattr(value, name)) is not None:
+                counter(inner, errors)
 
     return count
 
 
-def _places_of_errors(struct: type[Struct], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The names that lead to every field with an error code."""
-    for field in fields_of(struct):
-        wire_type = field.wire_type
-        if field.name == "error_code":
-            yield (*path, field.name)
-            continue
-        if isinstance(wire_type, ArrayOf):
-            wire_type = wire_type.element
-        if isinstance(wire_type, StructOf):
-            yield from _places_of_errors(wire_type.struct, (*path, field.name))
-
-
-def _count_at(value: Any, path: tuple[str, ...], errors: Errors) -> None:
-    for depth, name in enumerate(path):
-        value = getattr(value, name)
-        if value is None:
-            return
-        if isinstance(value, list):
-            for each in value:
-                _count_at(each, path[depth + 1 :], errors)
-            return
-    errors[value] += 1
+def _count_nothing(answer: object, errors: Errors) -> None: ...
 
 
 def _count_produce_errors(answer: ProduceResponse, errors: Errors) -> None:
