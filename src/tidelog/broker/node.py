@@ -499,10 +499,10 @@ class BrokerNode:
             self._topic_configs.pop(name, None)
         with self._server.turn:
             self._partitions.apply(image, delta)
+            self._groups.follow(image, delta)
         for name in delta.topics_removed.values():
             # Only now: a fetch that waited for the topic has just been answered, and counted.
             self.metrics.topics.remove(name)
-            self._groups.follow(image, delta)
 
     def _config_changed(self) -> None:
         self._topic_configs.clear()
