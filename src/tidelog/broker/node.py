@@ -14,6 +14,7 @@ import asyncio
 import importlib
 import logging
 import pkgutil
+from collections.abc import Callable
 from http import HTTPStatus
 from random import Random
 from typing import Any, TypeVar, cast
@@ -31,14 +32,14 @@ from tidelog.broker.health import BrokerState, Health, health_page
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.metrics import BrokerMetrics
+from tidelog.broker.node_config import check_config, voters_of, voters_problem
+from tidelog.broker.node_directories import format_opened, open_directories
 from tidelog.broker.producer_ids import ProducerIds
-from tidelog.broker.quorum_voters import static_voters
 from tidelog.broker.registration import Registration
 from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
 from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.controller import ControllerContext
-from tidelog.controller.formatting import format_directories, new_cluster_id
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_service import MetadataService
@@ -47,7 +48,7 @@ from tidelog.controller.settings import ControllerSettings
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.clock import Clock
-from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.config import ConfigValues
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName
 from tidelog.model.listener_config import MAX_CONNECTIONS
@@ -59,10 +60,9 @@ from tidelog.net.http_endpoint import HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
-from tidelog.raft.voter_set import Endpoint as VoterEndpoint, ReplicaKey, VoterSet
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.topic_config import TopicConfig
-from tidelog.storage.errors import DirectoryInUseError, StorageError
+from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.open_segments import OpenSegments, connections_beside, segments_beside
@@ -138,7 +138,11 @@ class BrokerNode:
         )
         self._dispatchers: list[Dispatcher] = []
         self._endpoints: dict[str, Endpoint] = {}
-        self._upkeep: Upkeep | None = None
+        self._opened: list[LogDirectory] = []
+        self._on_directory_failed: Callable[[LogDirectory], None] = lambda _directory: None
+        self._is_controller_active: Callable[[], bool] = lambda: False
+        # How to stop each part that has been started, for an end at whatever moment.
+        self._stopping: list[Callable[[], object]] = []
         self._is_stopping = False
 
     # --- what handlers see -------------------------------------------------------------------------------------------------
@@ -231,13 +235,13 @@ class BrokerNode:
         return node
 
     async def _start(self) -> None:
-        self._check_config()
+        check_config(self.static_config)
         # First of all: a recovery may take long, and whoever watches wants to see that it goes on.
         await self._show_metrics()
         opened = self._open_directories()
         for spec in self._specs:
             await self._listen(spec)
-        self._format(opened)
+        self.cluster_id = format_opened(opened, self.static_config, self._seams, self._controller_endpoints())
         self._start_quorum(opened[0])
         await self._active()
         self._directories = LogDirectories(opened)
@@ -248,14 +252,17 @@ class BrokerNode:
             config_of=self.topic_config,
             on_placed=self._assignments.placed,
         )
+        self._on_directory_failed = self._partitions.directory_failed
         for directory in opened:
             directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
         keep_one_of_each(self._directories)
         self._partitions.apply(self.image)
         self._groups = GroupCoordinator(self, self.static_config, self._seams, self._timers, self._server.turn)
+        self._stopping.append(self._groups.stop)
         self._groups.follow(self.image)
         self._service.committed.subscribe(self._image_changed)
         await self._register(opened)
+        self._stopping.append(self._assignments.stop)
         self._assignments.start()
         self._replica_moves = ReplicaMoves(
             self._directories,
@@ -264,87 +271,26 @@ class BrokerNode:
             self._seams.slow_work,
             on_placed=self._assignments.placed,
         )
+        self._stopping.append(self._replica_moves.stop)
         self._replica_moves.resume()
         self._upkeep = Upkeep(self._directories, self._timers, self._config)
+        self._stopping.append(self._upkeep.stop)
         self._register_metrics()
         self.state = BrokerState.RUNNING
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
 
-    def _check_config(self) -> None:
-        if self.node_id < 0:
-            raise ConfigError("node.id is not set: give the node a number, for example --set node.id=1")
-        authorizer = self.static_config[keys.AUTHORIZER_CLASS_NAME]
-        if authorizer:
-            raise ConfigError(
-                f"authorizer.class.name is {authorizer}, but authorisation is not supported yet: remove it"
-            )
-        roles = self.static_config[keys.PROCESS_ROLES]
-        if set(roles) != {"broker", "controller"}:
-            raise ConfigError(
-                "process.roles must be broker,controller: a node is both, as long as it is a cluster of one"
-            )
-        if not self.static_config[keys.CONTROLLER_LISTENER_NAMES]:
-            raise ConfigError("controller.listener.names is not set: name one of the listeners, for example CONTROLLER")
-        voters = self._static_voters()
-        if len(voters) > 1:
-            raise ConfigError("controller.quorum.voters names several nodes, but only a quorum of one is supported yet")
-        if voters.ids not in {(), (self.node_id,)}:
-            raise ConfigError(f"controller.quorum.voters does not name this node: expected {self.node_id}@host:port")
-
-    def _static_voters(self) -> VoterSet:
-        listeners = self.static_config[keys.CONTROLLER_LISTENER_NAMES]
-        voters = self.static_config[keys.CONTROLLER_QUORUM_VOTERS]
-        return static_voters(voters, listeners[0])
-
     def _open_directories(self) -> list[LogDirectory]:
-        """The log directories, locked, that of the metadata log first."""
-        paths = self.static_config[keys.LOG_DIRS] or self.static_config[keys.LOG_DIR]
-        first = self.static_config[keys.METADATA_LOG_DIR]
-        if first:
-            paths = (first, *(path for path in paths if path != first))
-        opened: list[LogDirectory] = []
-        self._opened = opened
-        for path in paths:
-            try:
-                directory = LogDirectory.open(
-                    self._seams,
-                    path,
-                    config_of=lambda topic: self.topic_config(topic).log,
-                    on_offline=self._directory_failed,
-                    open_segments=self._open_segments,
-                    producer_id_expiration_ms=self.static_config[keys.PRODUCER_ID_EXPIRATION_MS],
-                )
-            except DirectoryInUseError:
-                raise
-            except StorageError as error:
-                if not opened:
-                    raise
-                logger.error("log directory %s is left out: %s", path, error)  # noqa: TRY400 - the sentence is enough
-                continue
-            opened.append(directory)
+        opened = self._opened
+        open_directories(
+            self.static_config,
+            self._seams,
+            opened,
+            config_of=lambda topic: self.topic_config(topic).log,
+            on_offline=self._directory_failed,
+            open_segments=self._open_segments,
+        )
         return opened
-
-    def _format(self, opened: list[LogDirectory]) -> None:
-        identities = [directory.identity for directory in opened]
-        known = next(
-            (identity.cluster_id for identity in identities if identity is not None and identity.cluster_id), None
-        )
-        formatted = format_directories(
-            self._seams.files,
-            [directory.path for directory in opened],
-            cluster_id=known or new_cluster_id(self._seams.random),
-            node_id=self.node_id,
-            controller_endpoints=tuple(
-                VoterEndpoint(each.name, each.host, each.port) for each in self._controller_endpoints()
-            ),
-            random=self._seams.random,
-            clock=self._seams.clock,
-            is_static_quorum=len(self._static_voters()) > 0,
-        )
-        for directory, identity in zip(opened, formatted, strict=True):
-            directory.identity = identity
-        self.cluster_id = formatted[0].cluster_id or ""
 
     def _start_quorum(self, metadata: LogDirectory) -> None:
         assert metadata.identity is not None
@@ -371,26 +317,15 @@ class BrokerNode:
                 },
             ),
             on_fault=self._metadata_failed,
-            static_voters=self._static_voters(),
+            static_voters=voters_of(config),
         )
-        self._check_voters(self._service.quorum.local.key)
+        self._stopping.append(self._service.abandon)
+        self._is_controller_active = lambda: self._service.controller.is_active
+        problem = voters_problem(self._service.quorum.voters, self._service.quorum.local.key)
+        if problem is not None:
+            raise NodeError(problem)
         self._service.committed.subscribe(self._look_if_active)
         self._service.start()
-
-    def _check_voters(self, local: ReplicaKey) -> None:
-        """A node that can never lead would wait for ever."""
-        voters = self._service.quorum.voters
-        if voters.is_only_voter(local):
-            return
-        if not len(voters):
-            raise NodeError(
-                "the directory was formatted for a static quorum: set controller.quorum.voters="
-                f"{self.node_id}@host:port, as when it was written"
-            )
-        names = ", ".join(map(str, voters.ids))
-        raise NodeError(
-            f"the metadata log belongs to the voters {names}, but only a quorum of this node is supported yet"
-        )
 
     def _controller_endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
@@ -427,6 +362,7 @@ class BrokerNode:
             metadata_offset=lambda: self.image.offset,
             offline_directories=self._offline_directories,
         )
+        self._stopping.append(self._registration.stop)
         ids = [directory.identity.directory_id for directory in opened if directory.identity is not None]
         self._registration.begin(
             [self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
@@ -434,6 +370,8 @@ class BrokerNode:
             rack=self.static_config[keys.BROKER_RACK] or None,
             previous_epoch=opened[0].last_broker_epoch,
         )
+        # A node that fails meanwhile does not wait for what cannot come any more.
+        self._stopping.append(lambda: self._registration.serving.complete(None))
         await _wait(self._loop, self._registration.serving)
         self._raise_fault()
 
@@ -446,9 +384,7 @@ class BrokerNode:
 
     @property
     def health(self) -> Health:
-        service: MetadataService | None = getattr(self, "_service", None)
-        is_active = service is not None and service.controller.is_active
-        return Health(self.state, self.node_id, self.cluster_id, is_active, self._offline_paths())
+        return Health(self.state, self.node_id, self.cluster_id, self._is_controller_active(), self._offline_paths())
 
     def _offline_paths(self) -> list[str]:
         """The log directories that cannot be used, also those that could not even be opened."""
@@ -523,8 +459,7 @@ class BrokerNode:
 
     def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         logger.error("log directory %s is offline: %s", directory.path, error)
-        if hasattr(self, "_partitions"):
-            self._partitions.directory_failed(directory)
+        self._on_directory_failed(directory)
         if directory in self._opened[:1] and not self._is_stopping:
             # Not now: whoever met the fault is in the middle of a request.
             self._loop.call_soon(self._metadata_failed, error)
@@ -560,8 +495,7 @@ class BrokerNode:
         self._assignments.stop()
         self._replica_moves.stop()
         await self._server.drain(DRAIN_TIMEOUT_MS)
-        if self._upkeep is not None:
-            self._upkeep.stop()
+        self._upkeep.stop()
         epoch = self._registration.epoch
         await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
         if not self.stopped.done():  # or a fault has ended it meanwhile
@@ -584,21 +518,13 @@ class BrokerNode:
         """Stop at once, as a crash would: nothing more is written."""
         self._is_stopping = True
         self._server.abort()
-        for part in ("_registration", "_assignments", "_replica_moves", "_upkeep", "_groups"):
-            running: Any = getattr(self, part, None)
-            if running is not None:
-                running.stop()
-        service: MetadataService | None = getattr(self, "_service", None)
-        if service is not None:
-            service.abandon()
-        for directory in getattr(self, "_opened", []):
+        while self._stopping:
+            self._stopping.pop()()
+        for directory in self._opened:
             directory.abandon()
         self._end()
         # Whoever waits for the start learns from the fault that there is nothing to wait for.
         self._is_led.complete(None)
-        registration: Registration | None = getattr(self, "_registration", None)
-        if registration is not None:
-            registration.serving.complete(None)
 
     def _end(self) -> None:
         self.state = BrokerState.NOT_RUNNING
