@@ -29,20 +29,25 @@ def read(reader: FrameReader, stream: bytes, piece_bytes: list[int], take_at_mos
     """Feeds a stream in pieces; now and then takes only some of the frames of a read, as a full connection does."""
     taken: list[bytes] = []
     position = round_number = 0
+    was_full = False
     while position < len(stream) or reader.pending_bytes:
         before = position, len(taken)
         room = reader.buffer()
         count = min(len(room), piece_bytes[round_number % len(piece_bytes)], len(stream) - position)
         room[:count] = stream[position : position + count]
         position += count
-        reader.received(count)
+        may_be_whole = reader.received(count)
+        round_number += 1
+        if not may_be_whole and not was_full and position < len(stream):
+            # Nothing to take: the reader has to be ready for the next piece without being settled.
+            continue
         # The last rounds take everything, so that the loop ends.
         limit = take_at_most[round_number % len(take_at_most)] if position < len(stream) else None
+        was_full = limit is not None
         while (limit is None or limit > 0) and (frame := reader.take()) is not None:
             taken.append(bytes(frame))
             limit = None if limit is None else limit - 1
         reader.settle()
-        round_number += 1
         if (position, len(taken)) == before and position == len(stream):
             break
     return taken

@@ -54,9 +54,11 @@ class FrameReader:
         """Where the next bytes go, never empty. Asking twice does no harm."""
         return self._view if self._own is None else self._own[self._end :]
 
-    def received(self, count: int) -> None:
-        """`count` bytes have been put into what `buffer` returned."""
+    def received(self, count: int) -> bool:
+        """`count` bytes have been put into what `buffer` returned. False: the frame that they belong to goes on after them, and
+        there is nothing to take or settle."""
         self._end += count
+        return self._own is None or self._end >= self._wanted_bytes
 
     def take(self) -> memoryview | None:
         """The next whole frame without its size, or None. FrameError for a size that no frame can have."""
@@ -82,6 +84,7 @@ class FrameReader:
         self._start = 0
         if start == end:
             self._end = 0
+            self._wanted_bytes = 4
             # A connection whose frames come in several reads keeps its buffer for the next one, until `release_idle`.
             if own is not None and self._taken_bytes * 4 < len(self._buffers.shared):
                 self._let_go()

@@ -163,9 +163,9 @@ class FrameStream(asyncio.BufferedProtocol):
         self.bytes_in += nbytes
         if self.is_closed or self._discarding:
             return
-        self._reader.received(nbytes)
-        with self._turn:
-            self._take_frames()
+        if self._reader.received(nbytes):
+            with self._turn:
+                self._take_frames()
 
     def _take_frames(self) -> None:
         """Takes whole frames until there is none or the owner is full; keeps what is left for later."""
