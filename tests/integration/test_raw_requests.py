@@ -122,6 +122,16 @@ def test_garbage_closes_its_connection_and_no_other(node: RunningNode, other: Ra
     serves(other)
 
 
+def test_garbage_takes_no_answer_from_the_requests_before_it(node: RunningNode, other: RawClient) -> None:
+    asked = frame(header(METADATA, 12) + NO_TOPICS)
+
+    received = everything_until_the_end(node, asked + asked + frame(header(9_999, 0)) + asked)
+
+    (size,) = struct.unpack_from(">i", received)
+    assert len(received) == 2 * (4 + size)
+    serves(other)
+
+
 def test_a_connection_may_end_in_the_middle_of_a_frame(node: RunningNode, other: RawClient) -> None:
     assert everything_until_the_end(node, struct.pack(">i", 1_000) + b"only this", shut=True) == b""
     serves(other)

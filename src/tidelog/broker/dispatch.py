@@ -77,7 +77,7 @@ class Dispatcher:
             request = read_request(frame, header, position)
         except (MalformedError, UnsupportedVersionError) as error:
             logger.warning("closing %s: %s", connection, error)
-            connection.abort()
+            connection.close_when_sent()
             return
         caller = Caller(connection, header.client_id, header.request_api_key, version, self._authorizer)
         outcome = handler.answer(request, caller, self._node)

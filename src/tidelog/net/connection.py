@@ -191,6 +191,11 @@ class Connection(FrameStream):
         if not self._flush_noted:
             self._flush_soon()
 
+    def close_when_sent(self) -> None:
+        """Ends the connection for a request that cannot be answered. Answers to those before it that are complete leave first."""
+        self.flush()
+        self.abort()
+
     def finish(self, on_quiet: Callable[[], None]) -> None:
         """Takes no further request, sends the answers that are owed, then calls `on_quiet`."""
         self._on_quiet = on_quiet
