@@ -132,7 +132,7 @@ class ClassicMembers:
         holder = group.static_member(request.group_instance_id)
         if holder is None:
             return ConsumerMember(member_id)
-        return replace_static_member(self._context, group, holder, member_id, records)
+        return replace_static_member(group, holder, member_id, records)
 
     def _downgrades(self, group: ConsumerGroup, holder: ConsumerMember | None) -> bool:
         """Whether the last member of the new protocol is a static one that comes back with the classic one."""

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tidelog.coordination.consumer.group import ConsumerGroup
-from tidelog.coordination.consumer.member import ConsumerMember
+from tidelog.coordination.consumer.member import ConsumerMember, MemberState
 from tidelog.coordination.consumer.metadata_hash import MetadataHashes
 from tidelog.coordination.deadlines import Action, Deadlines
 from tidelog.coordination.decision import Decision
@@ -74,21 +74,21 @@ class GroupContext:
         return self.settings.consumer_limits_of(group_id).session_timeout_ms
 
     def watch_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """The member has to let go of partitions within its rebalance time-out."""
+        """The member has to let go of partitions within its rebalance time-out.
+
+        Nobody cancels this: whether it has let go is looked up when the time has come, in what is written down by then.
+        """
         epoch = member.member_epoch
 
         def expire(at_ms: int) -> Decision[Any] | None:
             group = self.groups.get(group_id)
             known = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
-            if known is None or known.member_epoch != epoch:
+            if known is None or known.state is not MemberState.UNREVOKED_PARTITIONS or known.member_epoch != epoch:
                 return None
             reason = f"it did not leave epoch {epoch} within {member.rebalance_timeout_ms} ms"
             return self.fence(group_id, member.member_id, reason, at_ms)
 
         self.deadlines.set(("rebalance", group_id, member.member_id), now_ms + member.rebalance_timeout_ms, expire)
-
-    def end_revocation(self, group_id: str, member_id: str) -> None:
-        self.deadlines.cancel(("rebalance", group_id, member_id))
 
     def await_join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         """A member of the classic protocol has been told to join again; it has its rebalance time-out for that, from now on."""

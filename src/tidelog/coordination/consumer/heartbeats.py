@@ -186,7 +186,7 @@ class Heartbeats:
             return group.members.get(member_id) or ConsumerMember(member_id)
         if holder.classic is None:
             check_released(holder, member_id, instance_id)
-        return replace_static_member(self._context, group, holder, member_id, records)
+        return replace_static_member(group, holder, member_id, records)
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> _Answer:
         group = self._context.groups.get(request.group_id)
@@ -217,7 +217,6 @@ class Heartbeats:
 
 
 def replace_static_member(
-    context: GroupContext,
     group: ConsumerGroup,
     holder: ConsumerMember,
     member_id: str,
@@ -230,8 +229,7 @@ def replace_static_member(
     records.append(member_record(group_id, member))
     records.append(target_record(group_id, member_id, group.targets.get(holder.member_id, {})))
     records.append(current_record(group_id, member))
-    if holder.member_id != member_id:
-        context.forget_member(group_id, holder.member_id)
+    # The holder's deadlines stay: they find nobody when they are due, or the holder, where nothing could be written.
     return member
 
 

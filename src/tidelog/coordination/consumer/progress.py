@@ -105,11 +105,8 @@ class Progress:
         self.updated = stepped
         context, group_id = self._context, self._group.group_id
         self.records.append(current_record(group_id, stepped))
-        if stepped.classic is None:
-            if stepped.state is MemberState.UNREVOKED_PARTITIONS:
-                context.watch_revocation(group_id, stepped, self._now_ms)
-            else:
-                context.end_revocation(group_id, stepped.member_id)
+        if stepped.classic is None and stepped.state is MemberState.UNREVOKED_PARTITIONS:
+            context.watch_revocation(group_id, stepped, self._now_ms)
 
     def _resolve(self, *, has_new_regex: bool) -> bool:
         """Whether an expression stands for other topics than before."""

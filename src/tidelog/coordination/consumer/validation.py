@@ -83,9 +83,10 @@ def check_released(member: ConsumerMember, member_id: str, instance_id: str) -> 
 def check_epoch(member: ConsumerMember, epoch: int, claimed: Claimed) -> None:
     """RefusedError where the member is not in the epoch that it says.
 
-    One epoch back is accepted where it has nothing that it should not have: the answer with the new epoch was lost.
+    To join again is always right. One epoch back is accepted where the member has nothing that it should not have: the answer
+    with the new epoch was lost.
     """
-    if epoch == member.member_epoch:
+    if epoch in {member.member_epoch, JOINING_EPOCH}:
         return
     if epoch < member.member_epoch:
         if epoch == member.previous_member_epoch and claims_only(claimed, member.assigned):

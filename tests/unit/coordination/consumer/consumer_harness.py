@@ -32,6 +32,7 @@ from tidelog.wire.messages.consumer_groups import (
 from tidelog.wire.messages.internal.offset_records import GroupMetadataKey, GroupMetadataValue
 
 GROUP = "g"
+RETRY_MS = 500
 EAGER = GroupSettings(consumer_limits_of=lambda _group: ConsumerGroupLimits(assignment_interval_ms=0))
 
 
@@ -130,9 +131,10 @@ class Shard:
         while (next_ms := self.deadlines.next_ms) is not None and next_ms <= end_ms:
             self.now_ms = max(self.now_ms, next_ms)
             while (due := self.deadlines.take_due(self.now_ms)) is not None:
-                decision = due[1](self.now_ms)
-                if decision is not None:
-                    self.apply(decision)
+                key, action = due
+                decision = action(self.now_ms)
+                if decision is not None and isinstance(self.apply(decision), ErrorCode) and key not in self.deadlines:
+                    self.deadlines.set(key, self.now_ms + RETRY_MS, action)
         self.now_ms = end_ms
 
     def change_topics(self, topics: FakeTopics, *names: str) -> None:
@@ -148,6 +150,13 @@ class Shard:
     def send(
         self, member_id: str, epoch: int, owned: Owned | None = None, api_version: int = 1, **fields: Any
     ) -> ConsumerGroupHeartbeatResponse:
+        answer = self.apply(self.decide(member_id, epoch, owned, api_version, **fields))
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        return answer
+
+    def decide(
+        self, member_id: str, epoch: int, owned: Owned | None = None, api_version: int = 1, **fields: Any
+    ) -> Decision[ConsumerGroupHeartbeatResponse]:
         partitions = None
         if owned is not None:
             partitions = [TopicPartitions(topic_id=topic_id(name), partitions=parts) for name, parts in owned.items()]
@@ -158,9 +167,7 @@ class Shard:
             topic_partitions=partitions,
             **fields,
         )
-        answer = self.apply(self.consumer.heartbeat(request, Caller("client", "/127.0.0.1", api_version), self.now_ms))
-        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
-        return answer
+        return self.consumer.heartbeat(request, Caller("client", "/127.0.0.1", api_version), self.now_ms)
 
     def join(self, member_id: str, *names: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         if names or "subscribed_topic_regex" not in fields:
