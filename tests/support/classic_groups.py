@@ -155,6 +155,7 @@ class ClassicDriver:
         instance: str | None = None,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
+        version: int = 4,
     ) -> SyncGroupResponse | Pending[SyncGroupResponse]:
         request = SyncGroupRequest(
             group_id=GROUP,
@@ -168,7 +169,7 @@ class ClassicDriver:
                 for member, assignment in (assignments or {}).items()
             ],
         )
-        return self.carry_out(self.classic.sync(request, caller(5), self.now_ms))
+        return self.carry_out(self.classic.sync(request, caller(version), self.now_ms))
 
     def heartbeat(self, member_id: str, generation_id: int, instance: str | None = None) -> ErrorCode:
         request = HeartbeatRequest(

@@ -58,9 +58,8 @@ class ClassicGroups:
 
     def sync(self, request: SyncGroupRequest, caller: Caller, now_ms: int) -> Decision[SyncGroupResponse]:
         """Answers when the leader's assignments are committed."""
-        del caller  # Versions differ in what they can say only.
         self._rebalances.latest_ms = now_ms
-        return self._syncing.sync(request)
+        return self._syncing.sync(request, caller)
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
         """A sign of life; the answer says whether the member has to join again."""
