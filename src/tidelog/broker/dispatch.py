@@ -8,6 +8,7 @@ ApiVersions itself is answered in any version (KIP-511).
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import Any
 
 from tidelog.broker.caller import Authorizer, Caller
@@ -30,6 +31,8 @@ from tidelog.wire.schema import Response
 
 logger = logging.getLogger(__name__)
 
+CORRELATION_BYTES = 4
+
 
 class Dispatcher:
     """The `FrameHandler` of one listener."""
@@ -38,6 +41,7 @@ class Dispatcher:
         self._node = node
         self._authorizer = authorizer
         self._listener_kind = listener_kind
+        self._handlers: dict[tuple[int, int], Handler] = {}
         self._counts = node.metrics.requests
         self._now_ns = node.clock.monotonic_ns
         # When the last request of this read was done: the next one begins there. 0 before the first.
@@ -73,7 +77,8 @@ class Dispatcher:
                 _send(connection.expect_answer(), answer, 0, header.correlation_id)
                 return
             version = header.request_api_version
-            handler = self._handler_of(header.request_api_key, version)
+            key = header.request_api_key
+            handler = self._handlers.get((key, version)) or self._handler_of(key, version)
             request = read_request(frame, header, position)
         except (MalformedError, UnsupportedVersionError) as error:
             logger.warning("closing %s: %s", connection, error)
@@ -109,13 +114,20 @@ class Dispatcher:
             raise UnsupportedVersionError(f"{served.name} is not served on this listener")
         if not handler.lowest <= version <= handler.highest:
             raise UnsupportedVersionError(f"{served.name} is not served in version {version}")
+        self._handlers[key, version] = handler
         return handler
+
+
+@cache
+def _header_end(api_key: int, version: int) -> bytes:
+    """What follows the correlation id in an answer's header: the tagged fields of newer versions, of which there are none."""
+    header_version = api(api_key).response_header_version(version)
+    return encode(ResponseHeader(correlation_id=0), header_version)[CORRELATION_BYTES:]
 
 
 def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> int:
     """Gives the answer into its slot. How many bytes it takes."""
-    header_version = api(answer.api_key).response_header_version(version)
-    header = encode(ResponseHeader(correlation_id=correlation_id), header_version)
+    header = correlation_id.to_bytes(CORRELATION_BYTES, "big", signed=True) + _header_end(answer.api_key, version)
     parts: list[Any] = encode_parts(answer, version)
     first: Part = parts[0]
     if isinstance(first, bytes):
