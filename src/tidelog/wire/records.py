@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from struct import error as struct_error
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from crc32c import crc32c
 
@@ -50,6 +50,8 @@ BATCH_BYTES_MAX = 2**31 - 1
 # Length, attributes, two deltas, two lengths and a header count, of one byte each.
 RECORD_BYTES_MIN = 7
 
+
+_ConsumerRow = TypeVar("_ConsumerRow", bound=tuple[object, ...])
 
 Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -86,17 +88,55 @@ def decode_tuples(
     return _decode(tuple, buffer, header, position, decompressed_bytes_max)  # type: ignore[return-value]
 
 
+def decode_consumer_rows(
+    row_type: type[_ConsumerRow],
+    topic: str,
+    partition: int,
+    buffer: BytesLike,
+    header: BatchHeader,
+    position: int = 0,
+    *,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> list[_ConsumerRow]:
+    """Like `decode_batch`, as a consumer hands records out: topic, partition, offset, timestamp, timestamp type, key, value and
+    headers, each as a `row_type`, which is a named tuple of these eight."""
+    data, start, end = _data_of(buffer, header, position, decompressed_bytes_max)
+    is_append_time = bool(header.attributes & LOG_APPEND_TIME_BIT)
+    rows: list[_ConsumerRow] = _decode_kernel.decode_consumer_rows(
+        row_type,
+        topic,
+        partition,
+        TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME,
+        data,
+        start,
+        end,
+        header.record_count,
+        header.base_offset,
+        header.base_timestamp,
+        header.last_offset_delta,
+        header.max_timestamp if is_append_time else None,
+    )
+    return rows
+
+
+def _data_of(
+    buffer: BytesLike, header: BatchHeader, position: int, decompressed_bytes_max: int
+) -> tuple[BytesLike, int, int]:
+    """What holds the batch's records, unpacked, and where they lie in it."""
+    if header.attributes & CODEC_MASK:
+        data = records_of(buffer, header, position, decompressed_bytes_max=decompressed_bytes_max)
+        return data, 0, len(data)
+    # The usual case, without a slice of the buffer for every batch.
+    end = position + BATCH_OVERHEAD + header.batch_length
+    if end > len(buffer):
+        _refuse_cut(buffer, header, end)
+    return buffer, position + HEADER_BYTES, end
+
+
 def _decode(
     row_type: type[Record | Row], buffer: BytesLike, header: BatchHeader, position: int, decompressed_bytes_max: int
 ) -> list[Record]:
-    if header.attributes & CODEC_MASK:
-        data = records_of(buffer, header, position, decompressed_bytes_max=decompressed_bytes_max)
-        start, end = 0, len(data)
-    else:
-        # The usual case, without a slice of the buffer for every batch.
-        data, start, end = buffer, position + HEADER_BYTES, position + BATCH_OVERHEAD + header.batch_length
-        if end > len(buffer):
-            _refuse_cut(buffer, header, end)
+    data, start, end = _data_of(buffer, header, position, decompressed_bytes_max)
     rows: list[Record] = _decode_kernel.decode_rows(
         row_type,
         data,

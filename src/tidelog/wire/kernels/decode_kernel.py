@@ -264,6 +264,80 @@ def decode_rows(
     return rows
 
 
+def decode_consumer_rows(
+    row_type: type,
+    topic: str,
+    partition: object,
+    timestamp_type: object,
+    source: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    last_offset_delta: cython.longlong,
+    append_time: object,
+) -> list[object]:
+    """Like `decode_rows`, as a consumer hands records out. A `row_type` is a named tuple of eight.
+
+    A row is topic, partition, offset, timestamp, timestamp type, key, value and headers.
+    """
+    data: cython.pointer[cython.const[cython.uchar]]
+    index: cython.Py_ssize_t
+    position: cython.Py_ssize_t = start
+    previous_delta: cython.longlong = -1
+    record_end: cython.Py_ssize_t
+    record_time: cython.longlong
+    offset_delta: cython.longlong
+    key_start: cython.Py_ssize_t
+    key_length: cython.longlong
+    value_start: cython.Py_ssize_t
+    value_length: cython.longlong
+    headers_start: cython.Py_ssize_t
+    header_count: cython.longlong
+    rows: list[object]
+    _check_count(base_offset, count, end - start)
+    if cython.compiled:
+        data = cython.address(source[0])
+    else:
+        # Only bytes give bytes when they are sliced.
+        data = bytes(memoryview(source)[start:end])
+        position, end = 0, end - start
+    rows = [None] * count
+    for index in range(count):
+        (
+            record_end,
+            record_time,
+            offset_delta,
+            key_start,
+            key_length,
+            value_start,
+            value_length,
+            headers_start,
+            header_count,
+        ) = _read_record(data, position, end, base_timestamp, previous_delta, last_offset_delta)
+        if record_end < 0:
+            raise _damaged(base_offset, index, record_end)
+        position = record_end
+        previous_delta = offset_delta
+        rows[index] = tuple.__new__(
+            row_type,
+            (
+                topic,
+                partition,
+                base_offset + offset_delta,
+                record_time if append_time is None else append_time,
+                timestamp_type,
+                data[key_start : key_start + key_length] if key_length >= 0 else None,
+                data[value_start : value_start + value_length] if value_length >= 0 else None,
+                _read_headers(data, headers_start, record_end, header_count) if header_count else (),
+            ),
+        )
+    if position != end:
+        raise _left_over(base_offset, end - position)
+    return rows
+
+
 @cython.cfunc
 def _read_headers(
     data: cython.pointer[cython.const[cython.uchar]],

@@ -1,0 +1,56 @@
+"""One record as an application gets it."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+from tidelog.wire.record_batch import TimestampType
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ConsumerRecord(NamedTuple, Generic[K, V]):
+    """A record and where it was read: a tuple, so that a hundred thousand of them are cheap.
+
+    >>> for record in consumer.poll(timeout_ms=1000):
+    ...     print(record.topic, record.partition, record.offset, record.key, record.value)
+
+    `key` and `value` are bytes or None, unless the consumer was given deserializers.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """Milliseconds since 1970; -1 where the record has none."""
+    timestamp_type: TimestampType
+    """Who gave it: the producer (CREATE_TIME) or the broker (LOG_APPEND_TIME)."""
+    key: K
+    value: V
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the next offset to read, the epoch of the record before it (-1 unknown), and a text of one's own."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first offset at or after a time, and that record's own time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group: what a transactional producer needs to commit offsets on its behalf."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
