@@ -37,6 +37,11 @@ class Group(Protocol):
         """Whether a member reads the topic: its offsets neither expire nor can they be deleted. True where that is unknown."""
         ...
 
+    @property
+    def offsets_may_expire(self) -> bool:
+        """False while it is not settled who reads what: nothing expires then."""
+        ...
+
     def offsets_expire_from_ms(self) -> int | None:
         """Since when all offsets count as unused (the group became empty); None: from each one's own commit."""
         ...

@@ -20,7 +20,7 @@ from tidelog.coordination.group_settings import GroupSettings
 from tidelog.coordination.offsets import Offsets, nothing_fetched
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicName
+from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages import consumer_groups, group_admin
 from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -54,6 +54,8 @@ from tidelog.wire.messages.internal.offset_records import (
 # From this version of OffsetCommit on, a group that is not there has an error of its own.
 _COMMIT_KNOWS_MISSING_GROUPS = 9
 _DESCRIBE_KNOWS_MISSING_GROUPS = 6
+
+_WRONG_EPOCH = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
 _DEAD = "Dead"
 _EXPIRE_OFFSETS = ("offsets", "expire")
@@ -116,6 +118,8 @@ class GroupShard:
             # A consumer that manages its partitions itself, and only keeps its offsets here.
             group = self.classic.group_for_offsets(request.group_id, now_ms)
         error = group.check_commit(request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms)
+        if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
+            error = _check_each_partition(group, request)
         if error is not ErrorCode.NONE:
             return Decision(refuse(error))
         return self.offsets.commit(request, now_ms)
@@ -266,6 +270,21 @@ class GroupShard:
         for group in self.groups.values():
             counts[group.state_name] = counts.get(group.state_name, 0) + 1
         return counts
+
+
+def _check_each_partition(group: ConsumerGroup, request: OffsetCommitRequest) -> ErrorCode:
+    """Whether a member whose epoch has moved on may commit all of these partitions still (KIP-1251). All or none."""
+    for topic in request.topics:
+        for each in topic.partitions:
+            error = group.check_commit_of(
+                request.member_id,
+                request.generation_id_or_member_epoch,
+                TopicId(topic.topic_id),
+                each.partition_index,
+            )
+            if error is not ErrorCode.NONE:
+                return error
+    return ErrorCode.NONE
 
 
 def _check_offset_delete(group: Group) -> ErrorCode:

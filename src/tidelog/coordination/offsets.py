@@ -162,6 +162,8 @@ class Offsets:
 
     def expiry(self, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
         """The records that end what a group has not used for too long; and whether nothing of it is left then."""
+        if not group.offsets_may_expire:
+            return [], False
         records: list[CoordinatorRecord] = []
         is_all = True
         retention_ms = self._settings.offsets_retention_ms

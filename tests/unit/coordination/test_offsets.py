@@ -43,6 +43,7 @@ class AGroup:
     protocol_type: str = "consumer"
     state_name: str = "Empty"
     is_empty: bool = True
+    offsets_may_expire: bool = True
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscribed
@@ -216,6 +217,11 @@ def test_offsets_expire_from_their_commit_or_from_when_the_group_became_empty(lo
 def test_offsets_of_topics_that_are_read_do_not_expire(log: Log) -> None:
     commit(log, 1)
     assert log.offsets.expiry(AGroup(subscribed={"orders"}), NOW_MS + 100 * DAY_MS) == ([], False)
+
+
+def test_nothing_expires_while_a_group_rebalances(log: Log) -> None:
+    commit(log, 1)
+    assert log.offsets.expiry(AGroup(offsets_may_expire=False), NOW_MS + 100 * DAY_MS) == ([], False)
 
 
 def test_a_retention_time_of_its_own(log: Log) -> None:

@@ -208,6 +208,7 @@ class _Other:
     type_name = "Consumer"
     protocol_type = "consumer"
     state_name = "Empty"
+    offsets_may_expire = True
 
     def __init__(self, is_empty: bool) -> None:
         self.is_empty = is_empty
