@@ -101,6 +101,11 @@ class ConsumerGroup:
             return True
         return any(not topics.isdisjoint(found.topics) for found in self.resolved_regexes.values())
 
+    @property
+    def offsets_may_expire(self) -> bool:
+        # What its members are subscribed to is always known.
+        return True
+
     def offsets_expire_from_ms(self) -> int | None:
         return None
 
