@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
@@ -34,7 +35,7 @@ class Client:
     owned: Owned = field(default_factory=dict)
     is_unsure: bool = False
     """An answer was lost: the next heartbeat says everything again, and is told everything."""
-    subscription: dict[str, object] = field(default_factory=dict)
+    subscription: dict[str, Any] = field(default_factory=dict)
 
 
 class History:
@@ -145,7 +146,8 @@ class History:
                         assert group.owner_of(topic, partition) == member_id
             assert member.member_epoch <= group.epoch
             assert ("session", GROUP, member_id) in self.shard.deadlines
-            if member.state is MemberState.UNREVOKED_PARTITIONS:
+            is_away = member.member_epoch == STATIC_LEAVING_EPOCH
+            if member.state is MemberState.UNREVOKED_PARTITIONS and not is_away:
                 assert ("rebalance", GROUP, member_id) in self.shard.deadlines
         assert group.assignment_epoch <= group.epoch
         epochs = (group.epoch, group.assignment_epoch)

@@ -67,6 +67,12 @@ class GroupContext:
             partial(self.fence, group_id, member_id, "its session expired"),
         )
 
+    def watch_member(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+        """Begin all deadlines of a member that this node has not watched so far."""
+        self.renew_session(group_id, member.member_id, self.session_timeout_ms(group_id, member), now_ms)
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+            self.watch_revocation(group_id, member, now_ms)
+
     def session_timeout_ms(self, group_id: str, member: ConsumerMember) -> int:
         """A member of the classic protocol says itself; for the others the group's configuration does."""
         if member.classic is not None:

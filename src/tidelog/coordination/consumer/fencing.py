@@ -55,9 +55,7 @@ class Fencing:
         resolved = {regex: found for regex, found in group.resolved_regexes.items() if regex in regexes}
         metadata_hash = context.metadata_hash(group.subscribed_topics(leaving, None, resolved))
         written.append(group_record(group_id, group.epoch + 1, metadata_hash))
-        for member_id in leaving_ids:
-            context.forget_member(group_id, member_id)
-        return Decision(answer, tuple(written), settled=self._watch_again(group, leaving, now_ms))
+        return Decision(answer, tuple(written))
 
     def downgrade(
         self,
@@ -84,22 +82,6 @@ class Fencing:
             classic.release(converted)
             context.groups[group_id] = group
             for member in group.members.values():
-                timeout_ms = context.session_timeout_ms(group_id, member)
-                context.renew_session(group_id, member.member_id, timeout_ms, now_ms)
+                context.watch_member(group_id, member, now_ms)
 
         return records, settled
-
-    def _watch_again(
-        self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int
-    ) -> Callable[[ErrorCode], None]:
-        """Whoever could not be taken out is still a member, and must not live for ever."""
-
-        def settled(error: ErrorCode) -> None:
-            if error is ErrorCode.NONE:
-                return
-            for member in leaving:
-                if member.member_id in group.members:
-                    timeout_ms = self._context.session_timeout_ms(group.group_id, member)
-                    self._context.renew_session(group.group_id, member.member_id, timeout_ms, now_ms)
-
-        return settled

@@ -18,7 +18,7 @@ from tidelog.coordination.consumer.context import GroupContext
 from tidelog.coordination.consumer.fencing import Fencing
 from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.consumer.heartbeats import Heartbeats
-from tidelog.coordination.consumer.member import ConsumerMember, MemberState
+from tidelog.coordination.consumer.member import ConsumerMember
 from tidelog.coordination.consumer.replay import replay
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Caller, Decision
@@ -46,6 +46,7 @@ from tidelog.wire.messages.groups_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tidelog.wire.messages.internal.consumer_group_records import ConsumerGroupMemberMetadataKey
 
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
@@ -156,6 +157,9 @@ class ConsumerGroups:
         """Take in a record of a consumer group; other records are ignored."""
         del now_ms  # Deadlines begin once everything is loaded.
         replay(self._context.groups, record)
+        if record.value is None and isinstance(record.key, ConsumerGroupMemberMetadataKey):
+            # Here and not where it was decided: the member is a member until that is written down.
+            self._context.forget_member(record.key.group_id, record.key.member_id)
 
     def loaded(self, now_ms: int) -> Sequence[Decision[None]]:
         """All has been replayed. Every member has a whole session to come back in."""
@@ -164,10 +168,7 @@ class ConsumerGroups:
             if not isinstance(group, ConsumerGroup):
                 continue
             for member in group.members.values():
-                timeout_ms = context.session_timeout_ms(group_id, member)
-                context.renew_session(group_id, member.member_id, timeout_ms, now_ms)
-                if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                    context.watch_revocation(group_id, member, now_ms)
+                context.watch_member(group_id, member, now_ms)
         return ()
 
     def unload(self) -> None:

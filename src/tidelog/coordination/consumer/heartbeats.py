@@ -150,8 +150,7 @@ class Heartbeats:
         assert classic is not None
         classic.release(before)
         for member in group.members.values():
-            timeout_ms = context.session_timeout_ms(group.group_id, member)
-            context.renew_session(group.group_id, member.member_id, timeout_ms, now_ms)
+            context.watch_member(group.group_id, member, now_ms)
 
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE and context.groups.get(group.group_id) is before:
@@ -225,11 +224,11 @@ def replace_static_member(
     """A member that takes the place of the holder of its instance id, with all that it has."""
     group_id = group.group_id
     member = replace(holder, member_id=member_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH)
-    records += member_tombstones(group_id, holder.member_id)
+    if holder.member_id != member_id:
+        records += member_tombstones(group_id, holder.member_id)
     records.append(member_record(group_id, member))
     records.append(target_record(group_id, member_id, group.targets.get(holder.member_id, {})))
     records.append(current_record(group_id, member))
-    # The holder's deadlines stay: they find nobody when they are due, or the holder, where nothing could be written.
     return member
 
 

@@ -292,6 +292,14 @@ class TestStaticMembers:
         assert list(shard.group.members) == ["A2"]
         assert shard.group.epoch == epoch
 
+    def test_one_that_comes_back_under_the_same_member_id_is_watched_again(self) -> None:
+        shard = Shard()
+        shard.join("A", "a", instance_id="i")
+        shard.send("A", -2, instance_id="i")
+        assert assigned(shard.join("A", "a", instance_id="i")) == {"a": [0, 1, 2, 3]}
+        shard.pass_ms(SESSION_MS)
+        assert shard.group.is_empty
+
     def test_one_that_does_not_come_back_is_taken_out(self) -> None:
         shard = Shard()
         shard.join("A", "a", instance_id="i")
