@@ -15,6 +15,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "records": {},
     "plain_records": {"TIDELOG_KERNELS": "python"},
     "messages": {},
+    "net": {},
     "storage": {},
     "metrics": {},
 }

@@ -90,8 +90,9 @@ async def serve_bare() -> int:
 
         def buffer_updated(self, nbytes: int) -> None:
             view = memoryview(self.buffer)
-            position = self.left
-            nbytes += position
+            # What was left of the last read lies in front of this one.
+            position = 0
+            nbytes += self.left
             answers: list[bytes | memoryview] = []
             while nbytes - position >= 4:
                 end = position + 4 + int.from_bytes(view[position : position + 4], "big")
