@@ -1,3 +1,51 @@
-"""Tidelog: a distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files."""
+"""Tidelog: a distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files.
+
+    from tidelog import Producer, AsyncProducer, Consumer, AsyncConsumer
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidelog.client.consumer.async_consumer import AsyncConsumer
+    from tidelog.client.consumer.consumer import Consumer
+    from tidelog.client.consumer.membership import RebalanceListener
+    from tidelog.client.consumer.records import ConsumerRecord, OffsetAndMetadata
+    from tidelog.client.consumer.topic_partition import TopicPartition
+    from tidelog.client.producer.async_producer import AsyncProducer
+    from tidelog.client.producer.producer import Producer
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "Producer",
+    "RebalanceListener",
+    "TopicPartition",
+    "__version__",
+]
+
+# A broker imports this package too and must not pay for the clients: each is imported when it is first asked for.
+_PUBLIC = {
+    "AsyncConsumer": "tidelog.client.consumer.async_consumer",
+    "AsyncProducer": "tidelog.client.producer.async_producer",
+    "Consumer": "tidelog.client.consumer.consumer",
+    "ConsumerRecord": "tidelog.client.consumer.records",
+    "OffsetAndMetadata": "tidelog.client.consumer.records",
+    "Producer": "tidelog.client.producer.producer",
+    "RebalanceListener": "tidelog.client.consumer.membership",
+    "TopicPartition": "tidelog.client.consumer.topic_partition",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(module), name)

@@ -304,39 +304,61 @@ def build_batches(
 
     One batch is made at a time, so that whoever sends them holds one; each is memory of its own, ready to be restamped.
     """
-    _check_names(records.schema)
-    if not HEADER_BYTES < batch_bytes_max <= BATCH_BYTES_MAX:
-        raise ValueError(f"batch_bytes_max is {batch_bytes_max}; it can be {HEADER_BYTES + 1} to {BATCH_BYTES_MAX}")
     if base_offset < 0:
         raise ValueError(f"the base offset {base_offset} is negative")
-    chunks = [(_record_columns(chunk, timestamp_ms), chunk.num_rows) for chunk in _chunks(records) if chunk.num_rows]
+    encoded = encode_columns(records, timestamp_ms=timestamp_ms, batch_bytes_max=batch_bytes_max)
     attributes = attributes_of(timestamp_type=timestamp_type, is_transactional=is_transactional)
 
     def each() -> Iterator[bytearray]:
         offset, sequence = base_offset, base_sequence
+        for batch, count, base_timestamp, max_timestamp in encoded:
+            yield seal_batch(
+                batch,
+                record_count=count,
+                base_offset=offset,
+                last_offset=offset + count - 1,
+                base_timestamp=base_timestamp,
+                max_timestamp=max_timestamp,
+                codec=codec,
+                level=level,
+                attributes=attributes,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=sequence,
+                leader_epoch=leader_epoch,
+            )
+            offset += count
+            sequence = (sequence + count) & 0x7FFFFFFF if sequence >= 0 else -1
+
+    return each()
+
+
+class EncodedRecords(NamedTuple):
+    """The records of one batch behind room for its header: what `records.seal_batch` makes a whole batch of."""
+
+    buffer: bytearray
+    record_count: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+def encode_columns(
+    records: pa.Table | pa.RecordBatch, *, timestamp_ms: int, batch_bytes_max: int = BATCH_BYTES_DEFAULT
+) -> Iterator[EncodedRecords]:
+    """The records of batches that are sealed later, by whoever gives them their numbers. Columns and limits as in
+    `build_batches`, errors too, all of them before the first batch."""
+    _check_names(records.schema)
+    if not HEADER_BYTES < batch_bytes_max <= BATCH_BYTES_MAX:
+        raise ValueError(f"batch_bytes_max is {batch_bytes_max}; it can be {HEADER_BYTES + 1} to {BATCH_BYTES_MAX}")
+    chunks = [(_record_columns(chunk, timestamp_ms), chunk.num_rows) for chunk in _chunks(records) if chunk.num_rows]
+
+    def each() -> Iterator[EncodedRecords]:
         for columns, row_count in chunks:
             row = 0
             while row < row_count:
                 batch, end, base_timestamp, max_timestamp = columns.encode(row, HEADER_BYTES, batch_bytes_max)
-                count = end - row
-                yield seal_batch(
-                    batch,
-                    record_count=count,
-                    base_offset=offset,
-                    last_offset=offset + count - 1,
-                    base_timestamp=base_timestamp,
-                    max_timestamp=max_timestamp,
-                    codec=codec,
-                    level=level,
-                    attributes=attributes,
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    base_sequence=sequence,
-                    leader_epoch=leader_epoch,
-                )
+                yield EncodedRecords(batch, end - row, base_timestamp, max_timestamp)
                 row = end
-                offset += count
-                sequence = (sequence + count) & 0x7FFFFFFF if sequence >= 0 else -1
 
     return each()
 

@@ -1,0 +1,497 @@
+# mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, type-arg"
+"""What a producer does for every record: choose a partition, write the record behind the others of its batch, remember it.
+
+This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_batch_kernel`. The types in the
+annotations are C types to the compiler and nothing to Python.
+
+A record is encoded when it is sent, so that nothing of it is kept but its bytes, and a batch is finished by a header alone.
+`tidelog.client.producer` holds the contracts: who may call what, and under which lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+    from tidelog.wire.kernels import _plain_cython as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+    from cython.cimports.libc.string import memcpy
+
+_INT64_MAX = cython.declare(cython.longlong, 2**63 - 1)
+_UINT32 = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _varint_bytes(number: cython.longlong) -> cython.Py_ssize_t:
+    """How many bytes the zigzag form of `number` takes."""
+    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
+    size: cython.Py_ssize_t = 1
+    while bits >= 0x80:
+        bits >>= 7
+        size += 1
+    return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _write_varint(
+    out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, number: cython.longlong
+) -> cython.Py_ssize_t:
+    """Write the zigzag form of `number` and return where it ends. There is room: the caller has measured."""
+    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
+    while bits >= 0x80:
+        out[position] = (bits & 0x7F) | 0x80
+        bits >>= 7
+        position += 1
+    out[position] = bits
+    return position + 1
+
+
+@cython.cfunc
+@cython.inline
+def _write_field(
+    out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, data: bytes | None, length: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    position = _write_varint(out, position, length)
+    if length > 0:
+        if cython.compiled:
+            memcpy(out + position, cython.cast(cython.p_char, cython.cast(bytes, data)), length)
+        else:
+            out[position : position + length] = data
+        position += length
+    return position
+
+
+@cython.cfunc
+@cython.inline
+def _bytes_of(field: object) -> bytes | None:
+    if field is None or type(field) is bytes:
+        return field
+    if isinstance(field, (bytes, bytearray, memoryview)):
+        return bytes(field)
+    raise TypeError(f"keys and values are bytes or None, not {type(field).__name__}: set a serializer")
+
+
+@cython.cfunc
+def _varint(number: cython.longlong) -> bytes:
+    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while bits >= 0x80:
+        out.append((bits & 0x7F) | 0x80)
+        bits >>= 7
+    out.append(bits)
+    return bytes(out)
+
+
+@cython.cfunc
+def _header_block(headers: Any) -> bytes:
+    """The headers of one record as on the wire, their count before them."""
+    parts = [b""]
+    count: cython.Py_ssize_t = 0
+    for key, value in headers:
+        if not isinstance(key, str):
+            raise TypeError(f"the key of a header is a string, not {type(key).__name__}")
+        key_bytes = key.encode()
+        parts += (_varint(len(key_bytes)), key_bytes)
+        value_bytes = _bytes_of(value)
+        if value_bytes is None:
+            parts.append(b"\1")
+        else:
+            parts += (_varint(len(value_bytes)), value_bytes)
+        count += 1
+    parts[0] = _varint(count)
+    return b"".join(parts)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _murmur2(data: cython.pointer[cython.const[cython.uchar]], length: cython.Py_ssize_t) -> cython.uint:
+    """Austin Appleby's 32-bit hash with the seed that Kafka's Java client uses."""
+    if cython.compiled:
+        mask: cython.uint = 0xFFFFFFFF
+    else:
+        mask = 0xFFFFFFFF
+    m: cython.uint = 0x5BD1E995
+    h: cython.uint = (0x9747B28C ^ length) & mask
+    k: cython.uint
+    at: cython.Py_ssize_t = 0
+    rest: cython.Py_ssize_t
+    while at + 4 <= length:
+        k = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | cython.cast(cython.uint, data[at + 3]) << 24
+        k = (k * m) & mask
+        k ^= k >> 24
+        k = (k * m) & mask
+        h = ((h * m) & mask) ^ k
+        at += 4
+    rest = length - at
+    if rest == 3:
+        h ^= data[at + 2] << 16
+    if rest >= 2:
+        h ^= data[at + 1] << 8
+    if rest >= 1:
+        h ^= data[at]
+        h = (h * m) & mask
+    h ^= h >> 13
+    h = (h * m) & mask
+    h ^= h >> 15
+    return h
+
+
+def murmur2(key: bytes) -> int:
+    """The hash of a key as an unsigned number; Java's has the same bits, with a sign."""
+    if cython.compiled:
+        return _murmur2(
+            cython.cast(cython.pointer[cython.const[cython.uchar]], cython.cast(cython.p_char, key)), len(key)
+        )
+    return _murmur2(key, len(key))
+
+
+@cython.cfunc
+@cython.inline
+def _partition_of(key: bytes, partition_count: cython.longlong) -> cython.longlong:
+    if cython.compiled:
+        return (
+            _murmur2(cython.cast(cython.pointer[cython.const[cython.uchar]], cython.cast(cython.p_char, key)), len(key))
+            & 0x7FFFFFFF
+        ) % partition_count
+    return (_murmur2(key, len(key)) & 0x7FFFFFFF) % partition_count
+
+
+def partition_of(key: bytes, partition_count: int) -> int:
+    """Where Kafka's Java client puts a record with this key."""
+    return _partition_of(key, partition_count)
+
+
+def partition_rows(
+    offsets: memoryview,
+    data: cython.const[cython.uchar][::1],
+    validity: object,
+    first: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    partition_count: cython.longlong,
+    without_key: cython.longlong,
+    partitions: cython.int[::1],
+) -> None:
+    """The partition of each row by its key, given as an Arrow array of 64-bit offsets. Rows without a key get `without_key`."""
+    large: cython.const[cython.longlong][::1] = offsets
+    bits: cython.const[cython.uchar][::1] = data if validity is None else validity
+    has_nulls: cython.bint = validity is not None
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    start: cython.longlong
+    end: cython.longlong
+    total: cython.longlong = len(data)
+    for row in range(count):
+        at = first + row
+        if has_nulls and not (bits[at >> 3] >> (at & 7)) & 1:
+            partitions[row] = without_key
+            continue
+        start = large[at]
+        end = large[at + 1]
+        if start < 0 or end < start or end > total:
+            raise ValueError("the offsets of the Arrow array point outside of its data")
+        if cython.compiled:
+            if end == start:
+                partitions[row] = (_murmur2(cython.NULL, 0) & 0x7FFFFFFF) % partition_count
+            else:
+                partitions[row] = (_murmur2(cython.address(data[start]), end - start) & 0x7FFFFFFF) % partition_count
+        else:
+            partitions[row] = (_murmur2(data[start:end], end - start) & 0x7FFFFFFF) % partition_count
+
+
+@cython.cclass
+class BatchBuilder:
+    """The records of one batch, encoded one by one behind room for a header. Ends when the next one does not fit."""
+
+    buffer: bytearray
+    out: cython.pointer[cython.uchar]
+    position: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t
+    count: cython.longlong
+    base_timestamp: cython.longlong
+    max_timestamp: cython.longlong
+    reported: list
+
+    def __init__(self, capacity: cython.Py_ssize_t, prefix_bytes: cython.Py_ssize_t) -> None:
+        """`capacity` is in bytes, those of the header included."""
+        if capacity < prefix_bytes:
+            raise ValueError("a batch has room for its header at least")
+        if cython.compiled:
+            # Every byte that is kept is written, so that none need be zeroed but the header's.
+            self.buffer = PyByteArray_FromStringAndSize(cython.NULL, capacity)
+            self.out = cython.cast(cython.pointer[cython.uchar], PyByteArray_AS_STRING(self.buffer))
+        else:
+            self.buffer = bytearray(capacity)
+            self.out = self.buffer
+        self.position = prefix_bytes
+        self.capacity = capacity
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = -1
+        self.reported = []
+
+    @property
+    def record_count(self) -> int:
+        return self.count
+
+    @property
+    def size_bytes(self) -> int:
+        """What the batch takes so far, its header included."""
+        return self.position
+
+    @property
+    def capacity_bytes(self) -> int:
+        return self.capacity
+
+    @cython.cfunc
+    def write(self, timestamp: cython.longlong, key: object, value: object, headers: object) -> cython.longlong:
+        """The place of the record in the batch, or -1 where there is no room for it."""
+        key_bytes: bytes | None = _bytes_of(key)
+        value_bytes: bytes | None = _bytes_of(value)
+        key_length: cython.Py_ssize_t = -1
+        value_length: cython.Py_ssize_t = -1
+        position: cython.Py_ssize_t = self.position
+        delta: cython.longlong
+        body: cython.Py_ssize_t
+        index: cython.longlong = self.count
+        block: bytes | None = None
+        if key_bytes is not None:
+            key_length = len(key_bytes)
+        if value_bytes is not None:
+            value_length = len(value_bytes)
+        delta = 0 if index == 0 else timestamp - self.base_timestamp
+        body = 1 + _varint_bytes(delta) + _varint_bytes(index) + _varint_bytes(key_length) + _varint_bytes(value_length)
+        if key_length > 0:
+            body += key_length
+        if value_length > 0:
+            body += value_length
+        if headers:
+            block = _header_block(headers)
+            body += len(block)
+        else:
+            body += 1
+        if position + _varint_bytes(body) + body > self.capacity:
+            return -1
+        position = _write_varint(self.out, position, body)
+        # The attributes, of which none exist.
+        self.out[position] = 0
+        position = _write_varint(self.out, position + 1, delta)
+        position = _write_varint(self.out, position, index)
+        position = _write_field(self.out, position, key_bytes, key_length)
+        position = _write_field(self.out, position, value_bytes, value_length)
+        if block is None:
+            self.out[position] = 0
+            position += 1
+        elif cython.compiled:
+            memcpy(self.out + position, cython.cast(cython.p_char, block), len(block))
+            position += len(block)
+        else:
+            self.out[position : position + len(block)] = block
+            position += len(block)
+        if index == 0:
+            self.base_timestamp = timestamp
+            self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.position = position
+        self.count = index + 1
+        return index
+
+    def append(
+        self, timestamp: cython.longlong, key: object, value: object, headers: object, on_delivery: object
+    ) -> Delivery | None:
+        """Write a record. None where the batch has no room for it, and so has ended."""
+        return _deliver(self, self.write(timestamp, key, value, headers), timestamp, on_delivery)
+
+    def finish(self) -> tuple[bytearray, int, int]:
+        """The records behind room for a header, and the first and the largest timestamp. The batch is at its end."""
+        buffer: bytearray = self.buffer
+        position: cython.Py_ssize_t = self.position
+        if self.capacity:
+            self.capacity = 0
+            self.out = cython.NULL if cython.compiled else b""
+            del buffer[position:]
+        return buffer, self.base_timestamp, self.max_timestamp
+
+    def adopt(self, buffer: bytearray, count: int, base_timestamp: int, max_timestamp: int) -> None:
+        """Take records that were encoded elsewhere, behind room for a header. Nothing is added to them."""
+        self.buffer = buffer
+        self.position = len(buffer)
+        self.capacity = 0
+        self.count = count
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+
+    def forget(self) -> None:
+        """The bytes are no longer needed."""
+        self.capacity = 0
+        self.out = cython.NULL if cython.compiled else b""
+        self.buffer = bytearray()
+
+    def take_reported(self) -> list[Delivery]:
+        """The deliveries with a callback, which are the caller's to call from now on."""
+        reported, self.reported = self.reported, []
+        return reported
+
+
+def required_bytes(key: object, value: object, headers: object) -> int:
+    """What a record can take at most in a batch that holds nothing else."""
+    key_bytes = _bytes_of(key)
+    value_bytes = _bytes_of(value)
+    # Its own length, attributes, deltas and the lengths of key and value, each at its longest.
+    size = 5 + 1 + 10 + 5 + 5 + 5
+    size += 0 if key_bytes is None else len(key_bytes)
+    size += 0 if value_bytes is None else len(value_bytes)
+    return size + (len(_header_block(headers)) if headers else 1)
+
+
+@cython.cclass
+class Delivery:
+    """The fate of one record: `await` it, or call `result()`. Costs nothing until then.
+
+    delivery = await producer.send("orders", b"...")
+    metadata = await delivery          # RecordMetadata(topic, partition, offset, timestamp_ms), or DeliveryFailedError
+    """
+
+    batch: Any
+    index: cython.longlong
+    timestamp: cython.longlong
+    on_delivery: Any
+
+    def __init__(self, batch: Any, index: int, timestamp: int, on_delivery: Callable[..., object] | None) -> None:
+        self.batch = batch
+        self.index = index
+        self.timestamp = timestamp
+        self.on_delivery = on_delivery
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the outcome is known."""
+        return self.batch.is_done
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Wait for the outcome: RecordMetadata, or the error as an exception. TimedOutError after `timeout_s`."""
+        return self.batch.wait(self.index, self.timestamp, timeout_s)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.batch.wait_async(self.index, self.timestamp).__await__()
+
+    def tell(self, error: Any, metadata: Any) -> None:
+        """Call the callback."""
+        self.on_delivery(error, metadata)
+
+    def place(self) -> tuple[int, int]:
+        """Where in its batch the record is, and its timestamp."""
+        return self.index, self.timestamp
+
+
+@cython.cfunc
+@cython.inline
+def _deliver(
+    batch: BatchBuilder, index: cython.longlong, timestamp: cython.longlong, on_delivery: object
+) -> Delivery | None:
+    if index < 0:
+        return None
+    delivery: Delivery = Delivery.__new__(Delivery)
+    delivery.batch = batch
+    delivery.index = index
+    delivery.timestamp = timestamp
+    delivery.on_delivery = on_delivery
+    if on_delivery is not None:
+        batch.reported.append(delivery)
+    return delivery
+
+
+@cython.cclass
+class TopicBuffer:
+    """The batches of a topic that take records, one for each partition or none."""
+
+    partition_count: cython.longlong
+    sticky: cython.longlong
+    hashes_keys: cython.bint
+    opened: list
+
+    def __init__(self, partition_count: int, hashes_keys: bool) -> None:
+        self.partition_count = partition_count
+        self.sticky = -1
+        self.hashes_keys = hashes_keys
+        self.opened = [None] * partition_count
+
+    def partitions(self) -> int:
+        return self.partition_count
+
+    def stick_to(self, partition: int) -> None:
+        self.sticky = partition
+
+    def grow(self, partition_count: int) -> None:
+        """More partitions than before; their number never falls while the topic is the same."""
+        self.opened.extend([None] * (partition_count - len(self.opened)))
+        self.partition_count = partition_count
+
+    def open(self, partition: int, batch: BatchBuilder | None) -> None:
+        """The batch that takes a partition's records from now on."""
+        self.opened[partition] = batch
+
+    def open_batch(self, partition: int) -> BatchBuilder | None:
+        return self.opened[partition]
+
+    def choose(self, key: object) -> int:
+        """The partition for a key, -1 where one is to be chosen for records without."""
+        if key is not None and self.hashes_keys:
+            return _partition_of(_bytes_of(key), self.partition_count)
+        return self.sticky
+
+    def append(
+        self,
+        partition: cython.longlong,
+        timestamp: cython.longlong,
+        key: object,
+        value: object,
+        headers: object,
+        on_delivery: object,
+    ) -> Delivery | None:
+        """Write a record to a partition (-1: by its key, or wherever). None where there is no batch with room for it."""
+        if partition < 0:
+            if key is not None and self.hashes_keys:
+                partition = _partition_of(_bytes_of(key), self.partition_count)
+            else:
+                partition = self.sticky
+                if partition < 0:
+                    return None
+        if partition >= self.partition_count:
+            raise ValueError(f"there is no partition {partition}: the topic has {self.partition_count}")
+        found: object = self.opened[partition]
+        if found is None:
+            return None
+        batch: BatchBuilder = cython.cast(BatchBuilder, found)
+        return _deliver(batch, batch.write(timestamp, key, value, headers), timestamp, on_delivery)
+
+
+def report(
+    reported: list[Delivery],
+    metadata: type,
+    topic: str,
+    partition: int,
+    base_offset: cython.longlong,
+    append_time_ms: cython.longlong,
+) -> list[BaseException]:
+    """Call each callback with its record's metadata. What they raise is returned: it is for the log, not for the producer."""
+    failures: list[BaseException] = []
+    index: cython.Py_ssize_t
+    for index in range(len(reported)):
+        delivery: Delivery = reported[index]
+        offset = base_offset + delivery.index if base_offset >= 0 else -1
+        timestamp = delivery.timestamp if append_time_ms < 0 else append_time_ms
+        try:
+            delivery.on_delivery(None, metadata(topic, partition, offset, timestamp))
+        except Exception as error:  # noqa: BLE001 - the callback's own
+            failures.append(error)
+    return failures

@@ -1,0 +1,146 @@
+"""What the async and the blocking producer share: everything but the way in which they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.client.cluster_metadata import ClusterMetadata
+from tidelog.client.connections import Connections
+from tidelog.client.errors import ClientError, ClosedError, SerializationError
+from tidelog.client.producer.accumulator import Accumulator, TopicQueues
+from tidelog.client.producer.batch import Delivery
+from tidelog.client.producer.batch_sender import BatchSender
+from tidelog.client.producer.observing import (
+    ProducerMetrics,
+    ProducerRecord,
+    intercept_delivery,
+    intercept_send,
+)
+from tidelog.client.producer.options import ProducerOptions
+from tidelog.client.producer.partitioners import Partitioner, RoundRobin
+from tidelog.client.producer.record_metadata import Headers, OnDelivery
+from tidelog.client.seams import ClientSeams
+
+
+class PreparedRecord:
+    """A record that is ready to be appended."""
+
+    __slots__ = ("headers", "key", "on_delivery", "partition", "timestamp_ms", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+        on_delivery: OnDelivery | None,
+    ) -> None:
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.headers = headers
+        self.on_delivery = on_delivery
+
+
+class ProducerCore:
+    """The parts of one producer. `wake` makes the loop call `sender.run`, from whichever thread it is called."""
+
+    def __init__(
+        self, seams: ClientSeams, options: ProducerOptions, wake: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self.seams = seams
+        self.options = options
+        self.connections = Connections(seams, options)
+        self.metadata = ClusterMetadata(seams, self.connections, options)
+        self.accumulator = Accumulator(
+            options, seams.random, lambda: seams.clock.monotonic_ns() / 1e6, lambda: wake(self.sender.run)
+        )
+        self.metrics = ProducerMetrics(options.observers)
+        self.sender = BatchSender(seams, self.connections, self.metadata, self.accumulator, options, self.metrics)
+        self.is_closed = False
+        self._now_ms = seams.clock.now_ms
+        self._partitioner: Partitioner | None = None
+        if options.partitioner == "round_robin":
+            self._partitioner = RoundRobin()
+        elif not isinstance(options.partitioner, str):
+            self._partitioner = options.partitioner
+        self.is_plain = not (
+            options.key_serializer or options.value_serializer or options.interceptors or self._partitioner
+        )
+        """Whether a record can go to its batch as it is given."""
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise ClosedError("the producer is closed")
+        if self.sender.fatal_error is not None:
+            raise ClientError(f"the producer cannot send any more: {self.sender.fatal_error}")
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+        on_delivery: OnDelivery | None,
+    ) -> PreparedRecord:
+        """Intercepted and serialized. SerializationError where a serializer fails."""
+        options = self.options
+        if options.interceptors:
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            topic, value, key, partition, timestamp_ms, headers = intercept_send(options.interceptors, record)
+            on_delivery = intercept_delivery(options.interceptors, on_delivery)
+        if options.key_serializer is not None:
+            key = _serialize(options.key_serializer, key, "key")
+        if options.value_serializer is not None:
+            value = _serialize(options.value_serializer, value, "value")
+        return PreparedRecord(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+
+    def append(self, record: PreparedRecord) -> Delivery | None:
+        """The delivery; None where the topic is unknown as yet, or the buffer is full."""
+        topic = self.accumulator.topics.get(record.topic)
+        if topic is None:
+            return None
+        partition = record.partition
+        if partition is None:
+            partition = -1
+            if self._partitioner is not None:
+                partition = self._partitioner(record.topic, record.key, record.value, topic.partitions())
+                # -1 would be taken for no choice.
+                partition = partition if partition >= 0 else topic.partitions()
+        elif partition < 0:
+            partition = topic.partitions()
+        timestamp_ms = self._now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        return self.accumulator.append(
+            topic, partition, timestamp_ms, record.key, record.value, record.headers, record.on_delivery
+        )
+
+    async def find_topic(self, name: str, timeout_ms: float) -> TopicQueues:
+        """The queues of a topic, once the cluster says that it exists."""
+        known = await self.metadata.topic(name, timeout_ms)
+        led = [each.index for each in known.partitions if each.leader is not None]
+        return self.accumulator.topic(name, len(known.partitions), led)
+
+    async def close(self, *, flush: bool) -> None:
+        """Flush, which may be cancelled, and end. What has no outcome then gets ClosedError."""
+        self.is_closed = True
+        try:
+            if flush:
+                await self.sender.flush()
+        finally:
+            self.sender.close(ClosedError("the producer was closed before the record was delivered"))
+            self.metadata.close()
+            self.connections.close()
+
+
+def _serialize(serializer: Callable[[Any], bytes | None], given: Any, what: str) -> bytes | None:
+    try:
+        return serializer(given)
+    except Exception as error:
+        raise SerializationError(f"the serializer of the {what} failed: {error}") from error

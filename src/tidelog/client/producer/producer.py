@@ -1,0 +1,174 @@
+"""The blocking producer: the async core on the process's background loop, filled from the caller's thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from tidelog.client.background import Background
+from tidelog.client.errors import BufferFullError, ClosedError, TimedOutError
+from tidelog.client.producer.batch import Delivery
+from tidelog.client.producer.core import PreparedRecord, ProducerCore
+from tidelog.client.producer.options import ProducerArguments, parse_producer_options
+from tidelog.client.producer.record_metadata import Headers, OnDelivery
+from tidelog.client.seams import ClientSeams
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.client.producer.arrow_rows import ArrowDelivery
+
+
+class Producer:
+    """Sends records to topics of a Kafka cluster.
+
+        with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
+            delivery = producer.send("orders", b'{"id": 1}', key=b"customer-7")
+            metadata = delivery.result()           # RecordMetadata(topic, partition, offset, timestamp_ms)
+
+    `send` returns once the record is in the buffer; it blocks only while the buffer is full, or for a topic that is used for the
+    first time, `max_block_ms` at most. Any number of threads may use one producer. Callbacks run on the thread of the clients'
+    loop and should be short. All options are keyword arguments under Kafka's names with underscores; ConfigError for one that
+    does not exist.
+    """
+
+    def __init__(self, **options: Unpack[ProducerArguments]) -> None:
+        self._options = parse_producer_options(options)
+        self._background = Background.acquire()
+        self._closing = threading.Lock()
+        self._is_released = False
+
+        async def make() -> ProducerCore:
+            return ProducerCore(ClientSeams.of(self._background.loop), self._options, self._wake)
+
+        try:
+            self._core = self._background.call(make())
+        except BaseException:
+            self._background.release()
+            raise
+
+    def _wake(self, run: Callable[[], None]) -> None:
+        if self._background.is_here:
+            self._background.loop.call_soon(run)
+        else:
+            self._background.loop.call_soon_threadsafe(run)
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Put a record into the buffer. `result()` of the returned delivery says where it was written.
+
+            producer.send("orders", b"...", on_delivery=lambda error, metadata: ...)
+
+        BufferFullError where there was no room for `max_block_ms`, TimedOutError where the topic was not found in that time,
+        RecordTooLargeError, SerializationError.
+        """
+        core = self._core
+        core.check_open()
+        record = core.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        return core.append(record) or self._send_slowly(core, record)
+
+    def _send_slowly(self, core: ProducerCore, record: PreparedRecord) -> Delivery:
+        """The first record to a topic, or one that waits for room."""
+        if self._background.is_here:
+            raise BufferFullError("there is no room, and a callback of the producer must not wait for it")
+        clock = core.seams.clock
+        deadline_ms = clock.monotonic_ms() + core.options.max_block_ms
+        if record.topic not in core.accumulator.topics:
+            self._background.call(core.find_topic(record.topic, core.options.max_block_ms))
+        while True:
+            core.check_open()
+            delivery = core.append(record)
+            if delivery is not None:
+                core.accumulator.pass_on_room()
+                return delivery
+            self._wait_for_room(core, (deadline_ms - clock.monotonic_ms()) / 1000)
+
+    def _wait_for_room(self, core: ProducerCore, timeout_s: float) -> None:
+        event = threading.Event()
+        is_over = False
+
+        def room() -> None:
+            if is_over:
+                # Whoever waited has gone: the room is the next one's.
+                core.accumulator.pass_on_room()
+            event.set()
+
+        core.accumulator.when_room(room)
+        if not event.wait(max(0.0, timeout_s)):
+            is_over = True
+            raise BufferFullError(
+                f"the buffer of {core.options.buffer_memory} bytes was full for {core.options.max_block_ms} ms: "
+                "records come faster than the cluster takes them"
+            )
+
+    def send_arrow(
+        self,
+        topic: str,
+        records: pa.Table | pa.RecordBatch,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> ArrowDelivery:
+        """Send the rows of a table: columns `value`, and where there are any `key`, `headers`, `partition` and `timestamp`.
+
+            delivery = producer.send_arrow("orders", pa.table({"key": keys, "value": values}))
+            written = delivery.result()            # [BatchMetadata(topic, partition, base_offset, record_count), ...]
+
+        No Python object is made for any row. Blocks for room in the buffer as it goes. ValueError for columns that it cannot use.
+        """
+        from tidelog.client.producer.arrow_rows import send_arrow  # noqa: PLC0415 - pyarrow is an extra
+
+        self._core.check_open()
+        return self._background.call(send_arrow(self._core, topic, records, partition, timestamp_ms))
+
+    def flush(self, timeout_ms: float | None = None) -> None:
+        """Send everything now, and wait for the outcome of all that was sent before. TimedOutError after `timeout_ms`."""
+        if self._is_released:
+            return
+        self._background.call(self._core.sender.flush(), None if timeout_ms is None else timeout_ms / 1000)
+
+    def close(self, timeout_ms: float | None = None) -> None:
+        """Flush, at most for `timeout_ms`, and end. Records without an outcome by then get ClosedError."""
+        with self._closing:
+            if self._is_released:
+                return
+            self._is_released = True
+            try:
+                with contextlib.suppress(ClosedError):
+                    self._background.call(
+                        self._core.close(flush=timeout_ms is None or timeout_ms > 0),
+                        None if timeout_ms is None else max(1.0, timeout_ms) / 1000,
+                    )
+            except TimedOutError:
+                raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
+            finally:
+                self._background.release()
+
+    def metrics(self) -> dict[str, int]:
+        """Counts since the producer was made, under OpenTelemetry's names."""
+        return self._core.metrics.read(self._core.accumulator.used_bytes)
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic."""
+        known = self._background.call(self._core.metadata.topic(topic, self._options.max_block_ms))
+        return [each.index for each in known.partitions]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
