@@ -80,10 +80,10 @@ class Mixed(Shard):
         assert isinstance(answer, SyncGroupResponse)
         return answer
 
-    def beat(self, joined: JoinGroupResponse) -> ErrorCode:
+    def beat(self, joined: JoinGroupResponse) -> int:
         request = HeartbeatRequest(group_id=GROUP, generation_id=joined.generation_id, member_id=joined.member_id)
         handler = self.consumer.heartbeat_classic if self.is_consumer else self.classic.heartbeat
-        return ErrorCode(self.apply(handler(request, CALLER, self.now_ms)).error_code)
+        return int(self.apply(handler(request, CALLER, self.now_ms)).error_code)
 
     def classic_member(self) -> JoinGroupResponse:
         """A stable classic group of one, which has everything."""
