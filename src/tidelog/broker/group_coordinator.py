@@ -8,6 +8,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from tidelog.broker.caller import Caller
+from tidelog.broker.group_limits import group_limits
 from tidelog.broker.led_partition import LedPartition
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
@@ -16,7 +17,7 @@ from tidelog.coordination.decision import Decision
 from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
 from tidelog.coordination.group_shard import GroupShard
 from tidelog.coordination.host import CoordinatorHost, HostSeams
-from tidelog.model import group_config, group_coordinator_config as keys
+from tidelog.model import group_coordinator_config as keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, PartitionIndex
@@ -140,33 +141,7 @@ class GroupCoordinator:
 
     def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
         """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
-        config = self._config
-        own = self._node.image.config_of(ConfigResource(GROUP_RESOURCE, group_id))
-        return ConsumerGroupLimits(
-            session_timeout_ms=_within(
-                own.get(group_config.CONSUMER_SESSION_TIMEOUT_MS.name),
-                config[keys.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS],
-                config[keys.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS],
-                config[keys.GROUP_CONSUMER_SESSION_TIMEOUT_MS],
-            ),
-            heartbeat_interval_ms=_within(
-                own.get(group_config.CONSUMER_HEARTBEAT_INTERVAL_MS.name),
-                config[keys.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS],
-                config[keys.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS],
-                config[keys.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS],
-            ),
-            assignment_interval_ms=_within(
-                own.get(group_config.CONSUMER_ASSIGNMENT_INTERVAL_MS.name),
-                config[keys.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS],
-                config[keys.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS],
-                config[keys.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS],
-            ),
-        )
-
-
-def _within(own: str | None, lowest: int, highest: int, default: int) -> int:
-    # The controller has checked the text when it was set.
-    return default if own is None else min(max(int(own), lowest), highest)
+        return group_limits(self._config, self._node.image.config_of(ConfigResource(GROUP_RESOURCE, group_id)))
 
 
 def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:

@@ -28,6 +28,7 @@ from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinator
+from tidelog.broker.group_limits import group_config_problem
 from tidelog.broker.health import BrokerState, Health, health_page
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.listeners import ListenerSpec, listener_specs
@@ -315,6 +316,7 @@ class BrokerNode:
                     ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
                     ConfigResourceType.GROUP: GROUP_KEYS,
                 },
+                config_problems={ConfigResourceType.GROUP: lambda own: group_config_problem(config, own)},
             ),
             on_fault=self._metadata_failed,
             static_voters=voters_of(config),

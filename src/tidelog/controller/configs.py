@@ -176,6 +176,12 @@ def config_records(
             records.append(
                 ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=change.name, value=value)
             )
+    find_problem = settings.config_problems.get(resource.type)
+    if find_problem is not None:
+        values = {**current, **{record.name: record.value for record in records}}
+        problem = find_problem({name: value for name, value in values.items() if value is not None})
+        if problem is not None:
+            return Refusal(ErrorCode.INVALID_CONFIG, problem)
     framed = [FramedRecord(record, 0) for record in records]
     if has_eligible_leader_replicas(image) and any(record.name == _MIN_INSYNC_REPLICAS for record in records):
         # Who is eligible depends on the minimum: it is worked out anew.

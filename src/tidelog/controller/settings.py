@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
@@ -24,6 +24,8 @@ class ControllerSettings:
     config_keys: Mapping[int, ConfigKeys | None] = field(
         default_factory=lambda: {TOPIC_RESOURCE: TOPIC_KEYS, BROKER_RESOURCE: None}
     )
+    config_problems: Mapping[int, Callable[[Mapping[str, str]], str | None]] = field(default_factory=dict)
+    """By resource type: what is wrong with a resource's values as a whole, each of which is right by itself."""
     num_partitions: int = keys.NUM_PARTITIONS.default
     default_replication_factor: int = keys.DEFAULT_REPLICATION_FACTOR.default
     delete_topic_enable: bool = keys.DELETE_TOPIC_ENABLE.default
@@ -41,6 +43,7 @@ class ControllerSettings:
         cluster_id: str,
         topic_defaults: TopicDefaults | None = None,
         config_keys: Mapping[int, ConfigKeys | None] | None = None,
+        config_problems: Mapping[int, Callable[[Mapping[str, str]], str | None]] | None = None,
     ) -> ControllerSettings:
         """The settings that a node's parsed configuration gives."""
         return cls(
@@ -48,6 +51,7 @@ class ControllerSettings:
             cluster_id=cluster_id,
             topic_defaults=topic_defaults or TopicDefaults(),
             config_keys=config_keys or {TOPIC_RESOURCE: TOPIC_KEYS, BROKER_RESOURCE: None},
+            config_problems=config_problems or {},
             num_partitions=values[keys.NUM_PARTITIONS],
             default_replication_factor=values[keys.DEFAULT_REPLICATION_FACTOR],
             delete_topic_enable=values[keys.DELETE_TOPIC_ENABLE],
