@@ -416,6 +416,7 @@ class BrokerNode:
         node_gauges.register_partitions(registry, self._partitions)
         node_gauges.register_directories(registry, self._directories, self._offline_paths)
         node_gauges.register_metadata(registry, self._service)
+        node_gauges.register_groups(registry, self._groups)
 
     # --- following the cluster ---------------------------------------------------------------------------------------------
 

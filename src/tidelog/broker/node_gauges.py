@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.group_coordinator import GroupCoordinator
 from tidelog.broker.request_metrics import RequestMetrics
 from tidelog.controller.image import NO_LEADER, ClusterImage
 from tidelog.controller.metadata_service import MetadataService
@@ -135,6 +136,36 @@ def register_partitions(registry: Registry, partitions: Partitions) -> None:
         ("log_end_offset", "The offset that the next record of a partition gets.", lambda log: log.log_end_offset),
     ):
         registry.family(Kind.GAUGE, f"kafka_log_log_{name}", help_text, ("topic", "partition"), of_logs(value))
+
+
+def register_groups(registry: Registry, groups: GroupCoordinator) -> None:
+    """The groups that this node coordinates."""
+    prefix = "kafka_coordinator_group_group_metadata_manager_"
+    registry.gauge(
+        prefix + "num_groups",
+        "Groups that this node coordinates.",
+        lambda: sum(len(shard.groups) for shard in groups.shards()),
+    )
+    registry.gauge(
+        prefix + "num_offsets",
+        "Offsets that they have committed.",
+        lambda: sum(len(shard.offsets) for shard in groups.shards()),
+    )
+
+    def by_state() -> Iterable[Reading]:
+        counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+        for shard in groups.shards():
+            for group in shard.groups.values():
+                counts[group.type_name.lower(), group.state_name] += 1
+        return [(labels, count) for labels, count in sorted(counts.items())]
+
+    registry.family(
+        Kind.GAUGE,
+        "kafka_server_group_coordinator_metrics_group_count",
+        "The same, by protocol and state.",
+        ("protocol", "state"),
+        by_state,
+    )
 
 
 def register_directories(

@@ -6,7 +6,7 @@ has no members, or, where `group.consumer.migration.policy` allows it, with them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from random import Random
 
 from tidelog.coordination.classic.group import ClassicGroup
@@ -262,14 +262,6 @@ class GroupShard:
         self.classic.unload()
         self.consumer.unload()
         self.deadlines.clear()
-
-    @property
-    def states(self) -> Mapping[str, int]:
-        """How many groups are in each state, for the node's metrics."""
-        counts: dict[str, int] = {}
-        for group in self.groups.values():
-            counts[group.state_name] = counts.get(group.state_name, 0) + 1
-        return counts
 
 
 def _check_each_partition(group: ConsumerGroup, request: OffsetCommitRequest) -> ErrorCode:

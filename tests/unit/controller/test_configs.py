@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.support.metadata_node import NODE, MetadataNode
@@ -17,7 +19,7 @@ from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
 from tidelog.controller.settings import ControllerSettings
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
-from tidelog.model.config import ConfigKeys, list_key
+from tidelog.model.config import ConfigKeys, int_key, list_key
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.topic_config import SEGMENT_MS, TOPIC_KEYS
@@ -279,6 +281,25 @@ class TestTables:
         assert decided("consumer.assignors").error_code == 0
         assert decided("other").error_message == "Unknown group config name: other"
         assert decided("consumer.assignors", "").error_message == "Default group resources are not allowed."
+
+    def test_values_may_be_wrong_together(self) -> None:
+        """Each value alone is right; the whole is judged as it would be after the change."""
+        table = ConfigKeys([int_key("low", 1, doc=""), int_key("high", 9, doc="")])
+
+        def problem(values: Mapping[str, str]) -> str | None:
+            return "low is above high" if int(values.get("low", "1")) > int(values.get("high", "9")) else None
+
+        settings = ControllerSettings(NODE, "cluster", config_keys={GROUP: table}, config_problems={GROUP: problem})
+
+        def decided(*changes: tuple[str, int, str | None]) -> tuple[int, str | None, int]:
+            request = IncrementalAlterConfigsRequest(resources=[resource(GROUP, "g", *changes)], validate_only=False)
+            decision = decide_incremental_alter_configs(ClusterImage(), request, settings)
+            answer = decision.answer.responses[0]
+            return answer.error_code, answer.error_message, len(decision.records)
+
+        assert decided(("low", SET, "5")) == (0, None, 1)
+        assert decided(("low", SET, "12"), ("high", SET, "20")) == (0, None, 2)
+        assert decided(("low", SET, "12")) == (ErrorCode.INVALID_CONFIG, "low is above high", 0)
 
     def test_an_unknown_key_of_client_metrics_is_an_invalid_request(self) -> None:
         settings = ControllerSettings(NODE, "cluster", config_keys={CLIENT_METRICS: CLIENT_METRICS_KEYS})
