@@ -292,7 +292,7 @@ def undescribed_consumer_group(group_id: str, error: ErrorCode, message: str | N
         error_code=error,
         error_message=message,
         group_id=group_id,
-        group_state=_DEAD,
+        group_state="",
         group_epoch=0,
         assignment_epoch=0,
         assignor_name="",
