@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.apache_kafka import ApacheKafka, Node, wait_until
 from tests.support.raw_client import RawClient
+from tests.support.tidelog_node import TidelogNode
 from tidelog.model.errors import ErrorCode
 from tidelog.testing.embedded_cluster import EmbeddedCluster
 from tidelog.wire.messages.consumer_groups import (
@@ -193,3 +194,33 @@ def test_both_say_the_same(name: str, apache: str, tidelog: str) -> None:
     steps = CONVERSATIONS[name]
     group = name.replace(" ", "-")
     assert _hold(tidelog, group, steps) == _hold(apache, group, steps)
+
+
+def test_a_group_goes_on_in_the_other_program(kafka: ApacheKafka, tmp_path: Path) -> None:
+    """Its members stay in their epochs: each program finds the topics that the other one hashed unchanged."""
+    theirs = Node(kafka, tmp_path)
+    ours = TidelogNode(theirs)
+    theirs.format()
+    for turn, node in enumerate((ours, theirs, ours, theirs)):
+        with node.running(), RawClient(node.bootstrap) as client:
+            if turn == 0:
+                _prepare(node.bootstrap)
+            if turn < 2:
+                # Ours makes a group, then Kafka does; the others find them.
+                joined = _beat_when_ready(client, f"made-{turn}", joins("A", instance_id="i"))
+                assert (joined.member_epoch, joined.assignment is not None) == (2, True)
+            for group in range(min(turn + 1, 2)):
+                answer = _beat_when_ready(client, f"made-{group}", beats("A", 2, instance_id="i"))
+                assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, 2, None)
+
+
+def _beat_when_ready(client: RawClient, group: str, step: Step) -> ConsumerGroupHeartbeatResponse:
+    answers: list[ConsumerGroupHeartbeatResponse] = []
+
+    def is_answered() -> bool:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), FindCoordinatorResponse, 4)
+        answers.append(_send(client, group, {}, step))
+        return answers[-1].error_code not in NOT_READY
+
+    wait_until(is_answered, "the coordinator of the group serves")
+    return answers[-1]
