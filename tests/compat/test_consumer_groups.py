@@ -201,7 +201,8 @@ def test_a_group_goes_on_in_the_other_program(kafka: ApacheKafka, tmp_path: Path
     theirs = Node(kafka, tmp_path)
     ours = TidelogNode(theirs)
     theirs.format()
-    for turn, node in enumerate((ours, theirs, ours, theirs)):
+    turns: list[Node | TidelogNode] = [ours, theirs, ours, theirs]
+    for turn, node in enumerate(turns):
         with node.running(), RawClient(node.bootstrap) as client:
             if turn == 0:
                 _prepare(node.bootstrap)
