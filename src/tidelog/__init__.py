@@ -1,6 +1,6 @@
 """Tidelog: a distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files.
 
-    from tidelog import Producer, AsyncProducer, Consumer, AsyncConsumer
+    from tidelog import Producer, Consumer, Admin, AsyncProducer, AsyncConsumer, AsyncAdmin
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidelog.client.admin import Admin, AsyncAdmin
     from tidelog.client.consumer.async_consumer import AsyncConsumer
     from tidelog.client.consumer.consumer import Consumer
     from tidelog.client.consumer.membership import RebalanceListener
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Admin",
+    "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
     "Consumer",
@@ -33,6 +36,8 @@ __all__ = [
 
 # A broker imports this package too and must not pay for the clients: each is imported when it is first asked for.
 _PUBLIC = {
+    "Admin": "tidelog.client.admin",
+    "AsyncAdmin": "tidelog.client.admin",
     "AsyncConsumer": "tidelog.client.consumer.async_consumer",
     "AsyncProducer": "tidelog.client.producer.async_producer",
     "Consumer": "tidelog.client.consumer.consumer",

@@ -5,43 +5,54 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from random import SystemRandom
 
 from tidelog.cli.rendering import Json, json_line, printable
-from tidelog.client.admin_core import AdminCore
-from tidelog.client.cluster_link import ClusterLink, parse_bootstrap
-from tidelog.client.errors import ClientError, NotReachedError
-from tidelog.net.transport import LoopTransport
+from tidelog.client.admin import AsyncAdmin
+from tidelog.client.errors import ClientError, ConfigError, NotReachedError
 
 EXIT_REFUSED = 1
 EXIT_WRONG_QUESTION = 2
+
+# A person waits for the answer: a node that is silent for so long is not there.
+CONNECT_TIMEOUT_MS = 5_000
+CALL_TIMEOUT_MS = 30_000
+
+ADVICE = "start a cluster with `tidelog up`, or name one with --bootstrap"
 
 
 class QuestionError(Exception):
     """The command line asks for what makes no sense, in one sentence."""
 
 
-def administer(command: str, bootstrap: str, work: Callable[[AdminCore], Awaitable[None]]) -> int:
+class RefusalError(Exception):
+    """The answer is no, in one sentence."""
+
+
+def administer(command: str, bootstrap: str, work: Callable[[AsyncAdmin], Awaitable[None]]) -> int:
     """Do some work with a cluster. The exit code."""
-    try:
-        addresses = parse_bootstrap(bootstrap)
-    except ClientError as error:
-        return _complain(command, str(error), EXIT_WRONG_QUESTION)
 
     async def session() -> None:
-        loop = asyncio.get_running_loop()
-        async with ClusterLink(loop, LoopTransport(loop), SystemRandom(), addresses) as link:
-            await work(AdminCore(link))
+        options = AsyncAdmin(
+            bootstrap_servers=bootstrap,
+            client_id="tidelog-admin",
+            socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
+            default_api_timeout_ms=CALL_TIMEOUT_MS,
+        )
+        async with options as admin:
+            try:
+                await admin.connect()
+            except NotReachedError as error:
+                raise RefusalError(f"{error}; {ADVICE}") from error
+            await work(admin)
 
     try:
         asyncio.run(session())
     except QuestionError as error:
-        return _complain(command, str(error), EXIT_WRONG_QUESTION)
-    except NotReachedError as error:
-        advice = "start a cluster with `tidelog up`, or name one with --bootstrap"
-        return _complain(command, f"{error}; {advice}", EXIT_REFUSED)
-    except ClientError as error:
-        return _complain(command, str(error), EXIT_REFUSED)
+        return complain(command, str(error), EXIT_WRONG_QUESTION)
+    except ConfigError as error:
+        return complain(command, str(error), EXIT_WRONG_QUESTION)
+    except (RefusalError, ClientError) as error:
+        return complain(command, str(error), EXIT_REFUSED)
     return 0
 
 
@@ -83,6 +94,7 @@ def comma_separated(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers)) or "-"
 
 
-def _complain(command: str, sentence: str, code: int) -> int:
+def complain(command: str, sentence: str, code: int) -> int:
+    """Say what is wrong on stderr, and return the code to exit with."""
     sys.stderr.write(f"tidelog {command}: {printable(sentence)}\n")
     return code

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tidelog.cli.admin_session import administer, comma_separated, print_json, print_line, print_table
 from tidelog.cli.rendering import Json
-from tidelog.client.admin_core import AdminCore, ClusterDescription, QuorumDescription
+from tidelog.client.admin import AsyncAdmin, ClusterDescription, QuorumDescription
 
 _COMMAND = "cluster"
 
 
 def describe_cluster(bootstrap: str, *, as_json: bool) -> int:
-    async def work(admin: AdminCore) -> None:
-        cluster = await admin.cluster()
-        quorum = await admin.quorum()
+    async def work(admin: AsyncAdmin) -> None:
+        cluster = await admin.describe_cluster(include_fenced_brokers=True)
+        quorum = await admin.describe_quorum()
         if as_json:
             print_json([_as_json(cluster, quorum)])
         else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from tidelog.cli.admin_session import QuestionError, administer, parse_pairs, print_json, print_line, print_table
-from tidelog.client.admin_core import AdminCore, ConfigEntry, ConfigSource, ResourceKind
+from tidelog.client.admin import AsyncAdmin, ConfigEntry, ConfigSource, ResourceKind
 
 _COMMAND = "configs"
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -24,10 +24,10 @@ _SOURCES = {
 
 
 def show_configs(bootstrap: str, kind: str, name: str, *, shows_all: bool, documented: bool, as_json: bool) -> int:
-    async def work(admin: AdminCore) -> None:
+    async def work(admin: AsyncAdmin) -> None:
         resource, resource_name = _resource(kind, name)
-        entries = await admin.configs(resource, resource_name, documented=documented)
-        shown = [entry for entry in entries if shows_all or entry.source is not ConfigSource.DEFAULT]
+        entries = await admin.describe_config(resource, resource_name, include_documentation=documented)
+        shown = [entry for entry in entries.values() if shows_all or entry.source is not ConfigSource.DEFAULT]
         if as_json:
             print_json(
                 {
@@ -51,13 +51,13 @@ def show_configs(bootstrap: str, kind: str, name: str, *, shows_all: bool, docum
 def change_configs(
     bootstrap: str, kind: str, name: str, *, settings: Sequence[str] = (), removed: Sequence[str] = ()
 ) -> int:
-    async def work(admin: AdminCore) -> None:
+    async def work(admin: AsyncAdmin) -> None:
         resource, resource_name = _resource(kind, name)
         pairs = parse_pairs(settings)
         if resource is ResourceKind.TOPIC:
             # Clusters answer a change to a topic that does not exist in several ways; this is one sentence for all.
-            await admin.topics([name])
-        await admin.change_configs(resource, resource_name, settings=pairs, removed=removed)
+            await admin.describe_topic(name)
+        await admin.alter_config(resource, resource_name, set=pairs, delete=removed)
         for key, value in pairs.items():
             print_line(f"{kind} {name}: {key}={value}")
         for key in removed:

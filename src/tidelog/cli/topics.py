@@ -14,7 +14,15 @@ from tidelog.cli.admin_session import (
     print_table,
 )
 from tidelog.cli.rendering import Json
-from tidelog.client.admin_core import BROKER_DEFAULT, AdminCore, ConfigSource, ResourceKind, TopicDescription
+from tidelog.client.admin import (
+    BROKER_DEFAULT,
+    AsyncAdmin,
+    ConfigSource,
+    ResourceKind,
+    TopicDescription,
+    TopicListing,
+    value_of,
+)
 from tidelog.client.errors import RefusedError
 from tidelog.model.errors import ErrorCode
 
@@ -22,8 +30,8 @@ _COMMAND = "topics"
 
 
 def list_topics(bootstrap: str, *, as_json: bool) -> int:
-    async def work(admin: AdminCore) -> None:
-        topics = await admin.topics()
+    async def work(admin: AsyncAdmin) -> None:
+        topics = await admin.list_topics()
         if as_json:
             print_json(_summary(topic) for topic in topics)
             return
@@ -31,7 +39,7 @@ def list_topics(bootstrap: str, *, as_json: bool) -> int:
             print_line("there are no topics")
             return
         rows = [
-            (topic.name, len(topic.partitions), topic.replication_factor, "yes" if topic.is_internal else "no")
+            (topic.name, topic.partitions, topic.replication_factor, "yes" if topic.is_internal else "no")
             for topic in topics
         ]
         print_table(["topic", "partitions", "replicas", "internal"], rows)
@@ -40,10 +48,11 @@ def list_topics(bootstrap: str, *, as_json: bool) -> int:
 
 
 def describe_topics(bootstrap: str, names: Sequence[str], *, as_json: bool) -> int:
-    async def work(admin: AdminCore) -> None:
-        for topic in await admin.topics(names):
-            entries = await admin.configs(ResourceKind.TOPIC, topic.name)
-            changed = {entry.name: entry.value for entry in entries if entry.source is ConfigSource.TOPIC}
+    async def work(admin: AsyncAdmin) -> None:
+        described = await admin.describe_topics(sorted(set(names)))
+        for topic in [value_of(each) for each in described.values()]:
+            entries = await admin.describe_config(ResourceKind.TOPIC, topic.name)
+            changed = {entry.name: entry.value for entry in entries.values() if entry.source is ConfigSource.TOPIC}
             if as_json:
                 print_json([{**_summary(topic), "configs": changed, "partition_list": _partitions(topic)}])
             else:
@@ -61,7 +70,7 @@ def create_topic(
     settings: Sequence[str],
     if_not_exists: bool,
 ) -> int:
-    async def work(admin: AdminCore) -> None:
+    async def work(admin: AsyncAdmin) -> None:
         try:
             await admin.create_topic(
                 name,
@@ -80,7 +89,7 @@ def create_topic(
 
 
 def delete_topics(bootstrap: str, names: Sequence[str], *, if_exists: bool) -> int:
-    async def work(admin: AdminCore) -> None:
+    async def work(admin: AsyncAdmin) -> None:
         for name in names:
             try:
                 await admin.delete_topic(name)
@@ -95,21 +104,21 @@ def delete_topics(bootstrap: str, names: Sequence[str], *, if_exists: bool) -> i
 
 
 def add_partitions(bootstrap: str, name: str, *, total: int) -> int:
-    async def work(admin: AdminCore) -> None:
-        (topic,) = await admin.topics([name])
+    async def work(admin: AsyncAdmin) -> None:
+        topic = await admin.describe_topic(name)
         if total <= len(topic.partitions):
             raise QuestionError(f"topic {name} has {len(topic.partitions)} partitions, and can only get more")
-        await admin.add_partitions(name, total)
+        value_of((await admin.create_partitions({name: total}))[name])
         print_line(f"topic {name} has {total} partitions now")
 
     return administer(_COMMAND, bootstrap, work)
 
 
-def _summary(topic: TopicDescription) -> dict[str, Json]:
+def _summary(topic: TopicDescription | TopicListing) -> dict[str, Json]:
     return {
         "topic": topic.name,
         "id": topic.id,
-        "partitions": len(topic.partitions),
+        "partitions": topic.partitions if isinstance(topic, TopicListing) else len(topic.partitions),
         "replication_factor": topic.replication_factor,
         "internal": topic.is_internal,
     }

@@ -20,18 +20,15 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.local_cluster import LocalNode, local_properties
 from tidelog.broker.server_properties import check_properties
-from tidelog.client.admin_core import AdminCore
-from tidelog.client.cluster_link import ClusterLink, parse_bootstrap
+from tidelog.client.admin import AsyncAdmin
 from tidelog.client.errors import ClientError, RefusedError
 from tidelog.model.errors import ErrorCode
-from tidelog.net.transport import LoopTransport
 
 T = TypeVar("T")
 
@@ -87,12 +84,16 @@ class EmbeddedCluster:
 
     def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic, ready for use on return. ClusterError where the cluster refuses."""
-        self._administer(lambda admin: admin.create_topic(name, partitions=partitions, configs=configs))
+
+        async def create(admin: AsyncAdmin) -> None:
+            await admin.create_topic(name, partitions=partitions, configs=configs)
+
+        self._administer(create)
 
     def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
         """Delete a topic. ClusterError where the cluster refuses; one that does not exist may be fine."""
 
-        async def delete(admin: AdminCore) -> None:
+        async def delete(admin: AsyncAdmin) -> None:
             try:
                 await admin.delete_topic(name)
             except RefusedError as error:
@@ -101,14 +102,12 @@ class EmbeddedCluster:
 
         self._administer(delete)
 
-    def _administer(self, work: Callable[[AdminCore], Awaitable[None]]) -> None:
+    def _administer(self, work: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
         address = self.bootstrap_servers
 
         async def administer() -> None:
-            loop = asyncio.get_running_loop()
-            bootstrap = parse_bootstrap(address)
-            async with ClusterLink(loop, LoopTransport(loop), SystemRandom(), bootstrap) as link:
-                await work(AdminCore(link))
+            async with AsyncAdmin(bootstrap_servers=address) as admin:
+                await work(admin)
 
         try:
             self._call(administer())

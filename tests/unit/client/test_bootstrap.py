@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.client.cluster_link import parse_bootstrap
-from tidelog.client.errors import ClientError, refusal
+from tidelog.client.errors import ConfigError, refusal
+from tidelog.client.options import ClientOptions, parse_options
 from tidelog.model.errors import ErrorCode
 from tidelog.net.address import Address
 
@@ -21,15 +21,15 @@ from tidelog.net.address import Address
     ],
 )
 def test_hosts_with_and_without_ports(text: str, addresses: list[Address]) -> None:
-    assert parse_bootstrap(text) == addresses
+    assert parse_options(ClientOptions, {"bootstrap_servers": text}).bootstrap_servers == tuple(addresses)
 
 
 @pytest.mark.parametrize(
     "text", ["", ",", ":9092", "host:", "host:port", "host:0", "host:65536", "::1", "host:-1", "h:٣"]
 )
 def test_what_is_no_address_is_one_error(text: str) -> None:
-    with pytest.raises(ClientError, match="expected host:port"):
-        parse_bootstrap(text)
+    with pytest.raises(ConfigError, match="expected host:port"):
+        parse_options(ClientOptions, {"bootstrap_servers": text})
 
 
 def test_a_refusal_has_the_clusters_words_and_the_codes_name() -> None:
