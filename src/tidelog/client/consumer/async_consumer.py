@@ -46,6 +46,7 @@ from tidelog.client.errors import (
 )
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
+from tidelog.model.errors import ErrorCode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -541,6 +542,8 @@ class AsyncConsumer:
             return
         self._next_auto_commit_s = self._loop.time() + self._options.auto_commit_interval_ms / 1000
         offsets = self._offsets(None)
+        if self._subscription.uses_group and not self._group_committer().member_id:
+            return
         if offsets and not self._commits:
             self._commit_soon(offsets, None)
 
@@ -550,13 +553,24 @@ class AsyncConsumer:
         return self._committed
 
     def _committer(self) -> Committer:
+        """In whose name to commit. CommitFailedError while this consumer shares partitions and is no member: they may be
+        others' by now, and the coordinator of an empty group would not notice."""
         if self._group is None or not self._subscription.uses_group:
             return Committer()
-        return self._group.committer()
+        committer = self._group.committer()
+        if not committer.member_id:
+            sentence = (
+                f"this consumer is no member of group {self._options.group_id!r} at the moment: poll to join it again"
+            )
+            raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
+        return committer
+
+    def _group_committer(self) -> Committer:
+        return Committer() if self._group is None else self._group.committer()
 
     def _fetch_committer(self) -> Committer:
         """Only members of the new protocol ask for offsets in their own name."""
-        return self._committer() if isinstance(self._group, ConsumerGroup) else Committer()
+        return self._group.committer() if isinstance(self._group, ConsumerGroup) else Committer()
 
     # What the group asks for.
 
@@ -565,7 +579,7 @@ class AsyncConsumer:
         if not self._auto_commit:
             return
         offsets = self._offsets(None)
-        if not offsets:
+        if not offsets or (self._subscription.uses_group and not self._group_committer().member_id):
             return
         try:
             await self._of_group().commit(offsets, self._committer, self._options.default_api_timeout_ms)

@@ -19,8 +19,16 @@ from tidelog.client.consumer.committed_offsets import CommittedOffsets, Committe
 from tidelog.client.consumer.errors import LogTruncatedError
 from tidelog.client.consumer.offset_lookup import OffsetLookup
 from tidelog.client.consumer.options import ConsumerOptions
+from tidelog.client.consumer.records import OffsetAndMetadata
 from tidelog.client.consumer.subscription import LATEST_TIMESTAMP, AssignedPartition, PartitionState, Subscription
-from tidelog.client.errors import ClientError, ClosedError, NoOffsetForPartitionError, UnsupportedError
+from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.client.errors import (
+    ClientError,
+    ClosedError,
+    CommitFailedError,
+    NoOffsetForPartitionError,
+    UnsupportedError,
+)
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 
@@ -71,7 +79,9 @@ class Positions:
         if not task.cancelled():
             error = task.exception()
             if isinstance(error, ClientError):
-                if not isinstance(error, ClosedError):
+                if error.retriable:
+                    log.warning("positions were not found, which is tried again: %s", error)
+                elif not isinstance(error, ClosedError):
                     self.errors.append(error)
             elif error is not None:
                 raise error
@@ -95,9 +105,16 @@ class Positions:
     async def _find_committed(self, wanted: list[tuple[AssignedPartition, int]], timeout_ms: float) -> None:
         if not wanted:
             return
-        committed = {}
+        committed: dict[TopicPartition, OffsetAndMetadata | None] = {}
         if self._committed is not None:
-            committed = await self._committed.fetch([each.partition for each, _ in wanted], self._committer, timeout_ms)
+            wanted_partitions = [each.partition for each, _ in wanted]
+            try:
+                committed = await self._committed.fetch(wanted_partitions, self._committer, timeout_ms)
+            except CommitFailedError as error:
+                # No member any more, as the next heartbeat will say; until then there is nothing to find out.
+                log.debug("committed offsets were not found: %s", error)
+                await asyncio.sleep(self._options.retry_backoff_max_ms / 1000)
+                return
         for assigned, version in wanted:
             if not self._subscription.is_current(assigned, version):
                 continue

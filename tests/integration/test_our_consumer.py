@@ -1,0 +1,231 @@
+"""Our consumer against our broker, over real sockets: alone, in groups of both protocols, and beside librdkafka."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support import consumer_scenarios as scenarios
+from tests.support.consumer_scenarios import consumer_of, new_topic, produce, read
+from tidelog import AsyncConsumer, Consumer, TopicPartition
+from tidelog.client.consumer.errors import ConsumerStateError, WakeupError
+from tidelog.client.errors import (
+    ClosedError,
+    CommitFailedError,
+    ConfigError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    SerializationError,
+)
+from tidelog.testing import EmbeddedCluster
+
+PROTOCOLS = ["classic", "consumer"]
+STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    settings: dict[str, Any] = {
+        "group.consumer.min.heartbeat.interval.ms": 50,
+        "group.consumer.heartbeat.interval.ms": 50,
+        "group.min.session.timeout.ms": 100,
+        "group.consumer.regex.refresh.interval.ms": 10_000,
+    }
+    with EmbeddedCluster(config=settings) as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_is_committed_is_where_the_next_one_goes_on(bootstrap: str, protocol: str) -> None:
+    scenarios.reads_commits_and_resumes(bootstrap, protocol)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_share_and_take_over(bootstrap: str, strategy: str) -> None:
+    scenarios.shares_and_takes_over(bootstrap, "classic", partition_assignment_strategy=strategy)
+
+
+def test_members_share_and_take_over_as_the_coordinator_says(bootstrap: str) -> None:
+    scenarios.shares_and_takes_over(bootstrap, "consumer")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_offsets_may_be_kept_elsewhere(bootstrap: str, protocol: str) -> None:
+    scenarios.keeps_offsets_elsewhere(bootstrap, protocol)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pattern_finds_topics_that_come_later(bootstrap: str, protocol: str) -> None:
+    scenarios.follows_a_pattern(bootstrap, protocol)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_static_member_comes_back_to_what_it_had(bootstrap: str, protocol: str) -> None:
+    scenarios.static_member_comes_back(bootstrap, protocol)
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_a_group_of_ours_and_librdkafkas(bootstrap: str, strategy: str) -> None:
+    scenarios.shares_with_librdkafka(bootstrap, strategy)
+
+
+def test_pausing_and_seeking(bootstrap: str) -> None:
+    scenarios.pauses_seeks_and_wakes(bootstrap)
+
+
+def test_columns(bootstrap: str) -> None:
+    scenarios.reads_columns(bootstrap)
+
+
+def test_a_member_that_polls_too_late_loses_its_partitions_and_joins_again(bootstrap: str) -> None:
+    topic, group = new_topic(bootstrap, 2), f"group-{uuid4().hex[:8]}"
+    told: list[str] = []
+    with consumer_of(bootstrap, group, max_poll_interval_ms=300, session_timeout_ms=5_000) as consumer:
+        consumer.subscribe(
+            [topic], on_assigned=lambda _: told.append("assigned"), on_lost=lambda _: told.append("lost")
+        )
+        scenarios.settle(consumer, partitions=2)
+
+        scenarios.wait_for(lambda: consumer._core._group.needs_attention, "the member has left")  # type: ignore[union-attr]
+        with pytest.raises(CommitFailedError):
+            consumer.commit({(topic, 0): 0})
+        scenarios.settle(consumer, partitions=2)
+        scenarios.wait_for(lambda: consumer.poll(timeout_ms=20) == [] and told[-1] == "assigned", "it is back")
+
+    assert told[:3] == ["assigned", "lost", "assigned"]
+
+
+def test_automatic_commits(bootstrap: str) -> None:
+    topic, group = new_topic(bootstrap, 1), f"group-{uuid4().hex[:8]}"
+    produce(bootstrap, topic, 10, 1)
+    with consumer_of(bootstrap, group, enable_auto_commit=True, auto_commit_interval_ms=10) as consumer:
+        consumer.subscribe([topic])
+        read(consumer, 10)
+        scenarios.wait_for(
+            lambda: not consumer.poll(timeout_ms=20) and consumer.committed()[TopicPartition(topic, 0)] is not None,
+            "a poll has committed",
+        )
+        produce(bootstrap, topic, 5, 1, start=10)
+        read(consumer, 5)
+    with consumer_of(bootstrap, group) as consumer:
+        found = consumer.committed([(topic, 0)])[TopicPartition(topic, 0)]
+        assert found is not None
+        assert found.offset == 15, "closing commits as well"
+
+
+def test_a_wakeup_ends_a_poll_and_nothing_else(bootstrap: str) -> None:
+    topic = new_topic(bootstrap, 1)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        threading.Timer(0.05, consumer.wakeup).start()
+        began = time.monotonic()
+        with pytest.raises(WakeupError):
+            consumer.poll(timeout_ms=20_000)
+        assert time.monotonic() - began < 10
+        produce(bootstrap, topic, 1, 1)
+        assert len(read(consumer, 1)) == 1
+
+
+def test_no_rule_for_a_missing_offset_is_an_error(bootstrap: str) -> None:
+    topic, group = new_topic(bootstrap, 1), f"group-{uuid4().hex[:8]}"
+    produce(bootstrap, topic, 3, 1)
+    with consumer_of(bootstrap, group, auto_offset_reset="none") as consumer:
+        consumer.assign([(topic, 0)])
+        with pytest.raises(NoOffsetForPartitionError, match="no committed offset"):
+            consumer.poll(timeout_ms=5000)
+        consumer.seek((topic, 0), 99)
+        with pytest.raises(OffsetOutOfRangeError, match="no offset 99"):
+            consumer.poll(timeout_ms=5000)
+        consumer.seek((topic, 0), 1)
+        assert [row.offset for row in read(consumer, 2)] == [1, 2]
+
+
+def test_an_offset_out_of_range_is_reset(bootstrap: str) -> None:
+    topic = new_topic(bootstrap, 1)
+    produce(bootstrap, topic, 3, 1)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek((topic, 0), 99)
+        assert [row.offset for row in read(consumer, 3)] == [0, 1, 2]
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="by_duration:PT1H") as consumer:
+        consumer.assign([(topic, 0)])
+        assert [row.offset for row in read(consumer, 3)] == [0, 1, 2]
+
+
+def test_deserializers_interceptors_and_a_record_that_nobody_can_read(bootstrap: str) -> None:
+    topic = new_topic(bootstrap, 1)
+    produce(bootstrap, topic, 4, 1)
+
+    def value_of(data: bytes | None) -> int:
+        if data == b"2":
+            raise ValueError("two")
+        return int(data or b"")
+
+    class Doubled:
+        def on_consume(self, rows: list[Any]) -> list[Any]:
+            return [row._replace(value=row.value * 2) for row in rows]
+
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        key_deserializer=lambda key: (key or b"").decode(),
+        value_deserializer=value_of,
+        interceptors=[Doubled()],
+    ) as consumer:
+        consumer.assign([(topic, 0)])
+        assert [(row.key, row.value) for row in read(consumer, 2)] == [("k0", 0), ("k1", 2)]
+        with pytest.raises(SerializationError, match="offset 2"):
+            consumer.poll(timeout_ms=5000)
+        assert consumer.position((topic, 0)) == 2
+        consumer.seek((topic, 0), 3)
+        assert [row.value for row in read(consumer, 1)] == [6]
+
+
+def test_calls_that_make_no_sense_are_one_sentence(bootstrap: str) -> None:
+    with pytest.raises(ConfigError, match="did you mean group_id"):
+        Consumer(bootstrap_servers=bootstrap, group_idd="x")
+    with pytest.raises(ConfigError, match="by_duration"):
+        Consumer(bootstrap_servers=bootstrap, auto_offset_reset="middle")
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        with pytest.raises(ConsumerStateError, match="group_id"):
+            consumer.subscribe(["x"])
+        with pytest.raises(ConsumerStateError, match="subscribe to topics or assign"):
+            consumer.poll()
+        with pytest.raises(ConsumerStateError, match="not assigned"):
+            consumer.seek(("x", 0), 1)
+        with pytest.raises(ConsumerStateError, match="group_id"):
+            consumer.commit({("x", 0): 1})
+    with pytest.raises(ClosedError):
+        consumer.poll()
+
+
+def test_the_async_consumer(bootstrap: str) -> None:
+    topic, group = new_topic(bootstrap, 2), f"group-{uuid4().hex[:8]}"
+    produce(bootstrap, topic, 50, 2)
+
+    async def main() -> list[int]:
+        told: list[TopicPartition] = []
+
+        async def on_assigned(partitions: list[TopicPartition]) -> None:
+            await asyncio.sleep(0)
+            told.extend(partitions)
+
+        values = []
+        async with AsyncConsumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(topic, on_assigned=on_assigned)
+            async for record in consumer:
+                values.append(int(record.value))
+                if len(values) == 50:
+                    break
+            await consumer.commit()
+            assert await consumer.lag((topic, 0)) == 0
+            assert told == [(topic, 0), (topic, 1)]
+        return values
+
+    assert sorted(asyncio.run(main())) == list(range(50))
