@@ -160,7 +160,7 @@ def read_produce(
     if end - at < 6:
         return None
     acks = _int16(data, at)
-    if acks != 1 and acks != -1:
+    if acks not in (1, -1):
         return None
     at += 6
 
