@@ -199,7 +199,11 @@ class VirtualTimeLoop(events.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self._call_at_ns(max(self._time_ns, round(when * 1e9)), callback, args, context)
+        when_ns = max(self._time_ns, round(when * 1e9))
+        # Never a fraction too early: whoever compares the time with `when` would find nothing due, and ask again, for ever.
+        while when_ns / 1e9 < when:
+            when_ns += 1
+        return self._call_at_ns(when_ns, callback, args, context)
 
     def _call_at_ns(
         self,

@@ -94,6 +94,8 @@ class BatchSender:
         self._flushes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        # While an answer is read, some batches are neither in flight nor back in their queues: nothing may be sent then.
+        self._is_reading = False
         metadata.on_change(self._metadata_changed)
 
     def now_ms(self) -> float:
@@ -130,7 +132,7 @@ class BatchSender:
 
     def run(self) -> None:
         """Send what is ready, and see to it that somebody looks again when the rest is."""
-        if self._is_closed:
+        if self._is_closed or self._is_reading:
             return
         accumulator = self._accumulator
         accumulator.woken()
@@ -370,7 +372,11 @@ class BatchSender:
                 if self._take_back(queue, batch):
                     self._failed(queue, batch, answer)
         else:
-            self._read(sent, answer)
+            self._is_reading = True
+            try:
+                self._read(sent, answer)
+            finally:
+                self._is_reading = False
         self.run()
 
     def _read(self, sent: Sequence[Sent], answer: ProduceResponse) -> None:
