@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import platform
 import sys
 
-# Loading a kernel is what chooses its twin, and this module loads them all.
-import tidelog.wire.records  # noqa: F401
 from tidelog import kernel_choice
+from tidelog.client import kernels as client_kernels
+from tidelog.wire import kernels as wire_kernels
+
+
+def _load_all() -> None:
+    """Loading a kernel is what chooses its twin."""
+    for package in (wire_kernels, client_kernels):
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith("_"):
+                kernel_choice.load(package.__name__, module.name)
 
 
 def print_version(version: str, *, as_json: bool) -> None:
     """Which Tidelog, which Python, and for each kernel whether it is compiled and, if not, why not."""
+    _load_all()
     kernels = {name: {"twin": twin, "why": why} for name, (twin, why) in sorted(kernel_choice.loaded.items())}
     python = f"{platform.python_implementation()} {platform.python_version()}"
     if as_json:
