@@ -1,6 +1,6 @@
 """Tidelog: a distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files.
 
-    from tidelog import Producer, Consumer, Admin, AsyncProducer, AsyncConsumer, AsyncAdmin
+from tidelog import Producer, Consumer, Admin, AsyncProducer, AsyncConsumer, AsyncAdmin
 """
 
 from __future__ import annotations
