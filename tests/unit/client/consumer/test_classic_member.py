@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidelog.client.consumer.assignors import ASSIGNORS
@@ -21,7 +23,7 @@ def member(*assignors: str, instance_id: str | None = None) -> ClassicMember:
 
 
 def join_answer(error: ErrorCode = ErrorCode.NONE, member_id: str = "m1", **fields: object) -> JoinGroupResponse:
-    settled: dict[str, object] = {
+    settled: dict[str, Any] = {
         "generation_id": 4,
         "protocol_type": "consumer",
         "protocol_name": "range",
