@@ -477,7 +477,7 @@ class TopicBuffer:
 
 def report(
     reported: list[Delivery],
-    metadata: type,
+    metadata: Any,
     topic: str,
     partition: int,
     base_offset: cython.longlong,
@@ -485,13 +485,15 @@ def report(
 ) -> list[BaseException]:
     """Call each callback with its record's metadata. What they raise is returned: it is for the log, not for the producer."""
     failures: list[BaseException] = []
+    make = tuple.__new__
     index: cython.Py_ssize_t
     for index in range(len(reported)):
         delivery: Delivery = reported[index]
         offset = base_offset + delivery.index if base_offset >= 0 else -1
         timestamp = delivery.timestamp if append_time_ms < 0 else append_time_ms
         try:
-            delivery.on_delivery(None, metadata(topic, partition, offset, timestamp))
+            # Without the constructor that a named tuple has in Python.
+            delivery.on_delivery(None, make(metadata, (topic, partition, offset, timestamp)))
         except Exception as error:  # noqa: BLE001 - the callback's own
             failures.append(error)
     return failures

@@ -198,7 +198,7 @@ def test_after_a_record_that_is_refused_for_good_the_others_go_on() -> None:
             with pytest.raises(DeliveryFailedError) as caught:
                 await deliveries[0]
             assert caught.value.code is ErrorCode.INVALID_RECORD
-            outcomes = await asyncio.gather(*(delivery.__await__ and _outcome(delivery) for delivery in deliveries))
+            outcomes = await asyncio.gather(*(_outcome(delivery) for delivery in deliveries))
             assert any(isinstance(each, RecordMetadata) for each in outcomes)
 
     world.run(main)

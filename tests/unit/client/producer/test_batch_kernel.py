@@ -1,0 +1,123 @@
+"""Records into batches, over both twins: what is written is what any reader reads back."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tests.support.kernel_twins import TWINS
+from tests.unit.client.producer.test_partitioners import PACKAGE, kernel
+from tidelog.client.producer.record_metadata import RecordMetadata
+from tidelog.kernel_choice import Twin, load_twin
+from tidelog.wire.record_batch import HEADER_BYTES, check_batch, read_header
+from tidelog.wire.records import Record, build_batch, decode_rows, seal_batch
+
+__all__ = ["kernel"]
+
+fields = st.none() | st.binary(max_size=8) | st.sampled_from([bytes(63), bytes(64), bytes(300)])
+headers = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
+rows = st.lists(st.tuples(st.integers(-1, 2**45), fields, fields, headers), min_size=1, max_size=10)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@given(rows=rows)
+def test_a_batch_is_the_same_as_one_that_is_built_at_once(
+    twin: Twin, rows: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]
+) -> None:
+    builder = load_twin(PACKAGE, "batch_kernel", twin).BatchBuilder(1 << 20, HEADER_BYTES)
+
+    for timestamp, key, value, row_headers in rows:
+        assert builder.append(timestamp, key, value, row_headers, None) is not None
+    buffer, base_timestamp, max_timestamp = builder.finish()
+    sealed = seal_batch(
+        buffer,
+        record_count=len(rows),
+        base_offset=0,
+        last_offset=len(rows) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+    )
+
+    expected = build_batch([Record(index, *row) for index, row in enumerate(rows)])
+    check_batch(sealed, read_header(sealed))
+    assert decode_rows(sealed) == decode_rows(expected)
+    assert bytes(sealed) == expected
+
+
+def test_a_batch_ends_before_the_record_that_does_not_fit(kernel: ModuleType) -> None:
+    # Length, attributes, two deltas, null key, length of the value, header count; the value has 10 bytes.
+    builder = kernel.BatchBuilder(HEADER_BYTES + 2 * 17, HEADER_BYTES)
+
+    taken = [builder.append(5, None, bytes(10), (), None) is not None for _ in range(3)]
+
+    assert taken == [True, True, False]
+    assert builder.record_count == 2
+    assert builder.size_bytes == HEADER_BYTES + 2 * 17
+
+
+def test_what_a_record_may_take_is_never_less_than_what_it_takes(kernel: ModuleType) -> None:
+    for size in (0, 1, 63, 64, 8191, 8192, 100_000):
+        for key in (None, bytes(size)):
+            needed = kernel.required_bytes(key, bytes(size), [("h", b"v")])
+            builder = kernel.BatchBuilder(HEADER_BYTES + needed, HEADER_BYTES)
+            assert builder.append(2**45, key, bytes(size), [("h", b"v")], None) is not None
+
+
+@pytest.mark.parametrize("bad", ["text", 7, object()])
+def test_what_is_not_bytes_is_a_type_error_and_changes_nothing(kernel: ModuleType, bad: object) -> None:
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+
+    for key, value, pairs in ((bad, None, ()), (None, bad, ()), (None, b"", [("k", bad)]), (None, b"", [(7, b"")])):
+        with pytest.raises(TypeError):
+            builder.append(0, key, value, pairs, None)
+
+    assert (builder.record_count, builder.size_bytes) == (0, HEADER_BYTES)
+
+
+def test_buffers_of_other_kinds_are_taken(kernel: ModuleType) -> None:
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+
+    builder.append(0, bytearray(b"k"), memoryview(b"v"), (), None)
+    buffer, _, _ = builder.finish()
+
+    assert bytes(buffer[HEADER_BYTES:]).endswith(b"\x02k\x02v\x00")
+
+
+def test_records_go_to_their_key_or_to_where_the_others_stick(kernel: ModuleType) -> None:
+    topic = kernel.TopicBuffer(3, True)
+    builders = [kernel.BatchBuilder(1000, HEADER_BYTES) for _ in range(3)]
+    for index, builder in enumerate(builders):
+        topic.open(index, builder)
+
+    assert topic.append(-1, 0, None, b"v", (), None) is None
+    topic.stick_to(2)
+    topic.append(-1, 0, None, b"v", (), None)
+    topic.append(-1, 0, b"key", b"v", (), None)
+    topic.append(1, 0, b"key", b"v", (), None)
+    with pytest.raises(ValueError, match="there is no partition 3: the topic has 3"):
+        topic.append(3, 0, None, b"v", (), None)
+
+    counts = [0, 1, 1]
+    counts[kernel.partition_of(b"key", 3)] += 1
+    assert [builder.record_count for builder in builders] == counts
+
+
+def test_callbacks_hear_of_their_records_and_their_failures_are_kept_apart(kernel: ModuleType) -> None:
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+    heard: list[object] = []
+
+    def fail(_error: object, _metadata: object) -> None:
+        raise ValueError("mine")
+
+    builder.append(70, None, b"a", (), lambda error, metadata: heard.append((error, metadata)))
+    builder.append(71, None, b"b", (), None)
+    builder.append(72, None, b"c", (), fail)
+    builder.append(73, None, b"d", (), lambda error, metadata: heard.append((error, metadata)))
+    reported = builder.take_reported()
+    failures = kernel.report(reported, RecordMetadata, "t", 4, 100, -1)
+
+    assert heard == [(None, ("t", 4, 100, 70)), (None, ("t", 4, 103, 73))]
+    assert [str(failure) for failure in failures] == ["mine"]
+    assert builder.take_reported() == []
