@@ -9,6 +9,8 @@ import sys
 
 import tidelog
 
+KERNELS = {"batch_kernel", "decode_kernel", "encode_kernel", "produce_kernel"}
+
 
 def run(*arguments: str, kernels: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "TIDELOG_KERNELS"}
@@ -22,14 +24,14 @@ def test_it_names_every_kernel() -> None:
     answer = json.loads(run("version", "--json").stdout)
 
     assert answer["tidelog"] == tidelog.__version__
-    assert set(answer["kernels"]) == {"decode_kernel", "encode_kernel"}
+    assert set(answer["kernels"]) == KERNELS
 
 
 def test_plain_python_can_be_chosen() -> None:
     answer = run("version", kernels="python")
 
     assert answer.returncode == 0
-    assert answer.stdout.count("python (chosen by TIDELOG_KERNELS)") == 2
+    assert answer.stdout.count("python (chosen by TIDELOG_KERNELS)") == len(KERNELS)
 
 
 def test_a_wrong_choice_is_one_sentence() -> None:

@@ -34,21 +34,28 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
         consumer.close()
 
 
-def node_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog")]
+@pytest.fixture
+def before() -> set[threading.Thread]:
+    """The threads that were there already: other tests of the same process may have a cluster of their own."""
+    return set(threading.enumerate())
 
 
-def test_a_client_writes_and_reads() -> None:
+def threads_left(before: set[threading.Thread]) -> list[str]:
+    left = set(threading.enumerate()) - before
+    return [thread.name for thread in left if thread.name.startswith("tidelog")]
+
+
+def test_a_client_writes_and_reads(before: set[threading.Thread]) -> None:
     with EmbeddedCluster() as cluster:
         cluster.create_topic("orders")
         write(cluster.bootstrap_servers, "orders", [b"one", b"two"])
 
         assert read(cluster.bootstrap_servers, "orders", 2) == [b"one", b"two"]
 
-    assert node_threads() == []
+    assert threads_left(before) == []
 
 
-def test_it_can_be_used_from_a_coroutine() -> None:
+def test_it_can_be_used_from_a_coroutine(before: set[threading.Thread]) -> None:
     async def use() -> bool:
         async with EmbeddedCluster() as cluster:
             host, _, port = cluster.bootstrap_servers.partition(":")
@@ -58,7 +65,7 @@ def test_it_can_be_used_from_a_coroutine() -> None:
             return bool(cluster.cluster_id)
 
     assert asyncio.run(use())
-    assert node_threads() == []
+    assert threads_left(before) == []
 
 
 def test_two_do_not_meet() -> None:
@@ -107,11 +114,13 @@ def test_configuration_reaches_the_node() -> None:
         ({"listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0"}, "SSL"),
     ],
 )
-def test_a_mistake_is_one_error_and_leaves_nothing(config: dict[str, str | int | bool], sentence: str) -> None:
+def test_a_mistake_is_one_error_and_leaves_nothing(
+    config: dict[str, str | int | bool], sentence: str, before: set[threading.Thread]
+) -> None:
     with pytest.raises(ClusterError, match=sentence):
         EmbeddedCluster(config=config).start()
 
-    assert node_threads() == []
+    assert threads_left(before) == []
 
 
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
@@ -144,7 +153,7 @@ def test_what_the_cluster_refuses_is_one_sentence() -> None:
         cluster.delete_topic("missing", missing_ok=True)
 
 
-def test_a_fault_of_the_node_is_told_at_the_stop() -> None:
+def test_a_fault_of_the_node_is_told_at_the_stop(before: set[threading.Thread]) -> None:
     cluster = EmbeddedCluster().start()
     directory = cluster.directory
 
@@ -156,5 +165,5 @@ def test_a_fault_of_the_node_is_told_at_the_stop() -> None:
 
     with pytest.raises(ClusterError, match=r"did not stop cleanly: cannot write .*No space left"):
         cluster.stop()
-    assert node_threads() == []
+    assert threads_left(before) == []
     assert not Path(directory).exists()
