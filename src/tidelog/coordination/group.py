@@ -15,7 +15,7 @@ class Group(Protocol):
 
     @property
     def type_name(self) -> str:
-        """As ListGroups has it: `Classic` or `Consumer`."""
+        """As ListGroups has it: `classic` or `consumer`."""
         ...
 
     @property

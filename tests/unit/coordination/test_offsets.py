@@ -39,7 +39,7 @@ class AGroup:
     group_id: str = GROUP
     subscribed: set[str] = field(default_factory=set)
     empty_since_ms: int | None = None
-    type_name: str = "Classic"
+    type_name: str = "classic"
     protocol_type: str = "consumer"
     state_name: str = "Empty"
     is_empty: bool = True

@@ -104,7 +104,7 @@ class ClassicGroup:
 
     @property
     def type_name(self) -> str:
-        return "Classic"
+        return "classic"
 
     @property
     def state_name(self) -> str:

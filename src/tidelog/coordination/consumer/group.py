@@ -72,7 +72,7 @@ class ConsumerGroup:
 
     @property
     def type_name(self) -> str:
-        return "Consumer"
+        return "consumer"
 
     @property
     def protocol_type(self) -> str:

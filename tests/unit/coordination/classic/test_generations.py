@@ -340,7 +340,7 @@ def test_a_simple_group_lives_by_its_offsets(driver: ClassicDriver) -> None:
 
     assert group is driver.group
     assert group.is_simple
-    assert (group.type_name, group.protocol_type, group.state_name) == ("Classic", "", "Empty")
+    assert (group.type_name, group.protocol_type, group.state_name) == ("classic", "", "Empty")
     assert group.check_commit("", None, -1, 9, driver.now_ms) is ErrorCode.NONE
     assert group.check_commit("somebody", None, 3, 9, driver.now_ms) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.offsets_expire_from_ms() is None

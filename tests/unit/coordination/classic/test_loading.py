@@ -205,7 +205,7 @@ class _Other:
     """A group of another kind, as far as a classic one can see it."""
 
     group_id = GROUP
-    type_name = "Consumer"
+    type_name = "consumer"
     protocol_type = "consumer"
     state_name = "Empty"
     offsets_may_expire = True
