@@ -158,7 +158,8 @@ class Accumulator:
                 f"a record of {size} bytes is larger than the {limit} that max_request_size and buffer_memory allow"
             )
         chosen = partition if partition >= 0 else topic.choose(key)
-        if partition < 0 and chosen == topic.sticky_partition and topic.open_batch(chosen) is not None:
+        may_go_anywhere = partition < 0 and (key is None or not self._hashes_keys)
+        if may_go_anywhere and topic.open_batch(chosen) is not None:
             # Its batch is full: what comes now goes elsewhere, perhaps to a batch that is open already.
             self._close_batch(topic, chosen)
             self._stick_elsewhere(topic)
