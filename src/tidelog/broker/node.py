@@ -193,7 +193,16 @@ class BrokerNode:
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
         context = ControllerContext(principal=str(caller.principal), client_id=caller.client_id)
-        return cast("Pending[A]", self._service.controller.handle(request, context))
+        decided = cast("Pending[A]", self._service.controller.handle(request, context))
+        answered: Pending[A] = Pending()
+        # Whoever asks for a topic uses it next, so this node's replicas are there before the answer is.
+        decided.then(lambda answer: self._partitions.opened().then(lambda _: answered.complete(answer)))
+        return answered
+
+    def _in_turn(self, work: Callable[[], None]) -> None:
+        if not self.stopped.done():
+            with self._server.turn:
+                work()
 
     def next_producer_id(self) -> Pending[int]:
         return self._producer_ids.next()
@@ -252,6 +261,7 @@ class BrokerNode:
             self._seams.clock,
             config_of=self.topic_config,
             on_placed=self._assignments.placed,
+            later=lambda work: self._loop.call_soon(self._in_turn, work),
         )
         self._on_directory_failed = self._partitions.directory_failed
         for directory in opened:

@@ -3,6 +3,11 @@
 They follow the cluster's metadata: `apply` opens, moves between roles, reconfigures and deletes what a new image asks for.
 Whatever the disk does, `apply` goes on with the other partitions; what could not be opened is there as an offline replica.
 
+Opening or deleting a replica takes some file operations. What one image brings beyond a turn's worth of them is done later, a
+few at a time (`later`), so that others are served and heartbeats sent meanwhile. A replica that waits to be opened is not there
+yet: clients that come too early are told to try again, and `opened` tells when none waits. One that waits to be deleted serves
+nobody.
+
 A name may come back with another id. The directory on disk says whose it is (`partition.metadata`); one that belongs to another
 id than the metadata's is set aside, never taken over.
 """
@@ -23,6 +28,8 @@ from tidelog.model.ids import (
     TopicPartition,
     is_reserved,
 )
+from tidelog.model.internal_topics import INTERNAL_TOPICS
+from tidelog.model.pending import Pending
 from tidelog.replication.metadata_view import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -47,11 +54,18 @@ TopicReplicas = Mapping[int, Partition]
 
 _NOTHING: TopicReplicas = {}
 
+# So many in one turn of the event loop, and no more of them than fit this time: a file system takes between a tenth of a
+# millisecond and several to make the files of one partition.
+PER_TURN_MAX = 32
+TURN_MS_MAX = 10
+_UNLIMITED = 2**62
+
 
 class Partitions:
     """All replicas on a node. `config_of` gives a topic's configuration as it is at the moment of the call.
 
     `on_placed` is told where a replica lies if the metadata says otherwise: the controller must learn it (AssignReplicasToDirs).
+    `later` calls back once others had their turn; without it nothing is put off.
     """
 
     def __init__(
@@ -62,6 +76,7 @@ class Partitions:
         *,
         config_of: Callable[[TopicName], TopicConfig],
         on_placed: Callable[[TopicId, PartitionIndex, DirectoryId], None] | None = None,
+        later: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.wakeups = Wakeups()
         self._node_id = node_id
@@ -72,6 +87,14 @@ class Partitions:
         self._image: MetadataView | None = None
         self._by_name: dict[TopicName, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
+        self._later = later
+        self._turn_left = 0
+        self._turn_ends_ms = 0
+        self._is_put_off = False
+        # In the order in which they came.
+        self._to_open: dict[tuple[TopicId, PartitionIndex], None] = {}
+        self._to_delete: dict[TopicPartition, LogDirectory] = {}
+        self._waiting_for_opened: list[Pending[None]] = []
 
     def __iter__(self) -> Iterator[Partition]:
         for replicas in self._by_id.values():
@@ -114,14 +137,19 @@ class Partitions:
         """Whether a log that was found on disk belongs to no replica of this node: for `LogDirectory.load`."""
         name, index = log.topic_partition
         topic_id = image.topic_ids.get(name)
-        if topic_id is None or log.topic_id != topic_id:
+        if topic_id is None or log.topic_id not in {topic_id, None}:
             return True
+        if log.topic_id is None and not log.is_empty:
+            return True
+        # A crash after its creation has left it without an owner. There is nothing in it that could be somebody else's.
         metadata = image.topics[topic_id].partitions.get(index)
         return metadata is None or self._node_id not in metadata.replicas
 
     def apply(self, image: MetadataView, change: MetadataChange | None = None) -> None:
-        """Bring the replicas in line with an image. `change` says where it differs from the last one; None: look at all of it."""
+        """Bring the replicas in line with an image. `change` says where it differs from the last one; None: look at all of it,
+        and put nothing off."""
         self._image = image
+        self._begin_turn(is_limited=change is not None and self._later is not None)
         self.wakeups.hold()
         try:
             if change is None:
@@ -140,13 +168,69 @@ class Partitions:
                 self._apply_configs(change)
         finally:
             self.wakeups.release()
+        self._end_turn()
+
+    def opened(self) -> Pending[None]:
+        """Complete when no replica of the images so far waits to be opened."""
+        pending: Pending[None] = Pending()
+        if self._to_open:
+            self._waiting_for_opened.append(pending)
+        else:
+            pending.complete(None)
+        return pending
+
+    def _go_on(self) -> None:
+        """Some of what was put off. The image may have moved on meanwhile: what counts is what it says now."""
+        self._is_put_off = False
+        self._begin_turn(is_limited=True)
+        self.wakeups.hold()
+        try:
+            while self._to_open and self._has_turn():
+                topic_id, index = next(iter(self._to_open))
+                del self._to_open[topic_id, index]
+                topic = None if self._image is None else self._image.topics.get(topic_id)
+                metadata = None if topic is None else topic.partitions.get(index)
+                if topic is not None and metadata is not None and self._node_id in metadata.replicas:
+                    self._apply_partition(topic, index, metadata)
+            while self._to_delete and self._has_turn():
+                self._delete_log(next(iter(self._to_delete)))
+        finally:
+            self.wakeups.release()
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        self._directories.settle_new()
+        if self._later is not None and (self._to_open or self._to_delete) and not self._is_put_off:
+            self._is_put_off = True
+            self._later(self._go_on)
+        if not self._to_open and self._waiting_for_opened:
+            waiting, self._waiting_for_opened = self._waiting_for_opened, []
+            for pending in waiting:
+                pending.complete(None)
+
+    def _begin_turn(self, *, is_limited: bool) -> None:
+        self._turn_left = PER_TURN_MAX if is_limited else _UNLIMITED
+        self._turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX if is_limited else _UNLIMITED
+
+    def _has_turn(self) -> bool:
+        """Whether one more replica may be opened or deleted now. Counts it."""
+        self._turn_left -= 1
+        return self._turn_left >= 0 and self._clock.monotonic_ms() <= self._turn_ends_ms
+
+    def _may_do_now(self, topic: TopicName) -> bool:
+        """The same for a replica of a certain topic: coordinators look for theirs as soon as they lead."""
+        return topic in INTERNAL_TOPICS or self._has_turn()
 
     def _apply_topic(self, topic: TopicMetadata) -> None:
+        replicas = self.identified(topic.topic_id)
         for index, metadata in topic.partitions.items():
-            if self._node_id in metadata.replicas:
+            if self._node_id not in metadata.replicas:
+                if index in replicas:
+                    self._delete(topic.topic_id, index)
+            elif index in replicas or self._may_do_now(topic.name):
                 self._apply_partition(topic, index, metadata)
-            elif index in self.identified(topic.topic_id):
-                self._delete(topic.topic_id, index)
+            else:
+                self._to_open[topic.topic_id, index] = None
 
     def _apply_partition(self, topic: TopicMetadata, index: PartitionIndex, metadata: PartitionMetadata) -> None:
         partition = self.identified(topic.topic_id).get(index)
@@ -189,6 +273,8 @@ class Partitions:
         wanted = metadata.directory_of(self._node_id)
         if wanted is not None and is_reserved(wanted):
             wanted = None
+        if topic_partition in self._to_delete:
+            self._delete_log(topic_partition)
         directory = directories.directory_of(topic_partition)
         if directory is not None:
             log = directory.partitions[topic_partition]
@@ -198,6 +284,8 @@ class Partitions:
                 logger.warning("%s belongs to another topic of that name; it is set aside", log.directory)
                 directory.set_aside_stray(topic_partition)
                 directory = None
+            elif not log.is_settled:
+                directory.settle_later(log)
         if directory is None:
             if wanted is not None and directories.offline and not self._is_online(wanted):
                 # It may lie there already. To begin anew elsewhere would look like data loss to everybody else.
@@ -235,7 +323,15 @@ class Partitions:
         error = self.missing(topic_partition.topic, index)
         partition.go_offline(error, f"this broker has no replica of {topic_partition} any more")
         directory = self._directories.directory_of(topic_partition)
-        if directory is None or directory.is_offline:
+        if directory is None:
+            return
+        self._to_delete[topic_partition] = directory
+        if self._may_do_now(topic_partition.topic):
+            self._delete_log(topic_partition)
+
+    def _delete_log(self, topic_partition: TopicPartition) -> None:
+        directory = self._to_delete.pop(topic_partition)
+        if directory.is_offline or topic_partition not in directory.partitions:
             # What is left in an offline directory becomes stray when the directory comes back.
             return
         try:

@@ -77,6 +77,11 @@ class LogDirectories:
         tried = ", ".join(directory.path for directory in self._directories)
         raise StorageError(tried, "use", None, f"no log directory is online to hold {topic_partition}")
 
+    def settle_new(self) -> None:
+        """Have slow work force the new logs of all directories to disk."""
+        for directory in self._directories:
+            directory.settle_new()
+
 
 def _partition_count(directory: LogDirectory) -> int:
     return len(directory.partitions) + len(directory.future_partitions)

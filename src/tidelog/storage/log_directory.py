@@ -52,10 +52,10 @@ from tidelog.storage.partition_directory import (
     suffixed_name,
 )
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.partition_metadata import write_partition_metadata
-from tidelog.storage.recovery import LastKnown, open_log
+from tidelog.storage.recovery import LastKnown, new_log, open_log
 from tidelog.storage.removals import DelayedRemovals
 from tidelog.storage.seams import Seams
+from tidelog.storage.settling import Settling
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class LogDirectory:
         self.identity = identity
         self.open_segments = open_segments
         self.removals = DelayedRemovals(seams, self.report_fault)
+        self._settling = Settling(seams, path, self.report_fault)
         self.fault: StorageError | None = None
         self.partitions: dict[TopicPartition, PartitionLog] = {}
         self.future_partitions: dict[TopicPartition, PartitionLog] = {}
@@ -103,6 +104,10 @@ class LogDirectory:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._log_starts: dict[TopicPartition, Offset] = {}
         self._recovery_points: dict[TopicPartition, Offset] = {}
+        # By checkpoint, the names of deleted logs of which it still tells. A new log of such a name must not be taken for it.
+        self._stale: dict[str, set[TopicPartition]] = {
+            name: set() for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
+        }
         # Not before all logs are there may the checkpoints be replaced: they would lose those that are still to come.
         self._is_loaded = False
         self._is_let_go = False
@@ -165,6 +170,8 @@ class LogDirectory:
                     continue
                 self._load_partition(name, directory.topic_partition, directory.kind, high_watermarks, is_stray)
             self._is_loaded = True
+            self._stale[RECOVERY_POINT_CHECKPOINT] = self._recovery_points.keys() - self.partitions.keys()
+            self._stale[LOG_START_OFFSET_CHECKPOINT] = self._log_starts.keys() - self.partitions.keys()
             if not self.was_clean:
                 # A log that came back shorter, or not at all, must not be taken for durable by what it was before.
                 self.save_recovery_points()
@@ -234,7 +241,11 @@ class LogDirectory:
     def create_partition(
         self, topic_partition: TopicPartition, topic_id: TopicId | None, *, is_future: bool = False
     ) -> PartitionLog:
-        """A new, empty log, whose directory and topic id are durable on return. The one that exists, if there is one."""
+        """A new, empty log. The one that exists, if there is one.
+
+        Nobody waits for the disk: `settle_new` has slow work force directory and topic id there, and the first record does so
+        itself where it comes before.
+        """
         partitions = self.future_partitions if is_future else self.partitions
         existing = partitions.get(topic_partition)
         if existing is not None:
@@ -248,18 +259,46 @@ class LogDirectory:
             # The topic's fault and not the disk's, so that the directory stays online.
             raise StorageError(path, "create", errno.ENAMETOOLONG)
         try:
-            self._files.make_directory(path)
-            if topic_id is not None:
-                # Without it a restart takes the directory for a stray one, so it is there before the first record.
-                write_partition_metadata(self._files, path, topic_id)
-            self._files.sync_directory(self.path)
-            log = self._open_log(path, topic_partition, was_clean=False, known=False)
-            self._files.sync_directory(path)
+            if any(topic_partition in names for names in self._stale.values()):
+                self._forget_stale()
+            if self._files.exists(path):
+                # Something else has left it here, or a disk that failed once.
+                log = self._open_log(path, topic_partition, was_clean=False, known=False)
+                if topic_id is not None:
+                    log.assign_topic_id(topic_id)
+            else:
+                self._files.make_directory(path)
+                log = new_log(
+                    self,
+                    path,
+                    topic_partition,
+                    self._config_of(topic_partition.topic),
+                    topic_id,
+                    producer_id_expiration_ms=self._producer_id_expiration_ms,
+                )
         except StorageError as error:
             self.report_fault(error)
             raise
         partitions[topic_partition] = log
+        self._settling.add(log)
         return log
+
+    def settle_later(self, log: PartitionLog) -> None:
+        """A log that was found without an owner has got one."""
+        self._settling.add(log)
+
+    def settle_new(self) -> None:
+        """Have slow work force the new logs to disk, as far as they have to be there before their first record."""
+        if not self.is_offline:
+            self._settling.begin()
+
+    def _forget_stale(self) -> None:
+        """Have the checkpoints tell of nothing but the logs that there are, and the names of deleted ones be gone."""
+        self._files.sync_directory(self.path)
+        self.save_recovery_points()
+        self.save_log_start_offsets()
+        if self._stale[CLEANER_OFFSET_CHECKPOINT]:
+            self.save_cleaner_offsets()
 
     def open_metadata_log(self, topic_partition: TopicPartition) -> PartitionLog:
         """The log of the metadata quorum, made if there is none. It is not among `partitions`, and is always recovered."""
@@ -274,7 +313,10 @@ class LogDirectory:
             raise
 
     def delete_partition(self, topic_partition: TopicPartition, *, is_future: bool = False) -> None:
-        """Take a log out of use. Its directory is renamed at once, and removed after `file.delete.delay.ms`."""
+        """Take a log out of use. Its directory is renamed at once, and removed after `file.delete.delay.ms`.
+
+        Nobody waits for the disk: a crash may bring the directory back, as one that belongs to no topic any more.
+        """
         self._set_aside(topic_partition, DirectoryKind.DELETE, is_future=is_future)
 
     def set_aside_stray(self, topic_partition: TopicPartition) -> None:
@@ -286,16 +328,18 @@ class LogDirectory:
         partitions = self.future_partitions if is_future else self.partitions
         log = partitions.pop(topic_partition)
         log.release()
-        log.rename_directory(f"{self.path}/{suffixed_name(topic_partition, kind, self.seams.random)}")
+        log.rename_directory(
+            f"{self.path}/{suffixed_name(topic_partition, kind, self.seams.random)}", sync=kind is DirectoryKind.STRAY
+        )
         if kind is DirectoryKind.DELETE:
             self.removals.add([log.directory], log.config.file_delete_delay_ms)
         if not is_future:
             self._log_starts.pop(topic_partition, None)
             self._recovery_points.pop(topic_partition, None)
+            self._stale[RECOVERY_POINT_CHECKPOINT].add(topic_partition)
+            self._stale[LOG_START_OFFSET_CHECKPOINT].add(topic_partition)
             if self.cleaner_offsets.pop(topic_partition, None) is not None:
-                self.save_cleaner_offsets()
-            self.save_recovery_points()
-            self.save_log_start_offsets()
+                self._stale[CLEANER_OFFSET_CHECKPOINT].add(topic_partition)
 
     def promote_future(self, topic_partition: TopicPartition) -> PartitionLog:
         """The future log of a partition has caught up: it becomes the current one of this directory."""
@@ -340,6 +384,8 @@ class LogDirectory:
         except StorageError as error:
             self.report_fault(error)
             raise
+        if self._is_loaded and name in self._stale:
+            self._stale[name].clear()
 
     # --- what time brings --------------------------------------------------------------------------------------------------
 

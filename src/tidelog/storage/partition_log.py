@@ -47,7 +47,11 @@ from tidelog.storage.leader_epochs import EpochEndOffset, LeaderEpochs
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_reader import FoundRegion, LogReader
 from tidelog.storage.open_segments import OpenSegments
-from tidelog.storage.partition_metadata import write_partition_metadata
+from tidelog.storage.partition_metadata import (
+    begin_partition_metadata,
+    force_partition_metadata,
+    name_partition_metadata,
+)
 from tidelog.storage.producer_append import AppendOrigin, Duplicate, PreparedUpdate
 from tidelog.storage.producer_replay import apply_update, marker_of, replay_batch
 from tidelog.storage.producer_state import ProducerStateTable
@@ -101,6 +105,8 @@ class LogParts:
     topic_id: TopicId | None
     is_durable: bool
     """Whether all of it is on disk as it is in memory, so that a clean stop has nothing to write."""
+    is_settled: bool = True
+    """Whether the topic id and the directory's name are on disk: see `settling`."""
 
 
 class PartitionLog:
@@ -119,6 +125,7 @@ class PartitionLog:
         self.log_end_offset = parts.log_end_offset
         self.high_watermark = parts.log_start_offset
         self.fault: StorageError | None = None
+        self.is_settled = parts.is_settled
         self._host = host
         self._seams = host.seams
         self._segments = parts.segments
@@ -248,7 +255,7 @@ class PartitionLog:
                 self.log_end_offset = Offset(offset)
                 self.producers.update_map_end_offset(offset)
                 if offset - self._durability.recovery_point >= self.config.flush_messages:
-                    self._durability.flush(self.log_end_offset)
+                    self._flush()
             except StorageError as error:
                 self._fail(error)
         return outcomes
@@ -270,13 +277,14 @@ class PartitionLog:
         return None
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
-        self.leader_epochs.assign(epoch, start_offset)
-        # An epoch that was only announced so far is not on disk yet, and must be before its first record.
-        self.leader_epochs.flush()
+        if not self.is_settled:
+            self._settle()
+        # On disk before the recovery point passes it; until then recovery finds it in the batches.
+        self.leader_epochs.assign(epoch, start_offset, flush=False)
         self._assigned_epoch = epoch
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """This replica leads from here on, in an epoch that has no record yet. The epoch is on disk before its first record."""
+        """This replica leads from here on, in an epoch that has no record yet."""
         self.leader_epochs.assign(leader_epoch, self.log_end_offset, flush=False)
 
     def append_as_follower(self, buffer: BytesLike) -> AppendInfo | AppendRefused:
@@ -383,7 +391,7 @@ class PartitionLog:
                 apply_update(self.producers, update, segment.transaction_index)
             self.producers.update_map_end_offset(last_offset + 1)
             if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
-                self._durability.flush(self.log_end_offset)
+                self._flush()
         except StorageError as error:
             self._fail(error)
         return AppendInfo(
@@ -412,6 +420,7 @@ class PartitionLog:
         new = self._create_segment(base_offset)
         self.producers.update_map_end_offset(base_offset)
         snapshot = self.producers.take_snapshot(sync=False)
+        self._before_sync()
         self._durability.flush_in_background(base_offset, snapshot=snapshot, is_roll=True)
         return new
 
@@ -673,12 +682,22 @@ class PartitionLog:
         """Force everything up to the log's end to disk, and wait for it."""
         with self._disk():
             if self.recovery_point < self.log_end_offset:
-                self._durability.flush(self.log_end_offset)
+                self._flush()
+
+    def _flush(self) -> None:
+        self._before_sync()
+        self._durability.flush(self.log_end_offset)
+
+    def _before_sync(self) -> None:
+        """What must be on disk before the recovery point may move: whose the records are, and in which epochs they begin."""
+        self._settle()
+        self.leader_epochs.flush()
 
     def flush_in_background(self, then: Callable[[], None] | None = None) -> None:
         """Force everything up to the log's end to disk, without waiting. When it is there, the recovery point moves and `then`
         is called; after a fault it never is."""
         with self._disk():
+            self._before_sync()
             self._durability.flush_in_background(self.log_end_offset, then=then)
 
     def is_flush_due(self) -> bool:
@@ -702,12 +721,12 @@ class PartitionLog:
         with self._disk():
             if self._is_durable:
                 return None
+            self._before_sync()
             producers = self.producers
             producers.update_map_end_offset(self.log_end_offset)
             # One that a roll has written may still be on its way to the disk.
             snapshot = producers.take_snapshot(sync=False) or producers.snapshot_path(self.log_end_offset)
             self._segments.active.finish()
-            self.leader_epochs.flush()
             return self._durability.work_of_close(snapshot)
 
     def note_closed(self) -> None:
@@ -728,18 +747,61 @@ class PartitionLog:
         self.config = config
 
     def assign_topic_id(self, topic_id: TopicId) -> ErrorCode:
-        """Note whose log this is, durably; INCONSISTENT_TOPIC_ID if it is another topic's already."""
+        """Note whose log this is; INCONSISTENT_TOPIC_ID if it is another topic's already. On disk before the next record is."""
         if self.topic_id is None:
             with self._disk():
-                write_partition_metadata(self._seams.files, self.directory, topic_id)
+                begin_partition_metadata(self._seams.files, self.directory, topic_id)
                 self.topic_id = topic_id
+                self.is_settled = False
         return ErrorCode.NONE if self.topic_id == topic_id else ErrorCode.INCONSISTENT_TOPIC_ID
 
-    def rename_directory(self, directory: str) -> None:
-        """Give the log's directory another name in the same log directory, durably."""
+    @property
+    def is_empty(self) -> bool:
+        """Whether there has never been a record in it, as far as one can tell."""
+        return self.log_end_offset == 0 and self._segments.size_bytes == 0
+
+    def settle(self) -> None:
+        """Have the topic id and the directory's name on disk, now if they are not."""
+        with self._disk():
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.is_settled:
+            return
+        files = self._seams.files
+        if self.topic_id is not None:
+            force_partition_metadata(files, self.directory)
+            self._name_topic_id()
+        files.sync_directory(self.directory)
+        files.sync_directory(parent_of(self.directory))
+        self.is_settled = True
+
+    def name_topic_id(self) -> None:
+        """The content of `partition.metadata` is on disk: it may have its name."""
+        with self._disk():
+            self._name_topic_id()
+
+    def _name_topic_id(self) -> None:
+        try:
+            name_partition_metadata(self._seams.files, self.directory)
+        except StorageError as error:
+            # It has its name already: slow work was between its two steps.
+            if not error.is_missing:
+                raise
+
+    def note_settled(self) -> None:
+        """The topic id and all names are on disk. Of a log without a record that is all there is."""
+        self.is_settled = True
+        if self.is_empty:
+            # An epoch that was only announced says nothing to the next start.
+            self._is_durable = True
+
+    def rename_directory(self, directory: str, *, sync: bool = True) -> None:
+        """Give the log's directory another name in the same log directory, durably unless told otherwise."""
         with self._disk():
             self._seams.files.rename(self.directory, directory)
-            self._seams.files.sync_directory(parent_of(directory))
+            if sync:
+                self._seams.files.sync_directory(parent_of(directory))
             self.directory = self._durability.directory = directory
             for segment in self._segments:
                 segment.relocate(directory)

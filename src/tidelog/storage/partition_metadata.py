@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidelog.model.ids import ZERO_UUID, TopicId, uuid_from_text, uuid_to_text
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import Files
+from tidelog.storage.files import TEMPORARY_SUFFIX, Files
 
 FILE_NAME = "partition.metadata"
 FILE_BYTES_MAX = 4 * 1024
@@ -40,8 +40,43 @@ def read_partition_metadata(files: Files, directory: str) -> TopicId | None:
 
 def write_partition_metadata(files: Files, directory: str, topic_id: TopicId) -> None:
     """Write the topic id, atomically and durably."""
-    content = f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}"
-    files.write_bytes_atomically(f"{directory}/{FILE_NAME}", content.encode("ascii"))
+    files.write_bytes_atomically(f"{directory}/{FILE_NAME}", _content(topic_id))
+
+
+# The same in steps, so that the disk is waited for by whoever has the time, and for many logs at once.
+
+
+def begin_partition_metadata(files: Files, directory: str, topic_id: TopicId) -> None:
+    """First step: the content, under a name that nobody reads. Nothing waits for the disk."""
+    file = files.open(f"{directory}/{FILE_NAME}{TEMPORARY_SUFFIX}", create=True)
+    try:
+        file.pwritev([_content(topic_id)], 0)
+    finally:
+        file.close()
+
+
+def force_partition_metadata(files: Files, directory: str) -> None:
+    """Second step: the content reaches the disk. Harmless where somebody else has done that, or the directory is gone."""
+    try:
+        file = files.open(f"{directory}/{FILE_NAME}{TEMPORARY_SUFFIX}")
+    except StorageError as error:
+        if error.is_missing:
+            return
+        raise
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def name_partition_metadata(files: Files, directory: str) -> None:
+    """Third step: the content gets its name, which is durable once the directory is."""
+    path = f"{directory}/{FILE_NAME}"
+    files.rename(path + TEMPORARY_SUFFIX, path)
+
+
+def _content(topic_id: TopicId) -> bytes:
+    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode("ascii")
 
 
 def _value(path: str, lines: list[str], index: int, key: str) -> str:

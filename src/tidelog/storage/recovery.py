@@ -24,7 +24,7 @@ import zlib
 from dataclasses import dataclass
 from struct import Struct as Layout
 
-from tidelog.model.ids import Offset, TopicPartition
+from tidelog.model.ids import Offset, TopicId, TopicPartition
 from tidelog.storage.batch_scan import each_checked_batch
 from tidelog.storage.checkpoint_file import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.durability import SyncWork
@@ -32,7 +32,7 @@ from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import LogHost, LogParts, PartitionLog, replay_producers
-from tidelog.storage.partition_metadata import read_partition_metadata
+from tidelog.storage.partition_metadata import begin_partition_metadata, read_partition_metadata
 from tidelog.storage.producer_replay import replay_batch
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.segment import (
@@ -81,6 +81,35 @@ def open_log(
 ) -> PartitionLog:
     """The log in `directory`, which exists. An empty directory is an empty log, which begins at the known start."""
     return _Opening(host, directory, config, known, producer_id_expiration_ms).open(topic_partition)
+
+
+def new_log(
+    host: LogHost,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    topic_id: TopicId | None,
+    *,
+    producer_id_expiration_ms: int,
+) -> PartitionLog:
+    """An empty log in `directory`, which has just been made. Nothing of it is forced to disk: see `settling`."""
+    files = host.seams.files
+    segments = SegmentList()
+    segments.add(Segment.create(host.seams, host.open_segments, directory, 0, config, is_first=True))
+    if topic_id is not None:
+        begin_partition_metadata(files, directory, topic_id)
+    parts = LogParts(
+        segments,
+        LeaderEpochs(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
+        ProducerStateTable(files, directory, producer_id_expiration_ms=producer_id_expiration_ms),
+        log_start_offset=_ZERO,
+        log_end_offset=_ZERO,
+        recovery_point=_ZERO,
+        topic_id=topic_id,
+        is_durable=False,
+        is_settled=False,
+    )
+    return PartitionLog(host, directory, topic_partition, config, parts)
 
 
 class _Opening:

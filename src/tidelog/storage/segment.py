@@ -140,18 +140,26 @@ class Segment:
         config: LogConfig,
         *,
         suffix: str = "",
+        is_first: bool = False,
     ) -> Segment:
-        """A new, empty segment. Files of the same name, left by a crash, are removed first."""
+        """A new, empty segment. Files of the same name, left by a crash, are removed first; in a new directory there are none.
+
+        The first of a log is left closed: most of the partitions that are made together have to wait for their first record.
+        """
         segment = cls(seams, open_segments, directory, base_offset, config, size_bytes=0, suffix=suffix)
-        for each in SEGMENT_SUFFIXES:
-            seams.files.remove(segment.path(each))
+        if not is_first:
+            for each in SEGMENT_SUFFIXES:
+                seams.files.remove(segment.path(each))
         file = seams.files.open(segment.path(LOG_SUFFIX), create=True)
         if config.preallocate:
             file.allocate(config.segment_bytes)
             segment._is_preallocated = True
         segment._create_indexes()
-        open_segments.used(segment)
-        segment._file = file
+        if is_first:
+            file.close()
+        else:
+            open_segments.used(segment)
+            segment._file = file
         segment._largest_timestamp = NO_TIMESTAMP
         return segment
 

@@ -89,15 +89,17 @@ def test_metadata_that_is_older_than_what_is_known_is_passed_over(node: DataNode
     assert partition.role.isr == (NODE,)
 
 
-def test_a_new_epoch_is_known_to_the_log_before_its_first_record_and_on_disk_with_it(node: DataNode) -> None:
+def test_a_new_epoch_is_known_to_the_log_before_its_first_record_and_on_disk_when_that_is(node: DataNode) -> None:
     partition = single(node)
     partition.append(BATCHES.batch("a", "b"))
+    node.log("orders").flush()
     node.change("orders", leader=NODE)
     path = "/data/orders-0/leader-epoch-checkpoint"
     assert node.disk.read_bytes(path, 1000) == b"0\n1\n0 0\n"
     assert partition.end_offset_for_epoch(1, 1) == EpochEndOffset(1, 2)  # type: ignore[arg-type]
 
     partition.append(BATCHES.batch("c"))
+    node.log("orders").flush()
 
     assert node.disk.read_bytes(path, 1000) == b"0\n2\n0 0\n1 2\n"
 

@@ -42,6 +42,7 @@ def partition(topic: str, number: int = 0) -> TopicPartition:
 
 
 ORDERS = partition("orders")
+OTHER_ID = TopicId(b"another-topic-id")
 BATCHES = LogBuilder()
 
 
@@ -184,13 +185,53 @@ class TestStarting:
 
 
 class TestPartitions:
-    def test_a_new_one_survives_a_crash_with_its_topic_id(self, node: Node) -> None:
-        node.open().create_partition(ORDERS, ID)
+    def test_a_settled_one_survives_a_crash_with_its_topic_id(self, node: Node) -> None:
+        directory = node.open()
+        directory.create_partition(ORDERS, ID)
+        directory.settle_new()
 
         node.disk.crash(Random(5))
 
         log = node.open().partitions[ORDERS]
         assert (log.topic_id, log.log_end_offset) == (ID, 0)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_records_never_survive_a_crash_without_their_topic_id(self, node: Node, seed: int) -> None:
+        log = node.open().create_partition(ORDERS, ID)
+        append(log, "a")
+
+        node.disk.crash(Random(seed))
+
+        assert node.open().partitions[ORDERS].topic_id == ID
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_what_a_crash_leaves_of_one_that_is_not_settled_is_empty(self, node: Node, seed: int) -> None:
+        node.open().create_partition(ORDERS, ID)
+
+        node.disk.crash(Random(seed))
+
+        directory = node.open()
+        assert not directory.is_offline
+        log = directory.partitions.get(ORDERS)
+        assert log is None or (log.is_empty and log.topic_id in {ID, None})
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_a_new_one_is_not_taken_for_a_deleted_one_of_its_name(self, node: Node, seed: int) -> None:
+        directory = node.open()
+        log = directory.create_partition(ORDERS, ID)
+        append(log, "a")
+        append(log, "b")
+        log.flush()
+        directory.save_recovery_points()
+        directory.delete_partition(ORDERS)
+        append(directory.create_partition(ORDERS, OTHER_ID), "c")
+        assert node.offsets("recovery-point-offset-checkpoint") == {}
+
+        node.disk.crash(Random(seed))
+
+        log = node.open().partitions[ORDERS]
+        assert log.topic_id == OTHER_ID
+        assert values(log) in (["c"], [])
 
     def test_one_that_exists_is_that_one(self, node: Node) -> None:
         directory = node.open()
@@ -227,7 +268,7 @@ class TestPartitions:
         append(directory.create_partition(ORDERS, ID), "a")
         directory.delete_partition(ORDERS)
 
-        log = directory.create_partition(ORDERS, TopicId(b"another-topic-id"))
+        log = directory.create_partition(ORDERS, OTHER_ID)
 
         assert values(log) == []
 
@@ -379,6 +420,7 @@ class TestCheckpoints:
         directory = node.restart(directory)
         assert directory.cleaner_offsets == {ORDERS: 17}
         directory.delete_partition(ORDERS)
+        directory.create_partition(ORDERS, OTHER_ID)
 
         assert node.offsets("cleaner-offset-checkpoint") == {}
 

@@ -929,6 +929,7 @@ def test_the_topic_id_is_written_once(logs: LogBuilder, log: PartitionLog) -> No
     assert log.assign_topic_id(ours) is ErrorCode.NONE
     assert log.assign_topic_id(ours) is ErrorCode.NONE
     assert log.assign_topic_id(theirs) is ErrorCode.INCONSISTENT_TOPIC_ID
+    log.settle()
     assert logs.reopen().topic_id == ours
 
 
