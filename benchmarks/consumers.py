@@ -82,6 +82,8 @@ def read_librdkafka(bootstrap: str, count: int) -> float:
             "group.id": "bench",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            # By default it stops fetching for a second whenever its queue is full.
+            "fetch.queue.backoff.ms": 2,
         }
     )
     consumer.assign(

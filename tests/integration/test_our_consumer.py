@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from tests.support import consumer_scenarios as scenarios
@@ -169,7 +170,7 @@ def test_deserializers_interceptors_and_a_record_that_nobody_can_read(bootstrap:
 
     class Doubled:
         def on_consume(self, rows: list[Any]) -> list[Any]:
-            return [row._replace(value=row.value * 2) for row in rows]
+            return [msgspec.structs.replace(row, value=row.value * 2) for row in rows]
 
     with Consumer(
         bootstrap_servers=bootstrap,

@@ -51,7 +51,7 @@ BATCH_BYTES_MAX = 2**31 - 1
 RECORD_BYTES_MIN = 7
 
 
-_ConsumerRow = TypeVar("_ConsumerRow", bound=tuple[object, ...])
+_ConsumerRow = TypeVar("_ConsumerRow")
 
 Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -99,7 +99,7 @@ def decode_consumer_rows(
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> list[_ConsumerRow]:
     """Like `decode_batch`, as a consumer hands records out: topic, partition, offset, timestamp, timestamp type, key, value and
-    headers, each as a `row_type`, which is a named tuple of these eight."""
+    headers are what `row_type` is called with for each."""
     data, start, end = _data_of(buffer, header, position, decompressed_bytes_max)
     is_append_time = bool(header.attributes & LOG_APPEND_TIME_BIT)
     rows: list[_ConsumerRow] = _decode_kernel.decode_consumer_rows(

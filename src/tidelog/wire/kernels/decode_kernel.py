@@ -10,6 +10,8 @@ What callers pass besides those bytes is theirs to get right: `tidelog.wire.reco
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidelog.wire.batch_errors import CorruptBatchError
 
 try:
@@ -265,7 +267,7 @@ def decode_rows(
 
 
 def decode_consumer_rows(
-    row_type: type,
+    row_type: Callable[..., object],
     topic: str,
     partition: object,
     timestamp_type: object,
@@ -278,9 +280,9 @@ def decode_consumer_rows(
     last_offset_delta: cython.longlong,
     append_time: object,
 ) -> list[object]:
-    """Like `decode_rows`, as a consumer hands records out. A `row_type` is a named tuple of eight.
+    """Like `decode_rows`, as a consumer hands records out.
 
-    A row is topic, partition, offset, timestamp, timestamp type, key, value and headers.
+    A row is made by calling `row_type` with topic, partition, offset, timestamp, timestamp type, key, value and headers.
     """
     data: cython.pointer[cython.const[cython.uchar]]
     index: cython.Py_ssize_t
@@ -320,18 +322,15 @@ def decode_consumer_rows(
             raise _damaged(base_offset, index, record_end)
         position = record_end
         previous_delta = offset_delta
-        rows[index] = tuple.__new__(
-            row_type,
-            (
-                topic,
-                partition,
-                base_offset + offset_delta,
-                record_time if append_time is None else append_time,
-                timestamp_type,
-                data[key_start : key_start + key_length] if key_length >= 0 else None,
-                data[value_start : value_start + value_length] if value_length >= 0 else None,
-                _read_headers(data, headers_start, record_end, header_count) if header_count else (),
-            ),
+        rows[index] = row_type(
+            topic,
+            partition,
+            base_offset + offset_delta,
+            record_time if append_time is None else append_time,
+            timestamp_type,
+            data[key_start : key_start + key_length] if key_length >= 0 else None,
+            data[value_start : value_start + value_length] if value_length >= 0 else None,
+            _read_headers(data, headers_start, record_end, header_count) if header_count else (),
         )
     if position != end:
         raise _left_over(base_offset, end - position)
