@@ -45,6 +45,7 @@ from tidelog.client.errors import (
     RebalanceInProgressError,
     SerializationError,
     TimedOutError,
+    refusal,
 )
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
@@ -59,6 +60,8 @@ T = TypeVar("T")
 Partition = tuple[str, int]
 Offsets = Mapping[Partition, int | OffsetAndMetadata]
 
+# What no waiting changes about a topic: the application has to hear of it.
+_HOPELESS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 # An iteration over a consumer has no end of its own: polls follow each other.
 _ITERATION_POLL_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
@@ -139,6 +142,7 @@ class AsyncConsumer:
             self._committed,
             self._fetch_committer,
             options,
+            lambda partition: self._metadata.leader_of(*partition) is not None,
             self._news,
         )
         self._listener: RebalanceListener | None = None
@@ -700,6 +704,11 @@ class AsyncConsumer:
                 and each.partition.partition < len(topic.partitions)
             }
         )
+        for name in sorted(self._subscription.topics | self._subscription.assigned_topics):
+            topic = topics.get(name)
+            if topic is not None and topic.error in _HOPELESS:
+                self._positions.errors.append(refusal(topic.error, None, about=f"topic {name}"))
+                self._news()
         self._fetcher.send_fetches()
         self._positions.begin_round()
 

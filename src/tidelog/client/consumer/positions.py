@@ -46,8 +46,10 @@ class Positions:
         committed: CommittedOffsets | None,
         committer: Callable[[], Committer],
         options: ConsumerOptions,
+        has_leader: Callable[[TopicPartition], bool],
         on_news: Callable[[], None],
     ) -> None:
+        """A partition is asked about once it `has_leader`: one that does not exist must not hold up the others."""
         self._loop = seams.loop
         self._clock = seams.clock
         self._subscription = subscription
@@ -55,6 +57,7 @@ class Positions:
         self._committed = committed
         self._committer = committer
         self._options = options
+        self._has_leader = has_leader
         self._on_news = on_news
         self._round: asyncio.Task[None] | None = None
         self.errors: deque[ClientError] = deque()
@@ -64,7 +67,9 @@ class Positions:
         if self._round is not None:
             return
         open_ones = [
-            each for each in self._subscription if each.state is not PartitionState.FETCHING and not each.asking
+            each
+            for each in self._subscription
+            if each.state is not PartitionState.FETCHING and self._has_leader(each.partition)
         ]
         if open_ones:
             self._round = self._loop.create_task(self._find(open_ones))

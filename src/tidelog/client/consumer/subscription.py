@@ -39,7 +39,6 @@ class AssignedPartition:
     """One partition that this consumer reads."""
 
     __slots__ = (
-        "asking",
         "failures",
         "fetch_offset",
         "fetched_bytes",
@@ -80,8 +79,6 @@ class AssignedPartition:
         self.is_revoking = False
         """The group takes it away: nothing of it is delivered any more."""
         self.reset_timestamp: int | None = None
-        self.asking = False
-        """A question about the position is under way."""
         self.retry_at_ms = 0
         self.failures = 0
         self.high_watermark: int | None = None
@@ -104,7 +101,6 @@ class AssignedPartition:
         self.state = PartitionState.FETCHING
         self.position = self.fetch_offset = offset
         self.offset_epoch = offset_epoch
-        self.asking = False
         self.retry_at_ms = 0
         self.preferred_replica = None
 
@@ -114,7 +110,6 @@ class AssignedPartition:
         self.state = PartitionState.AWAIT_RESET
         self.reset_timestamp = timestamp
         self.position = self.fetch_offset = -1
-        self.asking = False
         self.retry_at_ms = 0
         self.preferred_replica = None
 
@@ -124,13 +119,11 @@ class AssignedPartition:
         self.state = PartitionState.AWAIT_VALIDATION
         # What was fetched and not read came from the leader before.
         self.fetch_offset = self.position
-        self.asking = False
         self.retry_at_ms = 0
         self.preferred_replica = None
 
     def validated(self) -> None:
         self.state = PartitionState.FETCHING
-        self.asking = False
 
     def read_up_to(self, offset: int, offset_epoch: int) -> None:
         """The application has got everything before `offset`."""

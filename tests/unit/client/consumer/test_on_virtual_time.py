@@ -302,3 +302,16 @@ def test_an_answer_of_nothing_but_errors_is_no_answer() -> None:
         assert refused[0] == 3
 
     play(ReadableCluster(topics={"t": 1}), main)
+
+
+def test_a_topic_that_does_not_exist_holds_up_no_other() -> None:
+    async def main(world: ReadableCluster) -> None:
+        world.add("t", 0, 3)
+        async with consumer_in(world, group_id="g") as consumer:
+            consumer.assign([P, ("later", 0)])
+            assert await read(consumer, 3, timeout_ms=5000) == [0, 1, 2]
+            world.create("later")
+            world.add("later", 0, 2)
+            assert await read(consumer, 2, timeout_ms=5000) == [0, 1]
+
+    play(ReadableCluster(topics={"t": 1}), main)
