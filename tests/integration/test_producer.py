@@ -122,9 +122,9 @@ def test_many_threads_share_one_producer(cluster: EmbeddedCluster) -> None:
     seen: dict[int, int] = {}
     for messages in found.values():
         for message in messages:
-            thread, number = map(int, message.value().split())
-            assert number == seen.get(thread, -1) + 1
-            seen[thread] = number
+            source, number = map(int, message.value().split())
+            assert number == seen.get(source, -1) + 1
+            seen[source] = number
     assert seen == dict.fromkeys(range(4), 999)
 
 

@@ -24,7 +24,7 @@ def read_topic(bootstrap: str, topic: str, partitions: int, count: int) -> dict[
             assert time.monotonic() < deadline, f"{total} of {count} records were read"
             for message in consumer.consume(1000, 0.2):
                 assert message.error() is None, message.error()
-                found[message.partition()].append(message)
+                found[message.partition() or 0].append(message)
                 total += 1
     finally:
         consumer.close()

@@ -113,6 +113,9 @@ class ClusterMetadata:
         # Topics that were added since the last request; None once everything is to be asked for.
         self._new_topics: dict[str, None] | None = {}
         self._failures = 0
+        # Brokers that were asked in vain since the last answer.
+        self._silent: set[int] = set()
+        self._asked = 0
         self._timer: asyncio.TimerHandle | None = None
         self._last_success_s = self._loop.time()
         self._is_closed = False
@@ -276,7 +279,9 @@ class ClusterMetadata:
             self._options.metadata_recovery_strategy == "rebootstrap" and self._connections.is_bootstrapped
         )
         if may_rebootstrap and (
-            node_id is None or silent_ms > self._options.metadata_recovery_rebootstrap_trigger_ms + self._age_ms()
+            node_id is None
+            or self._silent.issuperset(self.brokers)
+            or silent_ms > self._options.metadata_recovery_rebootstrap_trigger_ms + self._age_ms()
         ):
             self._rebootstrap()
             node_id = self._connections.least_loaded()
@@ -288,6 +293,7 @@ class ClusterMetadata:
             names = self._new_topics
         self._new_topics = {}
         self._in_flight, self._again = True, False
+        self._asked = node_id
         self._connections.send(node_id, self._request(names), MetadataResponse, self._answered)
 
     def _age_ms(self) -> int:
@@ -315,6 +321,7 @@ class ClusterMetadata:
         if self._is_closed:
             return
         if isinstance(answer, ClientError):
+            self._silent.add(self._asked)
             self._failed(answer)
         elif answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._rebootstrap()
@@ -330,6 +337,7 @@ class ClusterMetadata:
     def _rebootstrap(self) -> None:
         self._connections.rebootstrap()
         self.brokers = {}
+        self._silent.clear()
         self._new_topics = None
         self._last_success_s = self._loop.time()
 
@@ -343,6 +351,7 @@ class ClusterMetadata:
 
     def _succeeded(self, answer: MetadataResponse) -> None:
         self.error = None
+        self._silent.clear()
         self._last_success_s = self._loop.time()
         is_complete = self._apply(answer)
         self._failures = 0 if is_complete else self._failures + 1

@@ -81,17 +81,28 @@ class AsyncProducer:
         BufferFullError where there was no room for `max_block_ms`, TimedOutError where the topic was not found in that time,
         RecordTooLargeError, SerializationError.
         """
-        core = self._started()
+        core = self._core or self._started()
+        if partition is None and (queues := core.plain_topics.get(topic)) is not None:
+            # The usual case, without a step that it does not need.
+            with core.lock:
+                delivery = queues.append(
+                    -1, core.now_ms() if timestamp_ms is None else timestamp_ms, key, value, headers, on_delivery
+                )
+            if delivery is not None:
+                self._sent_in_a_row += 1
+                if self._sent_in_a_row >= RECORDS_PER_TURN_MAX:
+                    self._sent_in_a_row = 0
+                    await asyncio.sleep(0)
+                return delivery
         core.check_open()
         record = core.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         delivery = core.append(record)
         if delivery is None:
             self._sent_in_a_row = 0
             return await self._send_slowly(core, record)
-        self._sent_in_a_row += 1
-        if self._sent_in_a_row >= RECORDS_PER_TURN_MAX:
-            self._sent_in_a_row = 0
-            await asyncio.sleep(0)
+        # A batch was full, or this is not the usual case: either way a moment to let the loop do its work.
+        self._sent_in_a_row = 0
+        await asyncio.sleep(0)
         return delivery
 
     async def _send_slowly(self, core: ProducerCore, record: PreparedRecord) -> Delivery:

@@ -161,7 +161,9 @@ class BatchSender:
     def _look_at(self, queue: PartitionQueue, now_ms: float, ready: dict[int, list[PartitionQueue]]) -> float:
         """When to look again at a queue. One with something to send goes to its node's list."""
         expires_ms = self._expire(queue, now_ms)
-        if not queue.unsent or self._fatal is not None:
+        if self._fatal is not None:
+            self._fail_all(self._fatal)
+        if not queue.unsent:
             return expires_ms
         if self._options.is_idempotent and not self._settle_identity(queue, now_ms):
             return min(expires_ms, max(now_ms + 1, self._identity_not_before_ms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog.client.cluster_metadata import ClusterMetadata
@@ -63,16 +63,16 @@ class ProducerCore:
         self.metrics = ProducerMetrics(options.observers)
         self.sender = BatchSender(seams, self.connections, self.metadata, self.accumulator, options, self.metrics)
         self.is_closed = False
-        self._now_ms = seams.clock.now_ms
         self._partitioner: Partitioner | None = None
         if options.partitioner == "round_robin":
             self._partitioner = RoundRobin()
         elif not isinstance(options.partitioner, str):
             self._partitioner = options.partitioner
-        self.is_plain = not (
-            options.key_serializer or options.value_serializer or options.interceptors or self._partitioner
-        )
-        """Whether a record can go to its batch as it is given."""
+        is_plain = not (options.key_serializer or options.value_serializer or options.interceptors or self._partitioner)
+        self.plain_topics: Mapping[str, TopicQueues] = self.accumulator.topics if is_plain else {}
+        """The topics whose records go to their batches as they are given; none where records need work, or after the end."""
+        self.lock = self.accumulator.lock
+        self.now_ms = seams.clock.now_ms
 
     def check_open(self) -> None:
         if self.is_closed:
@@ -116,7 +116,7 @@ class ProducerCore:
                 partition = partition if partition >= 0 else topic.partitions()
         elif partition < 0:
             partition = topic.partitions()
-        timestamp_ms = self._now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        timestamp_ms = self.now_ms() if record.timestamp_ms is None else record.timestamp_ms
         return self.accumulator.append(
             topic, partition, timestamp_ms, record.key, record.value, record.headers, record.on_delivery
         )
@@ -130,6 +130,7 @@ class ProducerCore:
     async def close(self, *, flush: bool) -> None:
         """Flush, which may be cancelled, and end. What has no outcome then gets ClosedError."""
         self.is_closed = True
+        self.plain_topics = {}
         try:
             if flush:
                 await self.sender.flush()

@@ -75,6 +75,14 @@ class Producer:
         RecordTooLargeError, SerializationError.
         """
         core = self._core
+        if partition is None and (queues := core.plain_topics.get(topic)) is not None:
+            # The usual case, without a step that it does not need.
+            with core.lock:
+                delivery = queues.append(
+                    -1, core.now_ms() if timestamp_ms is None else timestamp_ms, key, value, headers, on_delivery
+                )
+            if delivery is not None:
+                return delivery
         core.check_open()
         record = core.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         return core.append(record) or self._send_slowly(core, record)
