@@ -56,6 +56,12 @@ def administer(command: str, bootstrap: str, work: Callable[[AsyncAdmin], Awaita
     return 0
 
 
+def complain_later(errors: Sequence[ClientError]) -> None:
+    """Once what went well is printed: RefusalError with what did not, each reason once."""
+    if errors:
+        raise RefusalError("; ".join(dict.fromkeys(map(str, errors))))
+
+
 def parse_pairs(texts: Iterable[str]) -> dict[str, str]:
     """`key=value` arguments."""
     pairs = {}

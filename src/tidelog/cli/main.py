@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
-from tidelog.cli import admin_commands
+from tidelog.cli import admin_commands, client_commands
 from tidelog.cli.options import (
     DEFAULT_METRICS_HOST,
     ConfigOption,
@@ -179,6 +179,7 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
 
 
 admin_commands.add_to(app, _exit_with)
+client_commands.add_to(app, _exit_with)
 
 
 def _open_missing_streams() -> None:

@@ -12,7 +12,6 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, UnsupportedError
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.errors import WireError
-from tidelog.wire.internal_records import decode_consumer_protocol
 from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeRequest,
@@ -316,6 +315,8 @@ def _classic_member(member: DescribedGroupMember, *, is_consumer: bool) -> Group
     assignment: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
     if is_consumer:
+        from tidelog.wire.internal_records import decode_consumer_protocol  # noqa: PLC0415 - brings in all record formats
+
         # The bytes are the members' own affair: what cannot be read is shown as nothing.
         try:
             if member.member_assignment:

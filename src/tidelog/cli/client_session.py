@@ -1,0 +1,42 @@
+"""What `tidelog produce` and `consume` share: the cluster is looked for first, and errors are one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidelog.cli.admin_session import (
+    ADVICE,
+    CALL_TIMEOUT_MS,
+    CONNECT_TIMEOUT_MS,
+    EXIT_REFUSED,
+    EXIT_WRONG_QUESTION,
+    QuestionError,
+    RefusalError,
+    complain,
+)
+from tidelog.client.admin import Admin
+from tidelog.client.errors import ClientError, ConfigError, NotReachedError
+
+EXIT_INTERRUPTED = 130
+
+
+def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> int:
+    """Do some work with a cluster that was reached. The exit code."""
+    try:
+        with Admin(
+            bootstrap_servers=bootstrap,
+            client_id="tidelog-admin",
+            socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
+            default_api_timeout_ms=CALL_TIMEOUT_MS,
+        ) as admin:
+            try:
+                admin.connect()
+            except NotReachedError as error:
+                raise RefusalError(f"{error}; {ADVICE}") from error
+            return work(admin)
+    except (QuestionError, ConfigError) as error:
+        return complain(command, str(error), EXIT_WRONG_QUESTION)
+    except (RefusalError, ClientError) as error:
+        return complain(command, str(error), EXIT_REFUSED)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED

@@ -1,0 +1,74 @@
+"""How `tidelog consume` shows a record.
+
+the value alone                      as it is in a file or a pipe; on a terminal without what it might act on
+with --offsets --times --headers --keys        orders-0@17  2026-11-16T08:00:00.000Z  name=text  key  value, tabs between
+with --json                          everything, one object a line; bytes that are no UTF-8 as {"base64": ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidelog.cli.rendering import Json, bytes_as_json, json_line, printable, time_as_text
+from tidelog.client.consumer.records import ConsumerRecord
+
+Row: TypeAlias = ConsumerRecord[Any, Any]
+
+NULL = b"null"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    keys: bool = False
+    headers: bool = False
+    times: bool = False
+    offsets: bool = False
+    as_json: bool = False
+    separator: bytes = b"\t"
+    is_terminal: bool = False
+
+
+def renderer(form: OutputFormat) -> Callable[[Row], bytes]:
+    """The function that makes the line of a record, its end included."""
+    if form.as_json:
+        return _json_line
+    shown = _printable if form.is_terminal else _as_is
+
+    def line(record: Row) -> bytes:
+        cells = []
+        if form.offsets:
+            cells.append(f"{record.topic}-{record.partition}@{record.offset}".encode())
+        if form.times:
+            cells.append(time_as_text(record.timestamp_ms).encode())
+        if form.headers:
+            cells.append(b",".join(name.encode() + b"=" + shown(value) for name, value in record.headers) or b"-")
+        if form.keys:
+            cells.append(shown(record.key))
+        cells.append(shown(record.value))
+        return form.separator.join(cells) + b"\n"
+
+    return line
+
+
+def _json_line(record: Row) -> bytes:
+    fields: dict[str, Json] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "key": bytes_as_json(record.key),
+        "value": bytes_as_json(record.value),
+        "headers": [[name, bytes_as_json(value)] for name, value in record.headers],
+    }
+    return json_line(fields).encode(errors="backslashreplace") + b"\n"
+
+
+def _as_is(data: bytes | memoryview | None) -> bytes:
+    return NULL if data is None else bytes(data)
+
+
+def _printable(data: bytes | memoryview | None) -> bytes:
+    text = _as_is(data).decode("utf-8", "backslashreplace")
+    return printable(text).encode(errors="backslashreplace")
