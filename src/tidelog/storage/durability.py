@@ -18,21 +18,33 @@ from tidelog.storage.segment_list import SegmentList
 
 
 class SyncWork:
-    """Syncs open files, then a directory where new names must be durable too. Closes the files whatever happens."""
+    """Syncs open files, then a directory where new names must be durable too. Closes the files whatever happens.
 
-    __slots__ = ("_directory", "_files", "_handles")
+    `first` is done before, and has to be durable by itself.
+    """
 
-    def __init__(self, files: Files, handles: Sequence[File], directory: str | None) -> None:
+    __slots__ = ("_directory", "_files", "_first", "_handles")
+
+    def __init__(
+        self,
+        files: Files,
+        handles: Sequence[File],
+        directory: str | None,
+        first: Callable[[], None] | None = None,
+    ) -> None:
         self._files = files
         self._handles = handles
         self._directory = directory
+        self._first = first
 
-    def with_directory(self, directory: str) -> SyncWork:
+    def with_directory(self, directory: str, first: Callable[[], None] | None) -> SyncWork:
         """The same work, and the names in a directory."""
-        return SyncWork(self._files, self._handles, directory)
+        return SyncWork(self._files, self._handles, directory, first)
 
     def __call__(self) -> None:
         try:
+            if self._first is not None:
+                self._first()
             for handle in self._handles:
                 handle.sync()
         finally:
@@ -113,11 +125,11 @@ class Durability:
 
         self._seams.slow_work.submit(lambda: took_ms.append(self._timed(work)), synced)
 
-    def work_of_close(self, snapshot: str) -> SyncWork:
+    def work_of_close(self, snapshot: str, first: Callable[[], None] | None) -> SyncWork:
         """What forces all that is not yet on disk there, the producers' `snapshot` and every name in the directory with it."""
         files = self._seams.files
         work = self._work(self._segments.active.base_offset + 1, snapshot if files.exists(snapshot) else None)
-        return work.with_directory(self.directory)
+        return work.with_directory(self.directory, first)
 
     def note_flushed(self, up_to: Offset) -> None:
         """Everything before `up_to`, which is the end of the log, is on disk."""

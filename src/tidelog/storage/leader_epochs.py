@@ -8,13 +8,15 @@ where the follower's last epoch ends, cuts what it has beyond that, and so never
     truncate_from_start(20)     the log starts at 20: earlier entries go; the epoch that 20 is in now begins at 20
 
 `assign` writes the file before it returns unless told otherwise: the file must know every epoch in the log below the
-recovery point. Truncation only marks it for `flush`, as in Kafka: an entry too many is cut again whenever the log is opened.
+recovery point; later ones are found in the batches. Truncation only marks it for `flush`, as in Kafka: an entry too many is cut
+again whenever the log is opened.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -162,6 +164,13 @@ class LeaderEpochs:
         if self._is_dirty:
             write_lines(self._files, self.path, self._entries)
             self._is_dirty = False
+
+    def flush_elsewhere(self) -> Callable[[], None] | None:
+        """What brings the file up to date, on any thread; None where it is. For a log to which nothing happens meanwhile."""
+        if not self._is_dirty:
+            return None
+        self._is_dirty = False
+        return partial(write_lines, self._files, self.path, tuple(self._entries))
 
     def relocate(self, path: str) -> None:
         """Take note that the file is at `path` now, since its directory was renamed."""

@@ -721,13 +721,13 @@ class PartitionLog:
         with self._disk():
             if self._is_durable:
                 return None
-            self._before_sync()
+            self._settle()
             producers = self.producers
             producers.update_map_end_offset(self.log_end_offset)
             # One that a roll has written may still be on its way to the disk.
             snapshot = producers.take_snapshot(sync=False) or producers.snapshot_path(self.log_end_offset)
             self._segments.active.finish()
-            return self._durability.work_of_close(snapshot)
+            return self._durability.work_of_close(snapshot, self.leader_epochs.flush_elsewhere())
 
     def note_closed(self) -> None:
         """What `prepare_close` has returned is done: the log is as it will be found again."""

@@ -484,7 +484,7 @@ def test_a_crash_during_the_recovery_is_one_more_crash(logs: LogBuilder) -> None
     log.flush()
     logs.append(log, "unsynced")
     logs.disk.crash(Random(1))
-    for attempt in range(1, 40):
+    for attempt in range(1, 400):
         logs.disk.crash_at(logs.disk.changes + attempt)
         try:
             logs.reopen()
