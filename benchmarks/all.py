@@ -18,6 +18,8 @@ FAMILIES: dict[str, dict[str, str]] = {
     "net": {},
     "storage": {},
     "metrics": {},
+    "clients": {},
+    "consumers": {},
 }
 
 
