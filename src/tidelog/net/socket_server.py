@@ -33,6 +33,9 @@ SWEEP_MS_MAX = 30_000
 # How long a drained connection waits for the peer to close its side too.
 LINGER_MS_MAX = 500
 
+# At its limit a node pauses and goes on with every connection that ends. That is told once in so long.
+FULL_NOTICE_INTERVAL_MS = 60_000
+
 
 class ListenerCounts:
     """What was counted of the connections of one listener. `bytes_in` and `bytes_out` are those of ended ones."""
@@ -116,6 +119,7 @@ class SocketServer:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._all_closed: asyncio.Future[None] | None = None
         self._is_closed = False
+        self._full_told_ms: float | None = None
 
     async def listen(
         self,
@@ -234,7 +238,20 @@ class SocketServer:
     def _accept_where_possible(self) -> None:
         if not self._is_closed:
             for name, listener in self.listeners.items():
-                listener._accept_if(self._quota.has_room(name))  # noqa: SLF001
+                has_room = self._quota.has_room(name)
+                listener._accept_if(has_room)  # noqa: SLF001
+                if not has_room:
+                    self._tell_full(listener)
+
+    def _tell_full(self, listener: Listener) -> None:
+        now_ms = self._now_ms()
+        if self._full_told_ms is None or now_ms - self._full_told_ms >= FULL_NOTICE_INTERVAL_MS:
+            self._full_told_ms = now_ms
+            log.warning(
+                "%s: there are %d connections, which is all that may be; others wait until one ends",
+                listener,
+                self._quota.count,
+            )
 
     def _close_longest_idle(self) -> None:
         self._note_activity()

@@ -492,6 +492,9 @@ def test_a_crash_during_the_recovery_is_one_more_crash(logs: LogBuilder) -> None
             logs.disk.crash(Random(attempt))
         else:
             break
+    else:
+        pytest.fail("no recovery got to its end")
+    logs.disk.kill()
 
     log = logs.reopen()
 
