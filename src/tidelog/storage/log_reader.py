@@ -10,9 +10,9 @@ from tidelog.storage.segment import FoundTimestamp, Segment
 from tidelog.storage.segment_list import SegmentList
 from tidelog.storage.transaction_index import AbortedTransaction
 
-# Positions of the high watermark and the last stable offset are looked up once and remembered; more than two or three are
-# never asked for before one of them moves.
-BOUNDS_REMEMBERED_MAX = 4
+# Where the batch of an offset begins is remembered for the offsets that are asked for again at once: the high watermark, the
+# last stable offset, and the log's end where a reader got to, which is where it goes on.
+PLACES_REMEMBERED_MAX = 16
 
 
 class FoundRegion(NamedTuple):
@@ -31,21 +31,31 @@ class FirstBatchTooLarge(NamedTuple):
 class LogReader:
     """Reads the segments of one log. CorruptBatchError where a file is damaged."""
 
-    __slots__ = ("_bounds", "_segments")
+    __slots__ = ("_places", "_segments")
 
     def __init__(self, segments: SegmentList) -> None:
         self._segments = segments
-        self._bounds: dict[int, tuple[int, int]] = {}
+        # Of an offset: the segment that holds it, and where in it the batch begins that does, or will.
+        self._places: dict[int, tuple[Segment, int]] = {}
 
     def forget_positions(self) -> None:
         """The log has been truncated: remembered positions may be another batch's by now."""
-        self._bounds.clear()
+        self._places.clear()
 
     def find_region(
         self, offset: int, bound: int, log_end_offset: Offset, bytes_max: int, *, min_one_batch: bool
     ) -> FoundRegion | FirstBatchTooLarge | None:
         """The batches from the one that holds `offset` up to the offset `bound`, of one segment and within `bytes_max`."""
         segment = self._segments.floor(offset)
+        place = self._places.get(offset)
+        if place is not None and place[0] is segment and segment.size_bytes > place[1]:
+            # A reader that goes on where it ended. What fits as a whole needs no look at the first batch.
+            position = place[1]
+            end = self._end_position(segment, bound, log_end_offset)
+            if end <= position:
+                return None
+            if end - position <= bytes_max:
+                return FoundRegion(FileRegion(segment.file, position, end - position), segment)
         while segment is not None:
             found = segment.find(offset)
             if found is None:
@@ -53,7 +63,7 @@ class LogReader:
                 segment = self._segments.after(segment.base_offset)
                 continue
             position = found.position
-            end = segment.size_bytes if bound == log_end_offset else self._end_position(segment, bound)
+            end = self._end_position(segment, bound, log_end_offset)
             if end <= position:
                 return None
             first_batch_bytes = found.header.size_bytes
@@ -64,20 +74,31 @@ class LogReader:
             return FoundRegion(FileRegion(segment.file, position, min(end - position, bytes_max)), segment)
         return None
 
-    def _end_position(self, segment: Segment, bound: int) -> int:
+    def _end_position(self, segment: Segment, bound: int, log_end_offset: Offset) -> int:
         """Where in `segment` the batches before the offset `bound` end."""
-        place = self._bounds.get(bound)
-        if place is None:
-            if len(self._bounds) >= BOUNDS_REMEMBERED_MAX:
-                self._bounds.clear()
-            holder = self._segments.floor(bound) or self._segments.first
+        if bound == log_end_offset:
+            end = segment.size_bytes
+            if segment is self._segments.active:
+                self._remember(bound, segment, end)
+            return end
+        holder = self._segments.floor(bound) or self._segments.first
+        place = self._places.get(bound)
+        if place is None or place[0] is not holder:
             found = holder.find(bound)
-            place = (holder.base_offset, holder.size_bytes if found is None else found.position)
-            self._bounds[bound] = place
-        base_offset, position = place
-        if segment.base_offset < base_offset:
-            return segment.size_bytes
-        return position if segment.base_offset == base_offset else 0
+            position = holder.size_bytes if found is None else found.position
+            self._remember(bound, holder, position)
+        else:
+            position = place[1]
+        if segment is holder:
+            return position
+        return segment.size_bytes if segment.base_offset < holder.base_offset else 0
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        places = self._places
+        if len(places) >= PLACES_REMEMBERED_MAX and offset not in places:
+            # The oldest: readers at the tail only ask for the newest.
+            del places[next(iter(places))]
+        places[offset] = (segment, position)
 
     def aborted_in(
         self, found: FoundRegion, start_offset: int, log_end_offset: Offset
