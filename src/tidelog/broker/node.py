@@ -54,6 +54,7 @@ from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
+from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers, Timers
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.net.address import Address
@@ -110,6 +111,8 @@ class BrokerNode:
         self._seams = seams
         self._loop = loop
         self._timers = LoopTimers(loop)
+        # Of requests that wait: one for nearly every Fetch.
+        self._request_timers = SharedTimers(self._timers, seams.clock)
         self._transport = transport
         descriptors_max = seams.files.descriptors_max()
         segments_max = segments_beside(descriptors_max, config[MAX_CONNECTIONS])
@@ -158,7 +161,7 @@ class BrokerNode:
 
     @property
     def timers(self) -> Timers:
-        return self._timers
+        return self._request_timers
 
     @property
     def random(self) -> Random:
