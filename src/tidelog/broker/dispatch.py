@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any
 
 from tidelog.broker.caller import Authorizer, Caller
+from tidelog.broker.fetch_lane import FETCH_KEY, FetchLane
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.broker.node_view import Node
-from tidelog.broker.produce_lane import ProduceLane
+from tidelog.broker.produce_lane import PRODUCE_KEY, ProduceLane
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
@@ -46,8 +47,10 @@ class Dispatcher:
         self._now_ns = node.clock.monotonic_ns
         # When the last request of this read was done: the next one begins there. 0 before the first.
         self._begun_ns = 0
-        # Produce has a short way; the listener of a controller has none.
-        self._lane = ProduceLane(node, authorizer) if listener_kind == "broker" else None
+        # Produce and Fetch have a short way; the listener of a controller has neither.
+        has_lanes = listener_kind == "broker"
+        self._lane = ProduceLane(node, authorizer) if has_lanes else None
+        self._fetch_lane = FetchLane(node, authorizer) if has_lanes else None
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 
@@ -63,13 +66,18 @@ class Dispatcher:
         self._begun_ns = 0
 
     def frame(self, connection: Connection, frame: memoryview) -> None:
+        # Only a look at which lane to ask: a frame that is too short, or of no such API, is none of theirs.
+        key = frame[1] if len(frame) > 1 else -1
         lane = self._lane
         if lane is not None:
-            if lane.take(connection, frame):
+            if key == PRODUCE_KEY and lane.take(connection, frame):
                 return
             # Whatever this request sees, it comes after those before it.
             lane.finish(connection)
         begun_ns = self._begun_ns or self._now_ns()
+        if key == FETCH_KEY and self._fetch_lane is not None and self._fetch_lane.take(connection, frame, begun_ns):
+            self._begun_ns = self._now_ns()
+            return
         try:
             header, position = read_request_header(frame)
             if is_unknown_api_versions(header):

@@ -89,12 +89,20 @@ class RequestCounts:
         self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response
     ) -> None:
         """A request was answered by an event: `local_ns` of its time was spent in its handler, the rest on waiting."""
+        self.waited(local_ns, elapsed_ns, request_bytes, response_bytes)
+        self._count_errors(answer, self.errors)
+
+    def waited(self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
+        """The same of one whose errors are counted apart."""
         self.waiting -= 1
         self.local.observe(local_ns)
         self.remote.observe(elapsed_ns - local_ns)
         self.total.observe(elapsed_ns)
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
+
+    def count_errors(self, answer: Response) -> None:
+        """The error codes in an answer, where nothing else of it is to be counted."""
         self._count_errors(answer, self.errors)
 
     def unanswered(self, elapsed_ns: int, request_bytes: int) -> None:

@@ -67,14 +67,29 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> FetchResponse | 
     if isinstance(context, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=context, session_id=NO_SESSION, responses=[])
     limits = _limits_of(request, caller, node, is_incremental=context.session is not None)
+    is_follower = limits.follower is not None
     resolved = _Resolved()
-    resolved.resolve(context, caller, node, is_replica=limits.follower is not None)
+    resolved.resolve(context, caller, node, is_replica=is_follower)
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
-        node.metrics.topics.fetched(resolved.targets, results, is_follower=limits.follower is not None)
-        return _FetchAnswer(context, caller, node, limits).build(resolved, results)
+        node.metrics.topics.fetched(resolved.targets, results, is_follower=is_follower)
+        return _FetchAnswer(context, caller, node, is_follower=is_follower).build(resolved, results)
 
     return FetchReading(resolved.entries, resolved.targets, limits, answer_of).start(node.timers)
+
+
+def answer_of_read(
+    entries: list[FetchEntry],
+    targets: Sequence[Target],
+    results: Sequence[ReadResult],
+    caller: Caller,
+    node: Node,
+) -> FetchResponse:
+    """The response to a consumer without a session, of what was read, place by place."""
+    node.metrics.topics.fetched(targets, results, is_follower=False)
+    resolved = _Resolved()
+    resolved.entries = entries
+    return _FetchAnswer(FetchContext(entries), caller, node, is_follower=False).build(resolved, results)
 
 
 def _limits_of(request: FetchRequest, caller: Caller, node: Node, *, is_incremental: bool) -> FetchLimits:
@@ -154,12 +169,12 @@ def _topic_of(topic: str | bytes, node: Node) -> Topic | None:
 class _FetchAnswer:
     """Makes the response of what was read, in the form of the request's version and session."""
 
-    def __init__(self, context: FetchContext, caller: Caller, node: Node, limits: FetchLimits) -> None:
+    def __init__(self, context: FetchContext, caller: Caller, node: Node, *, is_follower: bool) -> None:
         self._context = context
         self._version = caller.api_version
         self._listener_name = caller.listener_name
         self._node = node
-        self._is_follower = limits.follower is not None
+        self._is_follower = is_follower
         self._hints: LeaderHints | None = None
         self._topics: list[FetchableTopicResponse] = []
         self._last_topic: str | bytes | None = None

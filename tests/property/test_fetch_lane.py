@@ -1,0 +1,276 @@
+"""The short way of Fetch against the ordinary one: the same answers, byte for byte, at the same moments, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import cast
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.support.data_node import DataNode, Denying, FakeConnection
+from tests.support.kernel_twins import TWINS, twin_of
+from tidelog.broker import fetch_lane
+from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.node_view import Node
+from tidelog.kernel_choice import Twin
+from tidelog.model.acl import AclOperation
+from tidelog.model.ids import TopicName
+from tidelog.net.connection import Connection
+from tidelog.net.output_queue import Part
+from tidelog.storage.producer_append import AppendOrigin
+from tidelog.wire.control_records import ControlType, build_end_txn_marker
+from tidelog.wire.frames import request_frame
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from tidelog.wire.records import Record, build_batch
+
+TOPICS = {"one": 1, "three": 3, "hidden": 1}
+NAMES = (*TOPICS, "unknown")
+
+
+class Slot:
+    def __init__(self, answers: list[bytes | None]) -> None:
+        self._answers = answers
+        self._place = len(answers)
+        answers.append(None)
+
+    def send(self, parts: Sequence[Part]) -> None:
+        assert self._answers[self._place] is None
+        self._answers[self._place] = b"".join(
+            bytes(part)
+            if isinstance(part, bytes | bytearray | memoryview)
+            else part.file.pread(part.count, part.position)
+            for part in parts
+        )
+
+
+class AnsweredConnection(FakeConnection):
+    """Keeps the answers in the order of the requests, without their sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[bytes | None] = []
+
+    def expect_answer(self) -> Slot:
+        return Slot(self.answers)
+
+    def close_when_sent(self) -> None:
+        self.is_closed = True
+
+
+class Served:
+    """A node behind a dispatcher, with or without the short way."""
+
+    def __init__(self, *, has_lane: bool) -> None:
+        self.node = DataNode(authorizer=Denying((AclOperation.READ, "hidden")))
+        for name, partitions in TOPICS.items():
+            self.node.create_topic(name, partitions=partitions, configs={"index.interval.bytes": "100"})
+        self.connection = AnsweredConnection()
+        self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
+        if not has_lane:
+            self.dispatcher._fetch_lane = None
+
+    def read(self, frame: bytes) -> None:
+        connection = cast("Connection", self.connection)
+        self.dispatcher.frame(connection, memoryview(bytearray(frame)))
+        self.dispatcher.frames_done(connection)
+
+    def counted(self) -> list[object]:
+        topics = {
+            name: (counts.total_fetch_requests, counts.bytes_out, counts.failed_fetch_requests)
+            for name, counts in self.node.metrics.topics.items()
+        }
+        requests = {
+            key: (each.count, each.waiting, each.request_bytes, each.response_bytes, dict(each.errors))
+            for key, each in self.node.metrics.requests.items()
+        }
+        watchers = [
+            partition.watcher_count
+            for name in TOPICS
+            for partition in self.node.partitions.named(TopicName(name)).values()
+        ]
+        return [topics, requests, watchers, self.node.timers.pending]
+
+
+def a_batch(random: Random) -> bytes:
+    rows = [
+        Record(n, 1000, None, b"v" * random.choice([0, 10, 100, 9000]), ()) for n in range(random.choice([1, 1, 3]))
+    ]
+    return build_batch(rows)
+
+
+def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
+    """A request that is plain in two cases of three, and may be anything in the third."""
+    is_odd = random.random() < 0.3
+    version = random.choice([4, 11, 12, 16, 18]) if is_odd else random.choice([12, 13, 15, 16, 17, 18])
+    topics = []
+    names = random.choices(NAMES, k=random.choice([1, 2, 3])) if is_odd else random.sample(["one", "three"], 1)
+    for name in names if random.random() < 0.7 else ["three", "one"]:
+        known = served.node.image.topic(TopicName(name))
+        count = TOPICS.get(name, 1)
+        partitions = random.choices(range(count + 1), k=2) if is_odd else random.sample(range(count), min(count, 2))
+        topics.append(
+            FetchTopic(
+                topic=name if version < 13 else "",
+                topic_id=bytes(16) if version < 13 or known is None else known.topic_id,
+                partitions=[
+                    FetchPartition(
+                        partition=index,
+                        fetch_offset=an_offset(random, served, name, index, is_odd=is_odd),
+                        partition_max_bytes=random.choice([0, 1, 150, 1 << 20, 1 << 20]),
+                        current_leader_epoch=random.choice([-1, -1, -1, 0, 0, 1]) if version >= 9 else -1,
+                        last_fetched_epoch=random.choice([-1, 0]) if is_odd and version >= 12 else -1,
+                    )
+                    for index in partitions
+                ],
+            )
+        )
+    request = FetchRequest(
+        max_wait_ms=random.choice([0, 100, 500, 500]),
+        min_bytes=random.choice([0, 1, 1, 1, 1, 200]),
+        max_bytes=random.choice([0, 1, 300, 1 << 20, 1 << 20]),
+        isolation_level=random.choice([0, 1, 1]),
+        topics=topics,
+        forgotten_topics_data=[],
+    )
+    if is_odd and version >= 7:
+        request.session_epoch = random.choice([-1, 0, 1])
+        request.session_id = random.choice([0, 77])
+        if random.random() < 0.2:
+            known_id = served.node.image.topic_ids.get(TopicName("one"), bytes(16))
+            forgotten = ForgottenTopic(topic="one" if version < 13 else "", topic_id=known_id, partitions=[0])
+            request.forgotten_topics_data = [forgotten]
+        if version >= 15 and random.random() < 0.1:
+            request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
+    client_id = random.choice([None, "a client", "ü"]) if is_odd else "a client"
+    frame = bytearray(request_frame(request, version, correlation_id, client_id)[4:])
+    if is_odd and random.random() < 0.3:
+        frame[random.randrange(8, len(frame))] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF])
+    if is_odd and random.random() < 0.05:
+        del frame[random.randrange(8, len(frame)) :]
+    return bytes(frame)
+
+
+def an_offset(random: Random, served: Served, name: str, index: int, *, is_odd: bool) -> int:
+    partition = served.node.partitions.named(TopicName(name)).get(index)
+    log = None if partition is None else partition.log
+    end = 0 if log is None else log.log_end_offset
+    if is_odd:
+        return random.choice([-1, 0, end + 1, end + 5])
+    return random.choice([end, end, end, 0, max(0, end - 1), max(0, end - 2)])
+
+
+class Course:
+    """What happens to both nodes, chosen by chance and the same for both."""
+
+    def __init__(self, random: Random, both: Sequence[Served]) -> None:
+        self._random = random
+        self._both = both
+        # Of each partition: who has a transaction open there.
+        self._open: dict[tuple[str, int], int] = {}
+        self._producers = 0
+
+    def happens(self) -> None:
+        """Something that a waiting fetch may be told of."""
+        random = self._random
+        name, index = random.choice([("one", 0), ("three", 0), ("three", 1), ("three", 2)])
+        is_there = TopicName(name) in self._both[0].node.image.topic_ids
+        kind = random.choice(
+            ["append"] * 6 + ["transaction"] * 3 + ["time"] * 2 + ["epoch", "follow", "start", "delete"]
+        )
+        if kind == "time":
+            ms = random.choice([50, 100, 400, 500])
+            for served in self._both:
+                served.node.timers.advance(ms)
+        elif not is_there:
+            return
+        elif kind == "append":
+            batch = a_batch(random)
+            for served in self._both:
+                served.node.partition(name, index).append(bytearray(batch))
+        elif kind == "transaction":
+            self._go_on_with_transaction(name, index)
+        elif kind in ("epoch", "follow"):
+            for served in self._both:
+                served.node.change(name, index, leader=1 if kind == "epoch" else 2)
+        elif kind == "start":
+            for served in self._both:
+                served.node.partition(name, index).delete_records(-1)
+        elif random.random() < 0.3:
+            for served in self._both:
+                served.node.delete_topic(name)
+
+    def _go_on_with_transaction(self, name: str, index: int) -> None:
+        producer_id = self._open.pop((name, index), None)
+        if producer_id is None:
+            self._producers += 1
+            producer_id = self._open[name, index] = self._producers
+            batch = build_batch(
+                [Record(0, 1000, None, b"undecided", ())],
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            origin = AppendOrigin.CLIENT
+        else:
+            outcome = self._random.choice([ControlType.ABORT, ControlType.ABORT, ControlType.COMMIT])
+            batch = build_end_txn_marker(
+                outcome, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=1000
+            )
+            origin = AppendOrigin.COORDINATOR
+        for served in self._both:
+            served.node.partition(name, index).append(bytearray(batch), origin=origin)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32))
+def test_both_ways_answer_the_same_at_the_same_moment(twin: Twin, seed: int) -> None:
+    random = Random(seed)
+    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
+    course = Course(random, both)
+    with mock.patch.object(fetch_lane, "_read_fetch", twin_of("fetch_kernel", twin).read_fetch):
+        for correlation_id in range(random.randrange(3, 20)):
+            frame = a_frame(random, short, correlation_id)
+            for served in both:
+                served.read(frame)
+            assert short.connection.answers == ordinary.connection.answers
+            assert short.connection.is_closed == ordinary.connection.is_closed
+            if short.connection.is_closed:
+                break
+            for _ in range(random.randrange(4)):
+                course.happens()
+                assert short.connection.answers == ordinary.connection.answers
+            assert short.counted() == ordinary.counted()
+        for served in both:
+            served.node.timers.advance(1000)
+
+    assert short.connection.answers == ordinary.connection.answers
+    assert short.counted() == ordinary.counted()
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_the_twins_read_the_same(seed: int) -> None:
+    random = Random(seed)
+    compiled, plain = (twin_of("fetch_kernel", twin).read_fetch for twin in TWINS)
+    served = Served(has_lane=False)
+    for _ in range(5):
+        frame = memoryview(bytearray(a_frame(random, served, 1)))
+        assert compiled(frame) == plain(frame)
+
+
+def test_most_of_these_requests_go_the_short_way() -> None:
+    """The comparison above would prove nothing if the lane took none of them."""
+    random = Random(7)
+    served = Served(has_lane=True)
+    lane = served.dispatcher._fetch_lane
+    assert lane is not None
+    taken = sum(
+        lane.take(cast("Connection", served.connection), memoryview(bytearray(a_frame(random, served, n))), 0)
+        for n in range(200)
+    )
+    assert taken > 60
