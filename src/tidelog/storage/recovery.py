@@ -259,7 +259,9 @@ class _Opening:
                 segment.path(LOG_SUFFIX),
                 f"byte {cut} begins no whole batch, although the log was stopped cleanly or flushed",
             )
-        self._finish(segment)
+        # The recovery point is behind it already: nobody would build it again.
+        segment.finish()
+        SyncWork(self._files, segment.open_for_sync(), None)()
 
     # 3. recovering
 
@@ -280,7 +282,7 @@ class _Opening:
                 self._drop_from(unflushed[number:], f"the log ends at {following}, before them")
                 return
             self._producers.update_map_end_offset(max(self._producers.map_end_offset, segment.base_offset))
-            self._producers.take_snapshot(sync=not self._is_all_to_do_again())
+            self._producers.take_snapshot(sync=False)
             cut = self._walk(segment, checked_from=self._known.recovery_point)
             if cut is not None:
                 logger.warning(
@@ -290,22 +292,13 @@ class _Opening:
                     segment.size_bytes,
                 )
                 segment.cut(cut)
-            self._finish(segment)
+            # Nobody waits for the disk: the recovery point stays where it is, so the next flush forces all of this there, and a
+            # crash before that has it built again.
+            segment.finish()
             if cut is not None:
                 self._drop_from(unflushed[number + 1 :], "the log is damaged before them")
                 return
             following = Offset(max(self._producers.map_end_offset, segment.base_offset))
-
-    def _finish(self, segment: Segment) -> None:
-        """Have the new indexes on disk: if the recovery point is behind them already, nobody would build them again."""
-        segment.finish()
-        if not self._is_all_to_do_again():
-            SyncWork(self._files, segment.open_for_sync(), None)()
-
-    def _is_all_to_do_again(self) -> bool:
-        """Whether nothing of the log was ever forced to disk: then the next crash has everything read again, and what is built
-        from it now, index, snapshot or epoch, need not wait for the disk."""
-        return not self._known.was_clean and self._known.recovery_point <= self._segments.first.base_offset
 
     def _walk(self, segment: Segment, checked_from: Offset | None) -> int | None:
         """Build the indexes of a segment and follow its producers and epochs. Returns where its correct batches end, if not at
@@ -402,10 +395,11 @@ class _Opening:
         if not self._known.was_clean or self._changed or self._producers.latest_snapshot_offset is not None:
             self._reload_producers(end, start)
         self._producers.update_map_end_offset(end)
-        is_to_do_again = self._is_all_to_do_again()
         if self._producers.latest_snapshot_offset != end:
-            self._producers.take_snapshot(sync=not is_to_do_again)
-        if not is_to_do_again:
+            # One that does not survive a crash is built again; a clean stop forces it to disk.
+            self._producers.take_snapshot(sync=self._known.was_clean)
+        if self._known.was_clean or self._known.recovery_point > start:
+            # Otherwise nothing of the log was ever forced to disk, and a flush writes them before it says so.
             self._epochs.flush()
         recovery_point = end if self._known.was_clean else min(self._known.recovery_point, end)
         parts = LogParts(
