@@ -37,7 +37,8 @@ def ask(answer: Answer, work: Callable[[AsyncAdmin], Awaitable[object]]) -> obje
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = await reader.readexactly(size)
-                writer.write(answer(*struct.unpack_from(">hhi", frame), writer.get_extra_info("sockname")[1]))
+                key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                writer.write(answer(key, version, correlation_id, writer.get_extra_info("sockname")[1]))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

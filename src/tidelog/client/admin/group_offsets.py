@@ -71,7 +71,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         """What a group has committed: for all partitions, or those of these that have something. `require_stable` waits
         for transactions that commit offsets. A group that is not there has committed nothing.
 
-        >>> (await admin.list_group_offsets("billing"))["orders", 0].offset
+        >>> (await admin.list_group_offsets("billing"))[TopicPartition("orders", 0)].offset
         """
         wanted = None if partitions is None else by_topic(partitions)
         ids = {} if wanted is None else await self._topic_ids(wanted)
