@@ -145,3 +145,16 @@ def test_franz_go_deletes_records(franz: Franz) -> None:
     assert franz("consume", "trimmed", 1, 1)[0]["offset"] == 120
     with pytest.raises(FranzError, match="OFFSET_OUT_OF_RANGE"):
         franz("trim", "trimmed", ROWS + 3)
+
+
+def test_franz_go_groups_share_commit_and_go_on(franz: Franz) -> None:
+    franz("create", "shared", 4)
+    sent = in_order(franz("produce", "shared", "none", ROWS))
+    assert in_order(franz("group", "shared", "readers", 3, len(sent))) == sent
+    first = franz("committed", "readers")
+    assert (first["state"], first["kind"], sum(first["offsets"].values())) == ("Empty", "consumer", len(sent))
+
+    more = franz("produce", "shared", "none", ROWS)
+    # Only what is new: the group goes on where it was.
+    assert in_order(franz("group", "shared", "readers", 2, len(more))) == in_order(more)
+    assert sum(franz("committed", "readers")["offsets"].values()) == len(sent) + len(more)

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 CLIENTS = ("confluent", "aiokafka", "kafka-python")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 SESSION_MS = 1_500
 HEARTBEAT_MS = 100
 POLL_MS = 50

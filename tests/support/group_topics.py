@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 TIMEOUT_S = 30.0
+NOT_READY = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 # Members may be quick to die, groups are quick to form, and there is little to load.
 GROUP_SETTINGS = {
@@ -59,9 +65,18 @@ class Topics:
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
         """How far a group is, as somebody is told who is no member of it; -1001 where nothing is committed."""
         consumer = Consumer(self._quiet | {"group.id": group})
-        found = consumer.committed([TopicPartition(topic, index) for index in range(partitions)], TIMEOUT_S)
-        consumer.close()
-        return [each.offset for each in found]
+        asked = [TopicPartition(topic, index) for index in range(partitions)]
+        deadline = time.monotonic() + TIMEOUT_S
+        try:
+            while True:
+                try:
+                    return [each.offset for each in consumer.committed(asked, TIMEOUT_S)]
+                except KafkaException as error:
+                    # A coordinator that has just started may not be one yet.
+                    if error.args[0].code() not in NOT_READY or time.monotonic() > deadline:
+                        raise
+        finally:
+            consumer.close()
 
 
 def numbers(start: int, end: int) -> list[str]:

@@ -5,6 +5,7 @@ The same verbs as `apache_kafka.Node`, and the same file: a test starts one of t
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import subprocess
@@ -54,6 +55,14 @@ class TidelogNode:
     @property
     def log_file(self) -> Path:
         return self._place.root / "tidelog.log"
+
+    @property
+    def cpu_s(self) -> float:
+        """How long the running process has worked so far, in seconds of one processor."""
+        if self._process is None:
+            raise TidelogError("the node does not run")
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def properties(self) -> Path:

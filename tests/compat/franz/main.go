@@ -3,6 +3,8 @@
 //	franz BOOTSTRAP create TOPIC PARTITIONS KEY=VALUE...   the topic's id
 //	franz BOOTSTRAP produce TOPIC CODEC COUNT              the partition and offset of each record, with an idempotent producer
 //	franz BOOTSTRAP consume TOPIC PARTITIONS COUNT [MS]    that many records from the start, or from a timestamp
+//	franz BOOTSTRAP group TOPIC GROUP MEMBERS COUNT        that many records, read and committed by members that then leave
+//	franz BOOTSTRAP committed GROUP                        how far a group is, by partition; its state and its protocol
 //	franz BOOTSTRAP offsets TOPIC                          start and end of each partition
 //	franz BOOTSTRAP trim TOPIC OFFSET                      the start of partition 0 after its records before the offset are deleted
 //	franz BOOTSTRAP alter TOPIC KEY VALUE                  what the topic's configuration sets afterwards
@@ -59,6 +61,8 @@ func obey(ctx context.Context, bootstrap, command string, arguments []string) (a
 		return produce(ctx, bootstrap, arguments[0], arguments[1], number(arguments[2]))
 	case "consume":
 		return consume(ctx, bootstrap, arguments)
+	case "group":
+		return group(ctx, bootstrap, arguments[0], arguments[1], number(arguments[2]), number(arguments[3]))
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
 	if err != nil {
@@ -69,6 +73,8 @@ func obey(ctx context.Context, bootstrap, command string, arguments []string) (a
 	switch command {
 	case "create":
 		return create(ctx, admin, arguments)
+	case "committed":
+		return committed(ctx, admin, arguments[0])
 	case "offsets":
 		return offsets(ctx, admin, arguments[0])
 	case "trim":
@@ -149,6 +155,88 @@ func consume(ctx context.Context, bootstrap string, arguments []string) (any, er
 		found = append(found, fetches.Records()...)
 	}
 	return rows(found), nil
+}
+
+func group(ctx context.Context, bootstrap, topic, name string, members, count int) (any, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	read := make(chan []*kgo.Record)
+	failed := make(chan error, members)
+	clients := []*kgo.Client{}
+	for range members {
+		client, err := kgo.NewClient(
+			kgo.SeedBrokers(bootstrap),
+			kgo.ConsumerGroup(name),
+			kgo.ConsumeTopics(topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.HeartbeatInterval(100*time.Millisecond),
+			kgo.DisableAutoCommit(),
+		)
+		if err != nil {
+			return nil, err
+		}
+		defer client.Close()
+		clients = append(clients, client)
+		go func() {
+			for {
+				fetches := client.PollFetches(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				if err := fetches.Err(); err != nil {
+					failed <- err
+					return
+				}
+				records := fetches.Records()
+				if len(records) == 0 {
+					continue
+				}
+				if err := client.CommitRecords(ctx, records...); err != nil {
+					failed <- err
+					return
+				}
+				read <- records
+			}
+		}()
+	}
+	found := map[string]*kgo.Record{}
+	for len(found) < count {
+		select {
+		case records := <-read:
+			for _, each := range records {
+				found[fmt.Sprintf("%d-%d", each.Partition, each.Offset)] = each
+			}
+		case err := <-failed:
+			return nil, err
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%d of %d records came: %w", len(found), count, ctx.Err())
+		}
+	}
+	cancel()
+	for _, client := range clients {
+		client.LeaveGroup()
+	}
+	answer := []*kgo.Record{}
+	for _, each := range found {
+		answer = append(answer, each)
+	}
+	return rows(answer), nil
+}
+
+func committed(ctx context.Context, admin *kadm.Client, name string) (any, error) {
+	fetched, err := admin.FetchOffsets(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	offsets := map[string]int64{}
+	fetched.Each(func(each kadm.OffsetResponse) {
+		offsets[fmt.Sprintf("%s-%d", each.Topic, each.Partition)] = each.At
+	})
+	described, err := admin.DescribeGroups(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"offsets": offsets, "state": described[name].State, "kind": described[name].ProtocolType}, nil
 }
 
 func offsets(ctx context.Context, admin *kadm.Client, topic string) (any, error) {
