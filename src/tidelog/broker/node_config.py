@@ -16,7 +16,8 @@ def check_config(config: ConfigValues) -> None:
     authorizer = config[keys.AUTHORIZER_CLASS_NAME]
     if authorizer:
         raise ConfigError(f"authorizer.class.name is {authorizer}, but authorisation is not supported yet: remove it")
-    if set(config[keys.PROCESS_ROLES]) != {"broker", "controller"}:
+    roles = config[keys.PROCESS_ROLES]
+    if set(roles) != {"broker", "controller"}:
         raise ConfigError("process.roles must be broker,controller: a node is both, as long as it is a cluster of one")
     if not config[keys.CONTROLLER_LISTENER_NAMES]:
         raise ConfigError("controller.listener.names is not set: name one of the listeners, for example CONTROLLER")
@@ -29,7 +30,8 @@ def check_config(config: ConfigValues) -> None:
 
 def voters_of(config: ConfigValues) -> VoterSet:
     """The voters of a static quorum, as far as the configuration names them."""
-    return static_voters(config[keys.CONTROLLER_QUORUM_VOTERS], config[keys.CONTROLLER_LISTENER_NAMES][0])
+    voters, listeners = config[keys.CONTROLLER_QUORUM_VOTERS], config[keys.CONTROLLER_LISTENER_NAMES]
+    return static_voters(voters, listeners[0])
 
 
 def voters_problem(voters: VoterSet, local: ReplicaKey) -> str | None:

@@ -96,5 +96,9 @@ class SharedTimers:
                 callback()
         finally:
             # Also where a callback has failed: the others are not to wait for ever.
-            if self._heap and (self._armed is None or self._heap[0][0] < self._armed_ns):
-                self._arm(self._heap[0][0])
+            self._arm_for_first()
+
+    def _arm_for_first(self) -> None:
+        """A callback may have set a timer meanwhile, which is early enough or not."""
+        if self._heap and (self._armed is None or self._heap[0][0] < self._armed_ns):
+            self._arm(self._heap[0][0])
