@@ -69,6 +69,8 @@ class _NoCounts:
 
     answered_later = answered
     answered_together = answered
+    waited = answered
+    count_errors = answered
     unanswered = answered
 
 
