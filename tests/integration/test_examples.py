@@ -35,7 +35,8 @@ def test_an_example_runs(program: str, tmp_path: Path) -> None:
     assert run.stdout.splitlines()[-1].startswith(last_line)
 
 
-@pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")  # kafka-python, while it is imported
+# kafka-python, while it is imported.
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 @pytest.mark.parametrize(
     ("states", "sentence"),
     [
