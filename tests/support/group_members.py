@@ -230,6 +230,8 @@ def _confluent(said: dict[str, Any], asked: threading.Event) -> None:
         "enable.auto.commit": False,
         "auto.offset.reset": said["reset"],
         "reconnect.backoff.max.ms": 200,
+        # librdkafka 2.16 may wait for a minute for a broker that it has given up, where all were away for a moment.
+        "metadata.recovery.strategy": "none",
         "topic.metadata.refresh.interval.ms": 500,
         **({"group.instance.id": said["instance"]} if said["instance"] else {}),
     }
@@ -280,20 +282,30 @@ async def _aiokafka(said: dict[str, Any], asked: threading.Event) -> None:
         def on_partitions_revoked(self, revoked: Any) -> None:
             _say("revoked", partitions=_positions(revoked))
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=said["bootstrap"],
-        group_id=said["group"],
-        group_instance_id=said["instance"],
-        session_timeout_ms=said["session_ms"],
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        auto_offset_reset=said["reset"],
-        enable_auto_commit=False,
-        partition_assignment_strategy=[RangePartitionAssignor],
-        metadata_max_age_ms=500,
-        **said["settings"],
-    )
-    consumer.subscribe(said["topics"], listener=Listener())
-    await consumer.start()
+    while True:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=said["bootstrap"],
+            group_id=said["group"],
+            group_instance_id=said["instance"],
+            session_timeout_ms=said["session_ms"],
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            auto_offset_reset=said["reset"],
+            enable_auto_commit=False,
+            partition_assignment_strategy=[RangePartitionAssignor],
+            metadata_max_age_ms=500,
+            **said["settings"],
+        )
+        consumer.subscribe(said["topics"], listener=Listener())
+        try:
+            await consumer.start()
+        except KafkaError as error:
+            # The node may be away for a moment; this client does not try again by itself.
+            sys.stderr.write(f"{error!r}\n")
+            await consumer.stop()
+        else:
+            break
+        if asked.is_set():
+            return
     while not asked.is_set():
         try:
             found = await consumer.getmany(timeout_ms=POLL_MS)
@@ -324,19 +336,27 @@ def _kafka_python(said: dict[str, Any], asked: threading.Event) -> None:
         def on_partitions_revoked(self, revoked: Any) -> None:
             _say("revoked", partitions=_positions(revoked))
 
-    consumer = KafkaConsumer(
-        bootstrap_servers=said["bootstrap"],
-        group_id=said["group"],
-        group_instance_id=said["instance"],
-        session_timeout_ms=said["session_ms"],
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        auto_offset_reset=said["reset"],
-        enable_auto_commit=False,
-        partition_assignment_strategy=[RangePartitionAssignor],
-        metadata_max_age_ms=500,
-        reconnect_backoff_max_ms=200,
-        **said["settings"],
-    )
+    while True:
+        try:
+            consumer = KafkaConsumer(
+                bootstrap_servers=said["bootstrap"],
+                group_id=said["group"],
+                group_instance_id=said["instance"],
+                session_timeout_ms=said["session_ms"],
+                heartbeat_interval_ms=HEARTBEAT_MS,
+                auto_offset_reset=said["reset"],
+                enable_auto_commit=False,
+                partition_assignment_strategy=[RangePartitionAssignor],
+                metadata_max_age_ms=500,
+                reconnect_backoff_max_ms=200,
+                **said["settings"],
+            )
+        except KafkaError as error:
+            sys.stderr.write(f"{error!r}\n")
+        else:
+            break
+        if asked.is_set():
+            return
     consumer.subscribe(topics=said["topics"], listener=Listener())
     # kafka-python 3.0 never takes up an assignment that arrives between two of its polls, so each has to outlast a rebalance.
     with suppress(KeyboardInterrupt):

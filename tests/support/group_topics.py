@@ -44,7 +44,12 @@ class Topics:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._quiet: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
+        self._quiet: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 200,
+            "metadata.recovery.strategy": "none",
+        }
         self.admin = AdminClient(self._quiet)
         self._producer = Producer(self._quiet | {"linger.ms": 1})
 
