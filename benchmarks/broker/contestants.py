@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.broker.figures import OURS, THEIRS
@@ -52,8 +52,10 @@ class ContestantError(Exception):
     """A broker did not start, or did not stop; the message holds the end of its log."""
 
 
-def server_properties(directory: Path, port: int, controller_port: int) -> str:
-    """A node that is a cluster of its own, with Kafka's defaults but for what one node must have."""
+def server_properties(
+    directory: Path, port: int, controller_port: int, further: Mapping[str, str] | None = None
+) -> str:
+    """A node that is a cluster of its own, with Kafka's defaults but for what one node must have, and what is given."""
     addresses = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
     settings = {
         "process.roles": "broker,controller",
@@ -70,6 +72,7 @@ def server_properties(directory: Path, port: int, controller_port: int) -> str:
         "share.coordinator.state.topic.min.isr": "1",
         # The files of a round are gone when the next one begins: its disk writes must not fall into that one's time.
         "log.segment.delete.delay.ms": "0",
+        **(further or {}),
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
@@ -79,8 +82,9 @@ class Contestant(ABC):
 
     name: str
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, settings: Mapping[str, str] | None = None) -> None:
         self.root = root
+        self.settings = settings
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -96,7 +100,8 @@ class Contestant(ABC):
         self.root.mkdir(parents=True)
         self.port, controller_port = free_ports(2)
         properties = self.root / "server.properties"
-        properties.write_text(server_properties(self.root / "data", self.port, controller_port), encoding="utf-8")
+        text = server_properties(self.root / "data", self.port, controller_port, self.settings)
+        properties.write_text(text, encoding="utf-8")
         begun_s = time.monotonic()
         with (self.root / "log").open("ab") as log:
             self._format(properties, log.fileno())
@@ -185,8 +190,8 @@ class Kafka(Contestant):
 
     name = THEIRS
 
-    def __init__(self, root: Path, installation: ApacheKafka) -> None:
-        super().__init__(root)
+    def __init__(self, root: Path, installation: ApacheKafka, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(root, settings)
         self._installation = installation
 
     def _format(self, properties: Path, log: int) -> None:
@@ -232,11 +237,12 @@ def serves(port: int) -> bool:
 
 
 class Contestants:
-    """Makes pairs of fresh nodes below one directory."""
+    """Makes pairs of fresh nodes below one directory. `settings` are what both have besides the usual."""
 
-    def __init__(self, directory: Path, installation: ApacheKafka) -> None:
+    def __init__(self, directory: Path, installation: ApacheKafka, settings: Mapping[str, str] | None = None) -> None:
         self._directory = directory
         self._installation = installation
+        self._settings = settings
         self._made = 0
 
     @contextlib.contextmanager
@@ -244,7 +250,7 @@ class Contestants:
         """Two nodes, not started. What the block leaves of them is killed and removed, whatever happened."""
         self._made += 1
         root = self._directory / str(self._made)
-        pair = (Tidelog(root / OURS), Kafka(root / THEIRS, self._installation))
+        pair = (Tidelog(root / OURS, self._settings), Kafka(root / THEIRS, self._installation, self._settings))
         try:
             yield pair
         finally:

@@ -1,0 +1,1 @@
+"""Consumer groups on Tidelog beside Apache Kafka: how soon one reads, what commits and heartbeats take."""
