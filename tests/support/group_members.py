@@ -336,9 +336,9 @@ def _kafka_python(said: dict[str, Any], asked: threading.Event) -> None:
         def on_partitions_revoked(self, revoked: Any) -> None:
             _say("revoked", partitions=_positions(revoked))
 
-    while True:
+    def connect() -> Any:
         try:
-            consumer = KafkaConsumer(
+            return KafkaConsumer(
                 bootstrap_servers=said["bootstrap"],
                 group_id=said["group"],
                 group_instance_id=said["instance"],
@@ -353,10 +353,13 @@ def _kafka_python(said: dict[str, Any], asked: threading.Event) -> None:
             )
         except KafkaError as error:
             sys.stderr.write(f"{error!r}\n")
-        else:
-            break
+            return None
+
+    consumer = connect()
+    while consumer is None:
         if asked.is_set():
             return
+        consumer = connect()
     consumer.subscribe(topics=said["topics"], listener=Listener())
     # kafka-python 3.0 never takes up an assignment that arrives between two of its polls, so each has to outlast a rebalance.
     with suppress(KeyboardInterrupt):
