@@ -7,7 +7,7 @@ printed and nothing else.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -16,9 +16,10 @@ from tidelog.cli.client_session import with_cluster
 from tidelog.cli.moments import parse_time
 from tidelog.cli.offset_plan import parse_topics
 from tidelog.cli.output_records import OutputFormat, Row, renderer
-from tidelog.client.admin import Admin, OffsetSpec, value_of
+from tidelog.client.admin import Admin, GroupState, OffsetSpec, value_of
 from tidelog.client.consumer.consumer import Consumer
 from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.client.errors import RefusedError
 from tidelog.model.clock import SystemClock
 
 _COMMAND = "consume"
@@ -66,7 +67,7 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
                     reading.run(lambda: _is_read(consumer, ends))
                 else:
                     consumer.subscribe(sorted({each.topic for each in chosen}))
-                    reading.run(_GroupEnd(consumer))
+                    reading.run(_GroupEnd(admin, consumer, options.group))
             except KeyboardInterrupt:
                 # How a person ends what follows a topic.
                 pass
@@ -134,21 +135,34 @@ class _Reading:
 
 
 class _GroupEnd:
-    """Whether a member has read what its partitions held when it got them."""
+    """Whether a member has read what its partitions held when it got them, and is to get no others."""
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, admin: Admin, consumer: Consumer, group_id: str) -> None:
+        self._admin = admin
         self._consumer = consumer
+        self._group_id = group_id
         self._ends: dict[TopicPartition, int] = {}
 
     def __call__(self) -> bool:
         assignment = self._consumer.assignment()
-        if not assignment:
-            # With a generation it is a member, and the others have all there is.
-            return self._consumer.group_metadata().generation_id > 0
         new = [each for each in assignment if each not in self._ends]
         if new:
             self._ends.update(self._consumer.end_offsets(new))
-        return _is_read(self._consumer, {each: self._ends[each] for each in assignment})
+        is_read = _is_read(self._consumer, {each: self._ends[each] for each in assignment})
+        return is_read and self._is_all(assignment)
+
+    def _is_all(self, assignment: AbstractSet[TopicPartition]) -> bool:
+        """Only the coordinator knows whether more is to come: another member may have yet to give it up."""
+        member_id = self._consumer.group_metadata().member_id
+        try:
+            group = self._admin.describe_group(self._group_id)
+        except RefusedError:
+            # Not joined yet.
+            return False
+        mine = next((each for each in group.members if each.member_id == member_id), None)
+        if mine is None or group.state is not GroupState.STABLE:
+            return False
+        return assignment == set(mine.assignment) and mine.target_assignment in {None, mine.assignment}
 
 
 def _is_read(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
