@@ -14,12 +14,18 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.apis import ApiKey
 from tidelog.wire.frames import response_frame
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from tidelog.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tidelog.wire.messages.topics import CreatableTopicResult, CreateTopicsResponse
 
 Answer = Callable[[int, int, int, int], bytes]
 
@@ -205,3 +211,53 @@ def test_a_question_without_an_answer_is_asked_again_until_the_time_is_over() ->
 
     assert isinstance(ask(answer, work), NotReachedError)
     assert asked.count(ApiKey.DESCRIBE_CONFIGS) > 1
+
+
+def test_a_leader_that_has_moved_is_looked_for_again() -> None:
+    asked: list[int] = []
+
+    def answer(key: int, version: int, correlation_id: int, port: int) -> bytes:
+        asked.append(key)
+        if key == ApiKey.METADATA:
+            return response_frame(metadata(port), version, correlation_id)
+        if key == ApiKey.LIST_OFFSETS:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if asked.count(key) == 1 else ErrorCode.NONE
+            partition = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=7)
+            topic = ListOffsetsTopicResponse(name="old", partitions=[partition])
+            return response_frame(ListOffsetsResponse(throttle_time_ms=0, topics=[topic]), version, correlation_id)
+        told = versions(
+            ErrorCode.NONE, (ApiKey.API_VERSIONS, 0, 4), (ApiKey.METADATA, 0, 9), (ApiKey.LIST_OFFSETS, 0, 6)
+        )
+        return response_frame(told, version, correlation_id)
+
+    async def work(admin: AsyncAdmin) -> object:
+        return (await admin.list_offset("old", 0)).offset
+
+    assert ask(answer, work) == 7
+    assert [key for key in asked if key != ApiKey.API_VERSIONS] == [ApiKey.METADATA, ApiKey.LIST_OFFSETS] * 2
+
+
+def test_a_change_that_a_former_controller_refused_is_made_by_the_next() -> None:
+    asked: list[int] = []
+
+    def answer(key: int, version: int, correlation_id: int, port: int) -> bytes:
+        asked.append(key)
+        if key == ApiKey.METADATA:
+            return response_frame(metadata(port), version, correlation_id)
+        if key == ApiKey.CREATE_TOPICS:
+            code = ErrorCode.NOT_CONTROLLER if asked.count(key) == 1 else ErrorCode.NONE
+            topic = CreatableTopicResult(
+                name="orders", topic_id=bytes(16), error_code=code, error_message=None, configs=[]
+            )
+            return response_frame(CreateTopicsResponse(throttle_time_ms=0, topics=[topic]), version, correlation_id)
+        told = versions(
+            ErrorCode.NONE, (ApiKey.API_VERSIONS, 0, 4), (ApiKey.METADATA, 0, 9), (ApiKey.CREATE_TOPICS, 0, 5)
+        )
+        return response_frame(told, version, correlation_id)
+
+    async def work(admin: AsyncAdmin) -> object:
+        return (await admin.create_topic("orders")).name
+
+    assert ask(answer, work) == "orders"
+    assert asked.count(ApiKey.CREATE_TOPICS) == 2
+    assert asked.count(ApiKey.METADATA) == 2
