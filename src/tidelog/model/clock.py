@@ -28,7 +28,8 @@ class SystemClock:
     """The machine's own."""
 
     def now_ms(self) -> TimestampMs:
-        return TimestampMs(time.time_ns() // 1_000_000)
+        # Read for every record of a producer: without the call that only a type checker needs.
+        return time.time_ns() // 1_000_000  # type: ignore[return-value]
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000

@@ -22,8 +22,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
     from cython.cimports.libc.string import memcpy
 
-_INT64_MAX = cython.declare(cython.longlong, 2**63 - 1)
-_UINT32 = cython.declare(cython.longlong, 0xFFFFFFFF)
+_new_tuple = cython.declare(object, tuple.__new__)
 
 
 @cython.cfunc
@@ -220,6 +219,11 @@ class BatchBuilder:
     base_timestamp: cython.longlong
     max_timestamp: cython.longlong
     reported: list
+    written_as: object
+    written_topic: object
+    written_partition: object
+    written_offset: cython.longlong
+    written_time: cython.longlong
 
     def __init__(self, capacity: cython.Py_ssize_t, prefix_bytes: cython.Py_ssize_t) -> None:
         """`capacity` is in bytes, those of the header included."""
@@ -237,6 +241,7 @@ class BatchBuilder:
         self.count = 0
         self.base_timestamp = self.max_timestamp = -1
         self.reported = []
+        self.written_as = None
 
     @property
     def record_count(self) -> int:
@@ -336,10 +341,28 @@ class BatchBuilder:
         self.out = cython.NULL if cython.compiled else b""
         self.buffer = bytearray()
 
-    def take_reported(self) -> list[Delivery]:
-        """The deliveries with a callback, which are the caller's to call from now on."""
+    def take_reported(self) -> list[Any]:
+        """Each callback, the place of its record and the record's timestamp, one behind the other. They are the caller's now."""
         reported, self.reported = self.reported, []
         return reported
+
+    def written(
+        self, metadata: Any, topic: str, partition: int, base_offset: cython.longlong, append_time_ms: cython.longlong
+    ) -> None:
+        """All records have their places, and a delivery needs to ask nobody for its own. The offset is -1 where nobody said."""
+        self.written_topic = topic
+        self.written_partition = partition
+        self.written_offset = base_offset
+        self.written_time = append_time_ms
+        self.written_as = metadata
+
+    @cython.cfunc
+    def metadata_at(self, index: cython.longlong, timestamp: cython.longlong) -> object:
+        offset = self.written_offset + index if self.written_offset >= 0 else -1
+        if self.written_time >= 0:
+            timestamp = self.written_time
+        # Without the constructor that a named tuple has in Python.
+        return _new_tuple(self.written_as, (self.written_topic, self.written_partition, offset, timestamp))
 
 
 def required_bytes(key: object, value: object, headers: object) -> int:
@@ -353,6 +376,16 @@ def required_bytes(key: object, value: object, headers: object) -> int:
     return size + (len(_header_block(headers)) if headers else 1)
 
 
+def _given(value: object) -> Generator[Any, None, Any]:
+    """What waits for nothing, in the form that `await` asks for. The compiled twin returns from it without an exception."""
+    if value is None:
+        # Never so: but only what could yield is a generator.
+        yield
+    return value
+
+
+# A program may keep a million of them, and the garbage collector need look at none: a batch knows nothing of its deliveries.
+@cython.no_gc
 @cython.cclass
 class Delivery:
     """The fate of one record: `await` it, or call `result()`. Costs nothing until then.
@@ -361,36 +394,30 @@ class Delivery:
     metadata = await delivery          # RecordMetadata(topic, partition, offset, timestamp_ms), or DeliveryFailedError
     """
 
-    batch: Any
+    batch: BatchBuilder
     index: cython.longlong
     timestamp: cython.longlong
-    on_delivery: Any
 
-    def __init__(self, batch: Any, index: int, timestamp: int, on_delivery: Callable[..., object] | None) -> None:
+    def __init__(self, batch: BatchBuilder, index: int, timestamp: int) -> None:
         self.batch = batch
         self.index = index
         self.timestamp = timestamp
-        self.on_delivery = on_delivery
 
     @property
     def is_done(self) -> bool:
         """Whether the outcome is known."""
-        return self.batch.is_done
+        return cython.cast(object, self.batch).is_done
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait for the outcome: RecordMetadata, or the error as an exception. TimedOutError after `timeout_s`."""
-        return self.batch.wait(self.index, self.timestamp, timeout_s)
+        if self.batch.written_as is not None:
+            return self.batch.metadata_at(self.index, self.timestamp)
+        return cython.cast(object, self.batch).wait(self.index, self.timestamp, timeout_s)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self.batch.wait_async(self.index, self.timestamp).__await__()
-
-    def tell(self, error: Any, metadata: Any) -> None:
-        """Call the callback."""
-        self.on_delivery(error, metadata)
-
-    def place(self) -> tuple[int, int]:
-        """Where in its batch the record is, and its timestamp."""
-        return self.index, self.timestamp
+        if self.batch.written_as is not None:
+            return _given(self.batch.metadata_at(self.index, self.timestamp))
+        return cython.cast(object, self.batch).wait_async(self.index, self.timestamp).__await__()
 
 
 @cython.cfunc
@@ -404,10 +431,22 @@ def _deliver(
     delivery.batch = batch
     delivery.index = index
     delivery.timestamp = timestamp
-    delivery.on_delivery = on_delivery
     if on_delivery is not None:
-        batch.reported.append(delivery)
+        batch.reported.append(on_delivery)
+        batch.reported.append(index)
+        batch.reported.append(timestamp)
     return delivery
+
+
+@cython.cclass
+class Turn:
+    """How many records in a row a producer on a loop takes before the loop has to have its turn."""
+
+    records_max: cython.longlong
+    left: cython.longlong
+
+    def __init__(self, records_max: int) -> None:
+        self.records_max = self.left = records_max
 
 
 @cython.cclass
@@ -418,12 +457,17 @@ class TopicBuffer:
     sticky: cython.longlong
     hashes_keys: cython.bint
     opened: list
+    now_ms: Any
+    turn: Turn
 
-    def __init__(self, partition_count: int, hashes_keys: bool) -> None:
+    def __init__(self, partition_count: int, hashes_keys: bool, now_ms: Callable[[], int], turn: Turn) -> None:
+        """`now_ms` is the time of records that bring none."""
         self.partition_count = partition_count
         self.sticky = -1
         self.hashes_keys = hashes_keys
         self.opened = [None] * partition_count
+        self.now_ms = now_ms
+        self.turn = turn
 
     def partitions(self) -> int:
         return self.partition_count
@@ -452,13 +496,37 @@ class TopicBuffer:
     def append(
         self,
         partition: cython.longlong,
-        timestamp: cython.longlong,
+        timestamp_ms: object,
         key: object,
         value: object,
         headers: object,
         on_delivery: object,
     ) -> Delivery | None:
         """Write a record to a partition (-1: by its key, or wherever). None where there is no batch with room for it."""
+        return self.put(partition, timestamp_ms, key, value, headers, on_delivery)
+
+    def send(
+        self, timestamp_ms: object, key: object, value: object, headers: object, on_delivery: object
+    ) -> Delivery | None:
+        """Write a record to the partition of its key, or wherever. None also where it is time to let others have their turn."""
+        turn: Turn = self.turn
+        turn.left -= 1
+        if turn.left <= 0:
+            turn.left = turn.records_max
+            return None
+        return self.put(-1, timestamp_ms, key, value, headers, on_delivery)
+
+    @cython.cfunc
+    def put(
+        self,
+        partition: cython.longlong,
+        timestamp_ms: object,
+        key: object,
+        value: object,
+        headers: object,
+        on_delivery: object,
+    ) -> Delivery | None:
+        timestamp: cython.longlong
         if partition < 0:
             if key is not None and self.hashes_keys:
                 partition = _partition_of(_bytes_of(key), self.partition_count)
@@ -472,28 +540,28 @@ class TopicBuffer:
         if found is None:
             return None
         batch: BatchBuilder = cython.cast(BatchBuilder, found)
+        timestamp = self.now_ms() if timestamp_ms is None else timestamp_ms
         return _deliver(batch, batch.write(timestamp, key, value, headers), timestamp, on_delivery)
 
 
 def report(
-    reported: list[Delivery],
+    reported: list[Any],
     metadata: Any,
     topic: str,
     partition: int,
     base_offset: cython.longlong,
     append_time_ms: cython.longlong,
 ) -> list[BaseException]:
-    """Call each callback with its record's metadata. What they raise is returned: it is for the log, not for the producer."""
+    """Call what `take_reported` gave with each record's metadata. What they raise is returned: for the log, not the producer."""
     failures: list[BaseException] = []
-    make = tuple.__new__
-    index: cython.Py_ssize_t
-    for index in range(len(reported)):
-        delivery: Delivery = reported[index]
-        offset = base_offset + delivery.index if base_offset >= 0 else -1
-        timestamp = delivery.timestamp if append_time_ms < 0 else append_time_ms
+    at: cython.Py_ssize_t
+    index: cython.longlong
+    for at in range(0, len(reported), 3):
+        index = reported[at + 1]
+        offset = base_offset + index if base_offset >= 0 else -1
+        timestamp = reported[at + 2] if append_time_ms < 0 else append_time_ms
         try:
-            # Without the constructor that a named tuple has in Python.
-            delivery.on_delivery(None, make(metadata, (topic, partition, offset, timestamp)))
+            reported[at](None, _new_tuple(metadata, (topic, partition, offset, timestamp)))
         except Exception as error:  # noqa: BLE001 - the callback's own
             failures.append(error)
     return failures

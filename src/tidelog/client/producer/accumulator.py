@@ -18,11 +18,15 @@ from random import Random
 from typing import Any
 
 from tidelog.client.errors import RecordTooLargeError, RefusedError
-from tidelog.client.producer.batch import HEADER_BYTES, Delivery, ProducerBatch, TopicBuffer, required_bytes
+from tidelog.client.producer.batch import HEADER_BYTES, Delivery, ProducerBatch, TopicBuffer, Turn, required_bytes
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import next_sticky
 from tidelog.client.producer.sequences import PartitionSequences
+from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
+
+# After so many records in a row a producer on a loop lets the loop have its turn: what is full can leave, answers come in.
+RECORDS_PER_TURN_MAX = 500
 
 
 class PartitionQueue:
@@ -61,8 +65,10 @@ class PartitionQueue:
 class TopicQueues(TopicBuffer):
     """A topic that records were sent to."""
 
-    def __init__(self, name: str, partition_count: int, *, hashes_keys: bool) -> None:
-        super().__init__(partition_count, hashes_keys)
+    def __init__(
+        self, name: str, partition_count: int, *, hashes_keys: bool, now_ms: Callable[[], int], turn: Turn
+    ) -> None:
+        super().__init__(partition_count, hashes_keys, now_ms, turn)
         self.name = name
         self.queues = [PartitionQueue(name, index) for index in range(partition_count)]
         self.led: Sequence[int] = range(partition_count)
@@ -74,9 +80,7 @@ class TopicQueues(TopicBuffer):
 class Accumulator:
     """`wake` is called, from any thread and at most once until `woken`, when the sender has something to look at."""
 
-    def __init__(
-        self, options: ProducerOptions, random: Random, now_ms: Callable[[], float], wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, options: ProducerOptions, random: Random, clock: Clock, wake: Callable[[], None]) -> None:
         self.lock = threading.Lock()
         self.topics: dict[str, TopicQueues] = {}
         self.active: dict[PartitionQueue, None] = {}
@@ -84,7 +88,8 @@ class Accumulator:
         self.used_bytes = 0
         self._options = options
         self._random = random
-        self._now_ms = now_ms
+        self._clock = clock
+        self._turn = Turn(RECORDS_PER_TURN_MAX)
         self._wake = wake
         self._wake_called = False
         self._hashes_keys = options.partitioner == "default"
@@ -99,7 +104,9 @@ class Accumulator:
         with self.lock:
             topic = self.topics.get(name)
             if topic is None:
-                topic = TopicQueues(name, partition_count, hashes_keys=self._hashes_keys)
+                topic = TopicQueues(
+                    name, partition_count, hashes_keys=self._hashes_keys, now_ms=self._clock.now_ms, turn=self._turn
+                )
                 self.topics[name] = topic
             elif partition_count > len(topic.queues):
                 topic.queues += [PartitionQueue(name, index) for index in range(len(topic.queues), partition_count)]
@@ -174,7 +181,7 @@ class Accumulator:
             # What is there has to leave first.
             self._call_wake()
             return None
-        batch = ProducerBatch(topic.name, chosen, capacity, self._now_ms(), capacity)
+        batch = ProducerBatch(topic.name, chosen, capacity, self._clock.monotonic_ns() / 1e6, capacity)
         delivery = batch.append(timestamp_ms, key, value, headers, on_delivery)
         self._enqueue(topic.queues[chosen], batch)
         topic.open(chosen, batch)

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from tidelog.client.producer.arrow_rows import ArrowDelivery
 
-# After so many records in a row the loop gets its turn, so that what is full can leave and answers can come in.
-RECORDS_PER_TURN_MAX = 500
-
 
 class AsyncProducer:
     """Sends records to topics of a Kafka cluster.
@@ -39,7 +36,6 @@ class AsyncProducer:
         self._options = parse_producer_options(options)
         self._core: ProducerCore | None = None
         self._given_seams: ClientSeams | None = None
-        self._sent_in_a_row = 0
 
     @classmethod
     def on(cls, seams: ClientSeams, **options: Unpack[ProducerArguments]) -> Self:
@@ -83,25 +79,16 @@ class AsyncProducer:
         """
         core = self._core or self._started()
         if partition is None and (queues := core.plain_topics.get(topic)) is not None:
-            # The usual case, without a step that it does not need.
-            with core.lock:
-                delivery = queues.append(
-                    -1, core.now_ms() if timestamp_ms is None else timestamp_ms, key, value, headers, on_delivery
-                )
+            # The usual case, without a step that it does not need: nobody else has a thread here, so there is no lock.
+            delivery = queues.send(timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
-                self._sent_in_a_row += 1
-                if self._sent_in_a_row >= RECORDS_PER_TURN_MAX:
-                    self._sent_in_a_row = 0
-                    await asyncio.sleep(0)
                 return delivery
         core.check_open()
         record = core.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         delivery = core.append(record)
         if delivery is None:
-            self._sent_in_a_row = 0
             return await self._send_slowly(core, record)
-        # A batch was full, or this is not the usual case: either way a moment to let the loop do its work.
-        self._sent_in_a_row = 0
+        # A batch was full, there were many in a row, or this is not the usual case: a moment to let the loop do its work.
         await asyncio.sleep(0)
         return delivery
 

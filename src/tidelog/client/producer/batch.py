@@ -15,12 +15,12 @@ import logging
 import threading
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crc32c import crc32c
 
 from tidelog.client.errors import ClientError, TimedOutError
-from tidelog.client.producer.record_metadata import RecordMetadata
+from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.kernel_choice import load
 from tidelog.wire.compression import Compression
 from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, HEADER_BYTES
@@ -29,12 +29,12 @@ from tidelog.wire.records import decode_rows, seal_batch
 _kernel = load("tidelog.client.kernels", "batch_kernel")
 
 if TYPE_CHECKING:
-    from tidelog.client.kernels.batch_kernel import BatchBuilder, Delivery, TopicBuffer, required_bytes
+    from tidelog.client.kernels.batch_kernel import BatchBuilder, Delivery, TopicBuffer, Turn, required_bytes
 else:
     BatchBuilder, Delivery, TopicBuffer = _kernel.BatchBuilder, _kernel.Delivery, _kernel.TopicBuffer
-    required_bytes = _kernel.required_bytes
+    Turn, required_bytes = _kernel.Turn, _kernel.required_bytes
 
-__all__ = ["HEADER_BYTES", "BatchBuilder", "Delivery", "ProducerBatch", "TopicBuffer", "required_bytes"]
+__all__ = ["HEADER_BYTES", "BatchBuilder", "Delivery", "ProducerBatch", "TopicBuffer", "Turn", "required_bytes"]
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +209,8 @@ class ProducerBatch(BatchBuilder):
         with _waiting_lock:
             if self.is_done:
                 return
+            if self.error is None and not self._parts:
+                self.written(RecordMetadata, self.topic, self.partition, self._base_offset, self._append_time_ms)
             self.is_done = True
             waiters, self._waiters = self._waiters, None
         self.sealed = None
@@ -219,18 +221,19 @@ class ProducerBatch(BatchBuilder):
         for waiter in waiters or ():
             waiter()
 
-    def _report(self, reported: list[Delivery]) -> None:
+    def _report(self, reported: list[Any]) -> None:
         if self.error is None and not self._parts:
             failures = _kernel.report(
                 reported, RecordMetadata, self.topic, self.partition, self._base_offset, self._append_time_ms
             )
         else:
-            failures = [failure for each in reported if (failure := self._report_one(each)) is not None]
+            each = iter(reported)
+            outcomes = (self._report_one(*one) for one in zip(each, each, each, strict=True))
+            failures = [failure for failure in outcomes if failure is not None]
         for failure in failures:
             log.error("a delivery callback failed", exc_info=failure)
 
-    def _report_one(self, delivery: Delivery) -> Exception | None:
-        index, timestamp_ms = delivery.place()
+    def _report_one(self, on_delivery: OnDelivery, index: int, timestamp_ms: int) -> Exception | None:
         try:
             metadata = self.metadata(index, timestamp_ms)
         except ClientError as error:
@@ -238,7 +241,7 @@ class ProducerBatch(BatchBuilder):
         else:
             outcome = (None, metadata)
         try:
-            delivery.tell(*outcome)
+            on_delivery(*outcome)
         except Exception as error:  # noqa: BLE001 - the callback's own
             return error
         return None

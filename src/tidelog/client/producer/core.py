@@ -57,9 +57,7 @@ class ProducerCore:
         self.options = options
         self.connections = Connections(seams, options)
         self.metadata = ClusterMetadata(seams, self.connections, options)
-        self.accumulator = Accumulator(
-            options, seams.random, lambda: seams.clock.monotonic_ns() / 1e6, lambda: wake(self.sender.run)
-        )
+        self.accumulator = Accumulator(options, seams.random, seams.clock, lambda: wake(self.sender.run))
         self.metrics = ProducerMetrics(options.observers)
         self.sender = BatchSender(seams, self.connections, self.metadata, self.accumulator, options, self.metrics)
         self.is_closed = False
@@ -72,7 +70,6 @@ class ProducerCore:
         self.plain_topics: Mapping[str, TopicQueues] = self.accumulator.topics if is_plain else {}
         """The topics whose records go to their batches as they are given; none where records need work, or after the end."""
         self.lock = self.accumulator.lock
-        self.now_ms = seams.clock.now_ms
 
     def check_open(self) -> None:
         if self.is_closed:
@@ -116,7 +113,7 @@ class ProducerCore:
                 partition = partition if partition >= 0 else topic.partitions()
         elif partition < 0:
             partition = topic.partitions()
-        timestamp_ms = self.now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        timestamp_ms = self.seams.clock.now_ms() if record.timestamp_ms is None else record.timestamp_ms
         return self.accumulator.append(
             topic, partition, timestamp_ms, record.key, record.value, record.headers, record.on_delivery
         )

@@ -78,9 +78,7 @@ class Producer:
         if partition is None and (queues := core.plain_topics.get(topic)) is not None:
             # The usual case, without a step that it does not need.
             with core.lock:
-                delivery = queues.append(
-                    -1, core.now_ms() if timestamp_ms is None else timestamp_ms, key, value, headers, on_delivery
-                )
+                delivery = queues.append(-1, timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
                 return delivery
         core.check_open()

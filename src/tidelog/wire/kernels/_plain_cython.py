@@ -17,7 +17,7 @@ def _as_it_is(decorated: T) -> T:
     return decorated
 
 
-cclass = ccall = cfunc = final = inline = _as_it_is
+cclass = ccall = cfunc = final = inline = no_gc = _as_it_is
 
 
 # The names of C types, as far as they are passed at run time.

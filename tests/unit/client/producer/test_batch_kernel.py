@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from types import ModuleType
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from tests.support.kernel_twins import TWINS
 from tests.unit.client.producer.test_partitioners import PACKAGE, kernel
+from tidelog import kernel_choice
 from tidelog.client.producer.record_metadata import RecordMetadata
 from tidelog.kernel_choice import Twin, load_twin
 from tidelog.wire.record_batch import HEADER_BYTES, check_batch, read_header
@@ -86,7 +88,7 @@ def test_buffers_of_other_kinds_are_taken(kernel: ModuleType) -> None:
 
 
 def test_records_go_to_their_key_or_to_where_the_others_stick(kernel: ModuleType) -> None:
-    topic = kernel.TopicBuffer(3, True)
+    topic = kernel.TopicBuffer(3, True, lambda: 0, kernel.Turn(10))
     builders = [kernel.BatchBuilder(1000, HEADER_BYTES) for _ in range(3)]
     for index, builder in enumerate(builders):
         topic.open(index, builder)
@@ -116,8 +118,71 @@ def test_callbacks_hear_of_their_records_and_their_failures_are_kept_apart(kerne
     builder.append(72, None, b"c", (), fail)
     builder.append(73, None, b"d", (), lambda error, metadata: heard.append((error, metadata)))
     reported = builder.take_reported()
+    assert reported[1::3] == [0, 2, 3]
+    assert reported[2::3] == [70, 72, 73]
     failures = kernel.report(reported, RecordMetadata, "t", 4, 100, -1)
 
     assert heard == [(None, ("t", 4, 100, 70)), (None, ("t", 4, 103, 73))]
     assert [str(failure) for failure in failures] == ["mine"]
     assert builder.take_reported() == []
+
+
+def test_a_record_without_a_time_gets_that_of_the_clock(kernel: ModuleType) -> None:
+    times = iter([50, 40])
+    topic = kernel.TopicBuffer(1, True, lambda: next(times), kernel.Turn(10))
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+    topic.open(0, builder)
+    topic.stick_to(0)
+
+    topic.append(-1, None, None, b"a", (), None)
+    topic.append(-1, 45, None, b"b", (), None)
+    topic.send(None, None, b"c", (), None)
+
+    _, base_timestamp, max_timestamp = builder.finish()
+    assert (base_timestamp, max_timestamp, builder.record_count) == (50, 50, 3)
+    assert list(times) == []
+
+
+def test_the_topics_of_a_producer_share_its_turn(kernel: ModuleType) -> None:
+    turn = kernel.Turn(4)
+    topics = [kernel.TopicBuffer(1, True, lambda: 0, turn) for _ in range(2)]
+    for topic in topics:
+        topic.open(0, kernel.BatchBuilder(1000, HEADER_BYTES))
+        topic.stick_to(0)
+
+    taken = [topics[number % 2].send(0, None, b"v", (), None) is not None for number in range(8)]
+
+    # What is not taken in turn is put there by `append`, which asks for none.
+    assert taken == [True, True, True, False] * 2
+    assert topics[1].append(-1, 0, None, b"v", (), None) is not None
+    assert topics[1].open_batch(0).record_count == 3
+
+
+@pytest.mark.parametrize(
+    ("offset", "append_time_ms", "expected"), [(100, -1, (101, 71)), (100, 900, (101, 900)), (-1, -1, (-1, 71))]
+)
+def test_a_delivery_of_a_written_batch_waits_for_nothing(
+    kernel: ModuleType, offset: int, append_time_ms: int, expected: tuple[int, int]
+) -> None:
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+    builder.append(70, None, b"a", (), None)
+    delivery = builder.append(71, None, b"b", (), None)
+
+    builder.written(RecordMetadata, "t", 4, offset, append_time_ms)
+
+    metadata = delivery.result(timeout_s=0)
+    assert type(metadata) is RecordMetadata
+    assert metadata == RecordMetadata("t", 4, *expected)
+    for _ in range(2):
+        # As `await` does it, and as often as anybody likes.
+        with pytest.raises(StopIteration) as returned:
+            delivery.__await__().send(None)
+        assert returned.value.value == metadata
+
+
+def test_many_deliveries_are_nothing_to_the_garbage_collector() -> None:
+    if kernel_choice._why_not_compiled(PACKAGE, "batch_kernel") is not None:
+        pytest.skip("the kernel is not compiled")
+    builder = load_twin(PACKAGE, "batch_kernel", "compiled").BatchBuilder(1000, HEADER_BYTES)
+
+    assert not gc.is_tracked(builder.append(0, None, b"a", (), None))
