@@ -128,24 +128,25 @@ def test_a_group_without_offsets_starts_where_it_is_told_to(
 
 
 def test_clients_of_all_libraries_share_one_group(node: RunningNode, topics: Topics, group: str) -> None:
-    topic = topics.make(6)
-    every = [(topic, index) for index in range(6)]
+    topic = topics.make(8)
+    every = [(topic, index) for index in range(8)]
     with ExitStack() as stack:
         members = [stack.enter_context(MemberProcess(client, node.bootstrap, group, [topic])) for client in CLIENTS]
-        wait_for_all(members, lambda: are_shared(members, every), "three share the partitions")
-        assert [len(member.assigned) for member in members] == [2, 2, 2]
-        topics.send(topic, 6, numbers(0, 60))
-        wait_for_all(members, lambda: sum(len(member.records) for member in members) == 60, "all records are read")
-        wait_for_all(members, lambda: topics.committed(group, topic, 6) == [10] * 6, "all is committed")
+        wait_for_all(members, lambda: are_shared(members, every), "all share the partitions")
+        assert [len(member.assigned) for member in members] == [2, 2, 2, 2]
+        topics.send(topic, 8, numbers(0, 80))
+        wait_for_all(members, lambda: sum(len(member.records) for member in members) == 80, "all records are read")
+        wait_for_all(members, lambda: topics.committed(group, topic, 8) == [10] * 8, "all is committed")
 
         # One after another dies or leaves; in the end one has everything.
         members[0].kill()
-        wait_for_all(members, lambda: are_shared(members[1:], every), "two share the partitions")
+        wait_for_all(members, lambda: are_shared(members[1:], every), "the others share the partitions")
         members[1].leave()
-        last = members[2]
+        members[2].kill()
+        last = members[3]
         last.wait_until(lambda: last.assigned == set(every), "the last has it all")
-        topics.send(topic, 6, numbers(60, 120))
-        last.wait_until(lambda: set(numbers(60, 120)) <= set(last.values), "the rest is read")
+        topics.send(topic, 8, numbers(80, 160))
+        last.wait_until(lambda: set(numbers(80, 160)) <= set(last.values), "the rest is read")
 
 
 def test_two_groups_each_see_everything(node: RunningNode, topics: Topics, group: str) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-CLIENTS = ("confluent", "aiokafka", "kafka-python")
+CLIENTS = ("confluent", "aiokafka", "kafka-python", "tidelog")
 DEADLINE_S = 60.0
 SESSION_MS = 1_500
 HEARTBEAT_MS = 100
@@ -379,6 +379,51 @@ def _kafka_python(said: dict[str, Any], asked: threading.Event) -> None:
     consumer.close(autocommit=False)
 
 
+def _tidelog(said: dict[str, Any], asked: threading.Event) -> None:
+    from tidelog import Consumer
+    from tidelog.client.errors import ClientError
+
+    class Listener:
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            _say("assigned", partitions=_positions(assigned), member_id=consumer.group_metadata().member_id)
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            _say("revoked", partitions=_positions(revoked))
+
+        def on_partitions_lost(self, lost: Any) -> None:
+            _say("revoked", partitions=_positions(lost), is_lost=True)
+
+    options: dict[str, Any] = {
+        "bootstrap_servers": said["bootstrap"],
+        "group_id": said["group"],
+        "group_instance_id": said["instance"],
+        "auto_offset_reset": said["reset"],
+        "enable_auto_commit": False,
+        "metadata_max_age_ms": 500,
+    }
+    if said["settings"].get("group_protocol") != "consumer":
+        options |= {
+            "session_timeout_ms": said["session_ms"],
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+            "partition_assignment_strategy": "range",
+        }
+    consumer = Consumer(**options | said["settings"])
+    consumer.subscribe(said["topics"], listener=Listener())
+    while not asked.is_set():
+        try:
+            rows = [
+                (each.topic, each.partition, each.offset, (each.value or b"").decode())
+                for each in consumer.poll(POLL_MS)
+            ]
+            if rows:
+                _say_read(rows)
+                consumer.commit()
+                _say_committed(rows)
+        except ClientError as error:
+            sys.stderr.write(f"{error!r}\n")
+    consumer.close()
+
+
 def _main(said: dict[str, Any]) -> None:
     asked = threading.Event()
 
@@ -391,6 +436,8 @@ def _main(said: dict[str, Any]) -> None:
     threading.Thread(target=listen, daemon=True).start()
     if said["client"] == "confluent":
         _confluent(said, asked)
+    elif said["client"] == "tidelog":
+        _tidelog(said, asked)
     elif said["client"] == "aiokafka":
         asyncio.run(_aiokafka(said, asked))
     else:
