@@ -16,7 +16,7 @@ INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
-GroupsArgument = Annotated[list[str], typer.Argument(metavar="GROUP...")]
+GroupsArgument = Annotated[list[str], typer.Argument(metavar="GROUP")]
 NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...")]
 ResourceArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A topic, the number of a broker, or `default` for all brokers.")
@@ -210,7 +210,7 @@ def _groups(exit_with: Exit) -> typer.Typer:
 
     @group.command()
     def lag(
-        names: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
+        names: Annotated[list[str] | None, typer.Argument(metavar="GROUP")] = None,
         all_groups: Annotated[bool, typer.Option("--all", help="All groups.")] = False,
         bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
         as_json: JsonOption = False,
@@ -225,7 +225,7 @@ def _groups(exit_with: Exit) -> typer.Typer:
         name: Annotated[str, typer.Argument(metavar="GROUP")],
         topics: Annotated[
             list[str] | None,
-            typer.Argument(metavar="[TOPIC[:PARTITION,...]]...", help="All partitions of a topic, or some."),
+            typer.Argument(metavar="TOPIC[:PARTITION,...]", help="All partitions of a topic, or some."),
         ] = None,
         all_topics: Annotated[
             bool, typer.Option("--all-topics", help="Everything that the group has committed.")

@@ -46,7 +46,7 @@ def _add_produce(app: typer.Typer, exit_with: Exit) -> None:
     def produce_(
         topic: Annotated[str, typer.Argument(metavar="TOPIC")],
         files: Annotated[
-            list[str] | None, typer.Argument(metavar="[FILE]...", help="Instead of standard input, which is also `-`.")
+            list[str] | None, typer.Argument(metavar="FILE", help="Instead of standard input, which is also `-`.")
         ] = None,
         key_separator: Annotated[
             str | None, typer.Option("--key-separator", metavar="TEXT", help="What is before it in a line is the key.")
@@ -101,7 +101,7 @@ def _add_consume(app: typer.Typer, exit_with: Exit) -> None:
     def consume_(
         topics: Annotated[
             list[str],
-            typer.Argument(metavar="TOPIC[:PARTITION,...]...", help="All partitions of a topic, or some."),
+            typer.Argument(metavar="TOPIC[:PARTITION,...]", help="All partitions of a topic, or some."),
         ],
         start: Annotated[
             str | None,

@@ -166,6 +166,9 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
     try:
         code = command()
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        # Ctrl-C, which needs no explanation; the code is what shells give for it.
+        code = 130
     except BrokenPipeError:
         # The reader (`| head`) has seen enough: not an error. What is still buffered would fail again at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
