@@ -1,7 +1,8 @@
 """Our producer beside confluent-kafka's and aiokafka's: the client's CPU for a record, and the rate, against one node of ours.
 
 Each contestant runs in a process of its own, in turn, round after round; its CPU is that process's own (threads included), its
-rate the records over the time from the first `send` to the last delivery report. Ratios are taken within a round.
+rate the records over the time from the first `send` to the last delivery report. Ratios are taken within a round. Two asyncio
+clients run on the same kind of loop, asyncio's own and uvloop's in turn.
 
     python benchmarks/clients.py            all comparisons
     python benchmarks/clients.py --smoke    one short round, to see that everything runs
@@ -16,8 +17,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from statistics import median
+from typing import Any
 
 from benchmarks.compare import Comparison, finish
 from tidelog.testing import EmbeddedCluster
@@ -29,6 +31,8 @@ ROUNDS = 5
 
 # What one process measured: seconds of CPU and of time for a record.
 Sample = dict[str, float]
+
+AsyncSend = Callable[[str, int], Coroutine[Any, Any, None]]
 
 
 def tidelog_send(bootstrap: str, count: int) -> None:
@@ -82,34 +86,42 @@ def confluent_send(bootstrap: str, count: int) -> None:
     assert reported == count
 
 
-def tidelog_async_send(bootstrap: str, count: int) -> None:
+async def tidelog_async(bootstrap: str, count: int) -> None:
     from tidelog import AsyncProducer
 
-    async def main() -> None:
-        async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=LINGER_MS, batch_size=BATCH_BYTES) as producer:
-            deliveries = [await producer.send("records", VALUE) for _ in range(count)]
-            for delivery in deliveries:
-                await delivery
-
-    asyncio.run(main())
+    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=LINGER_MS, batch_size=BATCH_BYTES) as producer:
+        deliveries = [await producer.send("records", VALUE) for _ in range(count)]
+        for delivery in deliveries:
+            await delivery
 
 
-def aiokafka_send(bootstrap: str, count: int) -> None:
+async def aiokafka(bootstrap: str, count: int) -> None:
     from aiokafka import AIOKafkaProducer
 
-    async def main() -> None:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, linger_ms=LINGER_MS, enable_idempotence=True, max_batch_size=BATCH_BYTES
-        )
-        await producer.start()
-        try:
-            futures = [await producer.send("records", VALUE) for _ in range(count)]
-            for future in futures:
-                await future
-        finally:
-            await producer.stop()
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, linger_ms=LINGER_MS, enable_idempotence=True, max_batch_size=BATCH_BYTES
+    )
+    await producer.start()
+    try:
+        futures = [await producer.send("records", VALUE) for _ in range(count)]
+        for future in futures:
+            await future
+    finally:
+        await producer.stop()
 
-    asyncio.run(main())
+
+def on_asyncio(send: AsyncSend) -> Callable[[str, int], None]:
+    return lambda bootstrap, count: asyncio.run(send(bootstrap, count))
+
+
+def on_uvloop(send: AsyncSend) -> Callable[[str, int], None]:
+    def run(bootstrap: str, count: int) -> None:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(send(bootstrap, count))
+
+    return run
 
 
 def tidelog_arrow(bootstrap: str, count: int) -> None:
@@ -127,8 +139,10 @@ def tidelog_arrow(bootstrap: str, count: int) -> None:
 CONTESTANTS: dict[str, Callable[[str, int], None]] = {
     "tidelog_send": tidelog_send,
     "confluent_send": confluent_send,
-    "tidelog_async_send": tidelog_async_send,
-    "aiokafka_send": aiokafka_send,
+    "tidelog_asyncio": on_asyncio(tidelog_async),
+    "aiokafka_asyncio": on_asyncio(aiokafka),
+    "tidelog_uvloop": on_uvloop(tidelog_async),
+    "aiokafka_uvloop": on_uvloop(aiokafka),
     "tidelog_arrow": tidelog_arrow,
 }
 
@@ -208,9 +222,25 @@ def main() -> None:
                 at_most=1.0,
             ),
             measure(
-                "await send(), every delivery awaited: rate over aiokafka's",
-                ("tidelog_async_send", 300_000 // scale),
-                ("aiokafka_send", 60_000 // scale),
+                "await send(), every delivery awaited, on asyncio's loop: rate over aiokafka's",
+                ("tidelog_asyncio", 300_000 // scale),
+                ("aiokafka_asyncio", 60_000 // scale),
+                "wall",
+                rounds=rounds,
+                at_least=5.0,
+            ),
+            measure(
+                "the same, both on uvloop",
+                ("tidelog_uvloop", 300_000 // scale),
+                ("aiokafka_uvloop", 60_000 // scale),
+                "wall",
+                rounds=rounds,
+                at_least=5.0,
+            ),
+            measure(
+                "send() of the blocking producer with delivery reports: rate over aiokafka's",
+                ("tidelog_send", 500_000 // scale),
+                ("aiokafka_asyncio", 60_000 // scale),
                 "wall",
                 rounds=rounds,
                 at_least=5.0,
