@@ -95,6 +95,7 @@ def test_the_file_of_a_node_says_all_that_another_program_needs(tmp_path: Path) 
     assert (properties["num.partitions"], properties["num.io.threads"]) == ("3", "8")
     assert properties["offsets.topic.replication.factor"] == "1"
     assert properties["group.initial.rebalance.delay.ms"] == "0"
+    assert properties["group.consumer.assignment.interval.ms"] == "0"
     assert re.fullmatch(r"PLAINTEXT://127.0.0.1:\d+,CONTROLLER://127.0.0.1:\d+", properties["listeners"])
     assert Path(properties["log.dirs"]).is_absolute()
 

@@ -43,4 +43,6 @@ def local_properties(node: LocalNode, nodes: Sequence[LocalNode]) -> dict[str, s
         "share.coordinator.state.topic.replication.factor": str(replicas),
         "share.coordinator.state.topic.min.isr": str(in_sync),
         "group.initial.rebalance.delay.ms": "0",
+        # A member that joins just after another has left would wait for its next heartbeat, which is five seconds away.
+        "group.consumer.assignment.interval.ms": "0",
     }
