@@ -495,11 +495,13 @@ class AsyncConsumer:
         self,
         offsets: dict[TopicPartition, OffsetAndMetadata],
         on_done: Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None], object] | None,
+        *,
+        waits_for_topics: bool = True,
     ) -> None:
         async def work() -> None:
             failed: ClientError | None = None
             try:
-                await self._commit(offsets, self._options.default_api_timeout_ms)
+                await self._commit(offsets, self._options.default_api_timeout_ms, waits_for_topics=waits_for_topics)
             except ClosedError:
                 return
             except ClientError as error:
@@ -513,9 +515,11 @@ class AsyncConsumer:
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
 
-    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
+    async def _commit(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float, *, waits_for_topics: bool = True
+    ) -> None:
         try:
-            await self._of_group().commit(offsets, self._committer, timeout_ms)
+            await self._of_group().commit(offsets, self._committer, timeout_ms, waits_for_topics=waits_for_topics)
         except (CommitFailedError, RebalanceInProgressError) as error:
             if self._group is not None:
                 self._group.commit_refused(error.code)
@@ -550,7 +554,7 @@ class AsyncConsumer:
         if self._subscription.uses_group and not self._group_committer().member_id:
             return
         if offsets and not self._commits:
-            self._commit_soon(offsets, None)
+            self._commit_soon(offsets, None, waits_for_topics=False)
 
     def _of_group(self) -> CommittedOffsets:
         if self._committed is None:
@@ -587,7 +591,9 @@ class AsyncConsumer:
         if not offsets or (self._subscription.uses_group and not self._group_committer().member_id):
             return
         try:
-            await self._of_group().commit(offsets, self._committer, self._options.default_api_timeout_ms)
+            await self._of_group().commit(
+                offsets, self._committer, self._options.default_api_timeout_ms, waits_for_topics=False
+            )
         except ClientError as error:
             log.warning("offsets were not committed before partitions were given up: %s", error)
 

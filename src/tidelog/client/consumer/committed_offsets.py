@@ -52,6 +52,7 @@ _MEMBERSHIP_ERRORS = frozenset(
         ErrorCode.STALE_MEMBER_EPOCH,
     }
 )
+_TOPIC_IS_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Committer(NamedTuple):
@@ -88,12 +89,25 @@ class CommittedOffsets:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         committer: Callable[[], Committer],
         timeout_ms: float,
+        *,
+        waits_for_topics: bool = True,
     ) -> None:
         """Commit, trying again where that may help. CommitFailedError if the group has gone on without the committer,
-        RebalanceInProgressError while it is about to; RefusedError for what cannot be committed; TimedOutError."""
+        RebalanceInProgressError while it is about to; RefusedError for what cannot be committed; TimedOutError.
+
+        Without `waits_for_topics`, topics that are gone are passed over: they hold up neither the caller nor other topics."""
         if not offsets:
             return
-        await self._learn_ids({each.topic for each in offsets}, timeout_ms)
+        if waits_for_topics:
+            await self._learn_ids({each.topic for each in offsets}, timeout_ms)
+        elif not any(self._exists(each.topic) for each in offsets):
+            return
+
+        def named() -> Mapping[TopicPartition, OffsetAndMetadata]:
+            # A topic may go between two attempts.
+            if waits_for_topics:
+                return offsets
+            return {each: offset for each, offset in offsets.items() if self._exists(each.topic)}
 
         def check(answer: OffsetCommitResponse) -> ErrorCode:
             codes = [
@@ -106,10 +120,13 @@ class CommittedOffsets:
                 if code.retriable or code is ErrorCode.STALE_MEMBER_EPOCH:
                     continue
                 raise self._commit_error(code, f"{topic}-{each.partition_index}")
+            if not waits_for_topics and any(code in _TOPIC_IS_GONE for code, _, _ in codes):
+                self._metadata.request_update()
+                codes = [each for each in codes if each[0] not in _TOPIC_IS_GONE]
             return codes[0][0] if codes else ErrorCode.NONE
 
         await self._ask(
-            lambda version: self.commit_request(offsets, committer(), version), OffsetCommitResponse, check, timeout_ms
+            lambda version: self.commit_request(named(), committer(), version), OffsetCommitResponse, check, timeout_ms
         )
 
     def _commit_error(self, code: ErrorCode, partition: str) -> ClientError:
@@ -159,9 +176,12 @@ class CommittedOffsets:
     async def _learn_ids(self, topics: Collection[str], timeout_ms: float) -> None:
         """Newer brokers want topics by id, so that offsets are never taken for those of a topic that was made anew."""
         for topic in topics:
-            known = self._metadata.topics.get(topic)
-            if known is None or not known.partitions:
+            if not self._exists(topic):
                 await self._metadata.topic(topic, timeout_ms)
+
+    def _exists(self, topic: str) -> bool:
+        known = self._metadata.topics.get(topic)
+        return known is not None and bool(known.partitions)
 
     # Asking.
 
@@ -252,7 +272,7 @@ class CommittedOffsets:
                 reason = refusal(code, None, about=f"group {self._group_id!r}")
                 if needs_coordinator(code):
                     self._coordinators.lost(CoordinatorKind.GROUP, self._group_id)
-                if code in {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}:
+                if code in _TOPIC_IS_GONE:
                     self._metadata.request_update()
                 if not code.retriable and code is not ErrorCode.STALE_MEMBER_EPOCH:
                     raise reason if code not in _MEMBERSHIP_ERRORS else self._commit_error(code, "")
