@@ -28,8 +28,9 @@ class AsyncProducer:
             metadata = await delivery              # RecordMetadata(topic, partition, offset, timestamp_ms)
 
     `send` returns once the record is in the buffer; it waits only while the buffer is full, or for a topic that is used for the
-    first time. Records of one partition are written once, in the order of `send`, whatever happens on the way. All options are
-    keyword arguments under Kafka's names with underscores; ConfigError for one that does not exist.
+    first time. Records of one partition are written once, in the order of `send`, whatever happens on the way. It belongs to the
+    loop that it is first used on: other threads need a producer of their own, or `Producer`. All options are keyword arguments
+    under Kafka's names with underscores; ConfigError for one that does not exist.
     """
 
     def __init__(self, **options: Unpack[ProducerArguments]) -> None:
