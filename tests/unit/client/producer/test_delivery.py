@@ -18,6 +18,7 @@ from tidelog.client.errors import (
     RefusedError,
     TimedOutError,
 )
+from tidelog.client.producer.accumulator import RECORDS_PER_TURN_MAX
 from tidelog.client.producer.async_producer import AsyncProducer
 from tidelog.client.producer.record_metadata import RecordMetadata
 from tidelog.model.errors import ErrorCode
@@ -99,6 +100,32 @@ def test_a_flush_does_not_linger() -> None:
             assert world.loop.time() < 1
 
     world.run(main)
+
+
+def test_who_sends_without_a_break_lets_others_have_their_turn() -> None:
+    world = ScriptedCluster(topics={"orders": 1})
+    turns = 0
+
+    async def main(world: ScriptedCluster) -> None:
+        nonlocal turns
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with producer(world, linger_ms=1000, batch_size=100_000) as sender:
+            await sender.send("orders", b"0")
+            counting = asyncio.ensure_future(count())
+            for number in range(1, 4 * RECORDS_PER_TURN_MAX):
+                await sender.send("orders", b"%d" % number)
+            counting.cancel()
+
+    world.run(main)
+    assert 3 <= turns <= 5
+    assert world.topics["orders"][0].values == numbers(4 * RECORDS_PER_TURN_MAX)
+    assert world.brokers[1].asked(ProduceRequest) == 1
 
 
 @pytest.mark.parametrize(
