@@ -33,10 +33,11 @@ class Releasable(Protocol):
 def segments_beside(descriptors_max: int, connections_max: int) -> int:
     """How many segments may be open in a process of so many descriptors that leaves room for so many connections.
 
-    Where both cannot be had in full, each side gets half.
+    Where both cannot be had in full, a quarter is for segments: they open again in no time, and a connection that is not taken is
+    a client that waits.
     """
     left = descriptors_max - DESCRIPTORS_KEPT - DESCRIPTORS_PER_CONNECTION * connections_max
-    segments = max(left, descriptors_max // 2 - DESCRIPTORS_KEPT) // DESCRIPTORS_PER_SEGMENT
+    segments = max(left, (descriptors_max - DESCRIPTORS_KEPT) // 4) // DESCRIPTORS_PER_SEGMENT
     return min(max(1, segments), MAPPED_SEGMENTS_MAX)
 
 
