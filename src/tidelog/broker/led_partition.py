@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from struct import Struct as Layout
+
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset
 from tidelog.model.pending import Pending
-from tidelog.replication.partition import Partition
-from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.replication.partition import ALL_IN_SYNC, Partition
+from tidelog.storage.append import AppendInfo, AppendRefused, CheckedBatch
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_append import AppendOrigin
-from tidelog.wire.record_batch import BytesLike
+from tidelog.wire.record_batch import BATCH_OVERHEAD, BytesLike, TimestampType
+
+# Of a batch: its length, its attributes, its last offset's delta, its largest timestamp and its producer's id.
+_read_batch = Layout(">8xi9xhi8xqq").unpack_from
+# All but the codec: control, transactional, append time, delete horizon.
+_SPECIAL_ATTRIBUTES = ~0x07
 
 
 class LedPartition:
@@ -28,7 +36,30 @@ class LedPartition:
         return self._partition.config.max_message_bytes
 
     def append(self, records: BytesLike, *, origin: AppendOrigin) -> AppendInfo | AppendRefused:
-        return self._partition.append(records, origin=origin)
+        partition, log = self._partition, self._partition.log
+        if (
+            log is not None
+            and origin is AppendOrigin.COORDINATOR
+            and partition.commits_at_once(ALL_IN_SYNC)
+            and log.config.message_timestamp_type is TimestampType.CREATE_TIME
+        ):
+            batch = _plain_batch(records)
+            if batch is not None:
+                outcome = partition.append_run((batch,))[0]
+                if not isinstance(outcome, int):
+                    return outcome
+                return AppendInfo(Offset(outcome), Offset(outcome + batch.last_offset_delta), log.log_start_offset)
+        return partition.append(records, origin=origin)
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         return self._partition.when_committed(offset)
+
+
+def _plain_batch(records: BytesLike) -> CheckedBatch | None:
+    """The records as one batch that needs no look inside: the coordinator has just made it. None where it is a special one."""
+    length, attributes, last_offset_delta, max_timestamp, producer_id = _read_batch(records)
+    if attributes & _SPECIAL_ATTRIBUTES or producer_id != NO_PRODUCER_ID or length + BATCH_OVERHEAD != len(records):
+        return None
+    return CheckedBatch(
+        memoryview(records), last_offset_delta, max_timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+    )

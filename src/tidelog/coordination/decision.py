@@ -12,8 +12,9 @@ Kafka. A decision about such state says `replays=False`: its records only write 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
@@ -23,8 +24,7 @@ from tidelog.wire.schema import CoordinatorKey, CoordinatorValue
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[A]):
+class Decision(msgspec.Struct, Generic[A], frozen=True):
     """Without records the answer holds at once; it may be pending still (a member that waits for the others)."""
 
     answer: A | Pending[A]
@@ -45,8 +45,7 @@ def tombstone(key: CoordinatorKey) -> CoordinatorRecord:
     return CoordinatorRecord(key, None, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, gc=False):
     """Who asks a coordinator, as far as its decisions depend on it."""
 
     client_id: str

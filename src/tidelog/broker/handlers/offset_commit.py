@@ -7,8 +7,6 @@ A topic or partition that does not exist has its own error; what is committed fo
 
 from __future__ import annotations
 
-import msgspec
-
 from tidelog.broker.caller import Caller
 from tidelog.broker.group_coordinator import member_of
 from tidelog.broker.handling import Answer, handles
@@ -16,7 +14,7 @@ from tidelog.broker.node_view import Node
 from tidelog.controller.image import Topic
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import PartitionIndex, TopicId, TopicName
+from tidelog.model.ids import TopicId, TopicName
 from tidelog.model.pending import when_all
 from tidelog.wire.messages.group_offsets import (
     OffsetCommitRequest,
@@ -43,14 +41,15 @@ def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> A
             _sort_out(topic, known, wanted, answers)
     if not wanted:
         return OffsetCommitResponse(throttle_time_ms=0, topics=answers)
-    passed_on = msgspec.structs.replace(request, topics=wanted)
+    # The request is ours: nobody reads it again.
+    request.topics = wanted
     member = member_of(caller)
 
     def refuse(error: ErrorCode) -> OffsetCommitResponse:
         return _all_refused(wanted, error)
 
     committed = node.groups.decide(
-        request.group_id, lambda shard, now_ms: shard.commit_offsets(passed_on, member, now_ms, refuse), refuse
+        request.group_id, lambda shard, now_ms: shard.commit_offsets(request, member, now_ms, refuse), refuse
     )
     if not answers:
         return committed
@@ -82,7 +81,8 @@ def _sort_out(
     answers: list[OffsetCommitResponseTopic],
 ) -> None:
     """Add the partitions that exist to what is wanted, under the topic's name and id, and the others to the answers."""
-    there = [each for each in topic.partitions if PartitionIndex(each.partition_index) in known.partitions]
+    partitions = known.partitions
+    there = [each for each in topic.partitions if each.partition_index in partitions]
     if there:
         wanted.append(OffsetCommitRequestTopic(name=known.name, topic_id=known.topic_id, partitions=there))
     if len(there) < len(topic.partitions):
