@@ -40,13 +40,14 @@ def test_a_member_reads_commits_and_its_successor_goes_on_there(
     topics.send(topic, 2, numbers(0, 10))
     with MemberProcess(client, node.bootstrap, group, [topic]) as first:
         first.wait_until(lambda: len(first.records) == 10, "all records are read")
-        first.wait_until(lambda: len(first.committed) == 2, "both partitions are committed")
+        first.wait_until(lambda: list(first.committed.values()) == [5, 5], "both partitions are committed")
     assert sorted(first.values, key=int) == numbers(0, 10)
     assert topics.committed(group, topic, 2) == [5, 5]
 
     topics.send(topic, 2, numbers(10, 16))
     with MemberProcess(client, node.bootstrap, group, [topic]) as second:
         second.wait_until(lambda: len(second.records) == 6, "the rest is read")
+        second.wait_until(lambda: list(second.committed.values()) == [8, 8], "both partitions are committed")
     assert sorted(second.values, key=int) == numbers(10, 16)
     assert topics.committed(group, topic, 2) == [8, 8]
 
