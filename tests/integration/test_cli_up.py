@@ -121,6 +121,18 @@ def test_a_node_that_is_killed_ends_the_cluster_with_a_sentence(tmp_path: Path) 
     assert errors == "tidelog up: node 1 ended: it was killed by signal 9\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_that_is_asked_to_stop_ends_the_cluster_with_a_sentence(tmp_path: Path, number: signal.Signals) -> None:
+    with CommandProcess("up", "--port", "0", "--dir", tmp_path) as up:
+        up.ready_line()
+        (row,) = json.loads((tmp_path / "cluster.json").read_text())
+        os.kill(row["pid"], number)
+        code, errors = up.end()
+
+    assert code == 1
+    assert errors == "tidelog up: node 1 ended: somebody asked it to stop, which it did cleanly\n"
+
+
 def test_a_second_one_on_the_same_directory_changes_nothing(tmp_path: Path) -> None:
     with CommandProcess("up", "--port", "0", "--dir", tmp_path) as up:
         up.ready_line()

@@ -228,6 +228,8 @@ class _Cluster:
         except subprocess.TimeoutExpired:
             return "does not answer"
         was = "ended" if node_id in self._addresses else "could not start"
+        if code == 0:
+            return f"{was}: somebody asked it to stop, which it did cleanly"
         return f"{was}: " + (
             f"it was killed by signal {-code}" if code < 0 else f"it said why above (exit code {code})"
         )
