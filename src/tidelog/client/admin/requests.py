@@ -348,9 +348,13 @@ class Attempts:
         """Wait before the next attempt. TimedOutError, with the reason, where there is no time for one."""
         self._failures += 1
         wait_ms = self._backoff.after(self._failures)
-        if wait_ms >= self.remaining_ms:
+        remaining_ms = self.remaining_ms
+        if wait_ms >= remaining_ms:
             limit_ms = self._options.default_api_timeout_ms
-            raise TimedOutError(f"there was no good answer within {limit_ms} ms: {reason}") from reason
+            raise TimedOutError(
+                f"there was no good answer in {limit_ms - remaining_ms} ms, and the {limit_ms} ms of default_api_timeout_ms "
+                f"leave no time to try again: {reason}"
+            ) from reason
         await asyncio.sleep(wait_ms / 1000)
 
 
