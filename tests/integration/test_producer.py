@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,6 +162,36 @@ def test_the_thread_ends_with_the_last_client(cluster: EmbeddedCluster) -> None:
     assert not any(thread.name == "tidelog-client" for thread in threading.enumerate())
     with pytest.raises(ClosedError):
         first.send("x", b"y")
+
+
+def test_a_forked_child_is_told_that_the_producer_is_the_parents(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("forked", partitions=1)
+    program = """
+import os, sys
+from tidelog import Producer
+from tidelog.client.errors import ClosedError
+producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+producer.send("forked", b"first").is_done
+waiting = producer.send("forked", b"second")
+if (child := os.fork()) == 0:
+    refused = 0
+    for attempt in (lambda: producer.send("forked", b"third"), waiting.result, producer.flush):
+        try:
+            attempt()
+        except ClosedError:
+            refused += 1
+    producer.close()
+    with Producer(bootstrap_servers=sys.argv[1]) as own:
+        own.send("forked", b"the child's").result(20)
+    os._exit(refused)
+_, status = os.waitpid(child, 0)
+producer.close()
+print(os.waitstatus_to_exitcode(status), waiting.result(20).offset)
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, cluster.bootstrap_servers]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("3 2\n", "")
 
 
 def test_nobody_there_is_one_error_in_time() -> None:

@@ -102,3 +102,12 @@ class Background:
             self.loop.run_forever()
         finally:
             asyncio.set_event_loop(None)
+
+
+def _forked() -> None:
+    # A thread that is not in the child may have held the lock, and the loop is the parent's.
+    Background._lock = threading.Lock()  # noqa: SLF001 - the class's own
+    Background._shared = None  # noqa: SLF001
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -10,6 +10,7 @@ A record is encoded when it is sent, so that nothing of it is kept but its bytes
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -79,6 +80,18 @@ def _bytes_of(field: object) -> bytes | None:
     raise TypeError(f"keys and values are bytes or None, not {type(field).__name__}: set a serializer")
 
 
+def checked_timestamp(given: Any) -> int:
+    """The time of a record as a number that a batch can hold. TypeError for what is no whole number, ValueError for one
+    that is negative or too large."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"timestamp_ms is a whole number of milliseconds, not {type(given).__name__}") from None
+    if not 0 <= number <= 0x7FFFFFFFFFFFFFFF:
+        raise ValueError(f"timestamp_ms is {number}: it is in milliseconds since 1970, and never negative")
+    return number
+
+
 @cython.cfunc
 def _varint(number: cython.longlong) -> bytes:
     bits: cython.ulonglong = (number << 1) ^ (number >> 63)
@@ -95,10 +108,23 @@ def _header_block(headers: Any) -> bytes:
     """The headers of one record as on the wire, their count before them."""
     parts = [b""]
     count: cython.Py_ssize_t = 0
-    for key, value in headers:
+    # More than once: a generator would be empty the second time.
+    if not isinstance(headers, (list, tuple)):
+        raise TypeError(f"headers are a list of pairs such as [('key', b'value')], not {type(headers).__name__}")
+    for pair in headers:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(
+                "headers are a list of pairs such as [('key', b'value')]: each has a string, and bytes or None"
+            )
+        key, value = pair
         if not isinstance(key, str):
             raise TypeError(f"the key of a header is a string, not {type(key).__name__}")
-        key_bytes = key.encode()
+        if value is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+            raise TypeError(f"the value of the header {key!r} is bytes or None, not {type(value).__name__}")
+        try:
+            key_bytes = key.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the key of the header {key!r} has characters that UTF-8 does not have") from None
         parts += (_varint(len(key_bytes)), key_bytes)
         value_bytes = _bytes_of(value)
         if value_bytes is None:
@@ -540,7 +566,7 @@ class TopicBuffer:
         if found is None:
             return None
         batch: BatchBuilder = cython.cast(BatchBuilder, found)
-        timestamp = self.now_ms() if timestamp_ms is None else timestamp_ms
+        timestamp = self.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         return _deliver(batch, batch.write(timestamp, key, value, headers), timestamp, on_delivery)
 
 

@@ -17,13 +17,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from tidelog.client.errors import RecordTooLargeError, RefusedError
+from tidelog.client.errors import RecordTooLargeError
 from tidelog.client.producer.batch import HEADER_BYTES, Delivery, ProducerBatch, TopicBuffer, Turn, required_bytes
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import next_sticky
 from tidelog.client.producer.sequences import PartitionSequences
 from tidelog.model.clock import Clock
-from tidelog.model.errors import ErrorCode
 
 # After so many records in a row a producer on a loop lets the loop have its turn: what is full can leave, answers come in.
 RECORDS_PER_TURN_MAX = 500
@@ -137,13 +136,10 @@ class Accumulator:
     ) -> Delivery | None:
         """Add a record to a partition, -1 for whichever fits its key. None where the buffer has no room at the moment.
 
-        RecordTooLargeError, RefusedError for a partition that is not there, TypeError for what is not bytes.
+        RecordTooLargeError, TypeError for what is not bytes, ValueError for a partition that is not there.
         """
         with self.lock:
-            try:
-                delivery = topic.append(partition, timestamp_ms, key, value, headers, on_delivery)
-            except ValueError as error:
-                raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}: {error}") from None
+            delivery = topic.append(partition, timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
                 return delivery
             return self._append_to_new_batch(topic, partition, timestamp_ms, key, value, headers, on_delivery)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidelog.client.errors import RecordTooLargeError, RefusedError, TimedOutError
 from tidelog.client.producer.accumulator import TopicQueues
 from tidelog.client.producer.async_producer import wait_for_room
-from tidelog.client.producer.batch import HEADER_BYTES, ProducerBatch
+from tidelog.client.producer.batch import HEADER_BYTES, ProducerBatch, checked_timestamp
 from tidelog.client.producer.core import ProducerCore
 from tidelog.kernel_choice import load
 from tidelog.model.errors import ErrorCode
@@ -58,6 +58,7 @@ class ArrowDelivery:
         """Wait for the outcome. The first error, as an exception, where some rows were not written."""
         finished = threading.Semaphore(0)
         for batch in self._batches:
+            batch.check_process()
             batch.when_done(finished.release)
         for _ in self._batches:
             if not finished.acquire(timeout=timeout_s):
@@ -90,6 +91,8 @@ async def send_arrow(
     timestamp_ms: int | None,
 ) -> ArrowDelivery:
     """Encode and buffer all rows, waiting for room where needed."""
+    if timestamp_ms is not None:
+        timestamp_ms = checked_timestamp(timestamp_ms)
     queues = core.accumulator.topics.get(topic)
     if queues is None:
         queues = await core.find_topic(topic, core.options.max_block_ms)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import threading
 from collections.abc import Callable
 from struct import Struct
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from crc32c import crc32c
 
-from tidelog.client.errors import ClientError, TimedOutError
+from tidelog.client.errors import ClientError, ClosedError, TimedOutError
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.kernel_choice import load
 from tidelog.wire.compression import Compression
@@ -29,12 +30,28 @@ from tidelog.wire.records import decode_rows, seal_batch
 _kernel = load("tidelog.client.kernels", "batch_kernel")
 
 if TYPE_CHECKING:
-    from tidelog.client.kernels.batch_kernel import BatchBuilder, Delivery, TopicBuffer, Turn, required_bytes
+    from tidelog.client.kernels.batch_kernel import (
+        BatchBuilder,
+        Delivery,
+        TopicBuffer,
+        Turn,
+        checked_timestamp,
+        required_bytes,
+    )
 else:
     BatchBuilder, Delivery, TopicBuffer = _kernel.BatchBuilder, _kernel.Delivery, _kernel.TopicBuffer
-    Turn, required_bytes = _kernel.Turn, _kernel.required_bytes
+    Turn, required_bytes, checked_timestamp = _kernel.Turn, _kernel.required_bytes, _kernel.checked_timestamp
 
-__all__ = ["HEADER_BYTES", "BatchBuilder", "Delivery", "ProducerBatch", "TopicBuffer", "Turn", "required_bytes"]
+__all__ = [
+    "HEADER_BYTES",
+    "BatchBuilder",
+    "Delivery",
+    "ProducerBatch",
+    "TopicBuffer",
+    "Turn",
+    "checked_timestamp",
+    "required_bytes",
+]
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +90,7 @@ class ProducerBatch(BatchBuilder):
         self._append_time_ms = -1
         self._parts: list[tuple[int, ProducerBatch]] = []
         self._waiters: list[Callable[[], object]] | None = None
+        self._process_id = os.getpid()
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -172,11 +190,17 @@ class ProducerBatch(BatchBuilder):
     def wait(self, index: int, timestamp_ms: int, timeout_s: float | None) -> RecordMetadata:
         """Block until the outcome is known."""
         if not self.is_done:
+            self.check_process()
             event = threading.Event()
             self.when_done(event.set)
             if not event.wait(timeout_s):
                 raise TimedOutError(f"the record to {self} had no outcome within {timeout_s:g} s")
         return self.metadata(index, timestamp_ms)
+
+    def check_process(self) -> None:
+        """ClosedError in a forked child: nobody there will ever say what became of the parent's records."""
+        if self._process_id != os.getpid():
+            raise ClosedError("a record that was sent before the fork has its outcome in the parent alone")
 
     async def wait_async(self, index: int, timestamp_ms: int) -> RecordMetadata:
         if not self.is_done:
@@ -185,6 +209,7 @@ class ProducerBatch(BatchBuilder):
 
     async def done(self) -> None:
         """Wait, on any loop, until the outcome is known."""
+        self.check_process()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -252,3 +277,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _forked() -> None:
+    global _waiting_lock  # noqa: PLW0603 - one for the process
+    # A thread that is not in the child may have held it.
+    _waiting_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)

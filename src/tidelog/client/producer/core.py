@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakSet
 
 from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
-from tidelog.client.errors import ClientError, ClosedError, SerializationError
+from tidelog.client.errors import ClientError, ClosedError, RefusedError, SerializationError
 from tidelog.client.producer.accumulator import Accumulator, TopicQueues
-from tidelog.client.producer.batch import Delivery
+from tidelog.client.producer.batch import Delivery, checked_timestamp
 from tidelog.client.producer.batch_sender import BatchSender
 from tidelog.client.producer.observing import (
     ProducerMetrics,
@@ -21,6 +24,9 @@ from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import Partitioner, RoundRobin
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
 from tidelog.client.seams import ClientSeams
+from tidelog.model.errors import ErrorCode
+
+_cores: WeakSet[ProducerCore] = WeakSet()
 
 
 class PreparedRecord:
@@ -61,6 +67,8 @@ class ProducerCore:
         self.metrics = ProducerMetrics(options.observers)
         self.sender = BatchSender(seams, self.connections, self.metadata, self.accumulator, options, self.metrics)
         self.is_closed = False
+        self.is_forked = False
+        """Whether this is a child's copy: the loop that sends is the parent's."""
         self._partitioner: Partitioner | None = None
         if options.partitioner == "round_robin":
             self._partitioner = RoundRobin()
@@ -70,8 +78,11 @@ class ProducerCore:
         self.plain_topics: Mapping[str, TopicQueues] = self.accumulator.topics if is_plain else {}
         """The topics whose records go to their batches as they are given; none where records need work, or after the end."""
         self.lock = self.accumulator.lock
+        _cores.add(self)
 
     def check_open(self) -> None:
+        if self.is_forked:
+            raise ClosedError("a client does not survive a fork: make a new one in the child")
         if self.is_closed:
             raise ClosedError("the producer is closed")
         if self.sender.fatal_error is not None:
@@ -87,7 +98,8 @@ class ProducerCore:
         headers: Headers,
         on_delivery: OnDelivery | None,
     ) -> PreparedRecord:
-        """Intercepted and serialized. SerializationError where a serializer fails."""
+        """Intercepted and serialized. SerializationError where a serializer fails; TypeError or ValueError for a partition or a
+        time that is none."""
         options = self.options
         if options.interceptors:
             record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
@@ -97,6 +109,10 @@ class ProducerCore:
             key = _serialize(options.key_serializer, key, "key")
         if options.value_serializer is not None:
             value = _serialize(options.value_serializer, value, "value")
+        if partition is not None:
+            partition = _whole(partition)
+        if timestamp_ms is not None:
+            timestamp_ms = checked_timestamp(timestamp_ms)
         return PreparedRecord(topic, value, key, partition, timestamp_ms, headers, on_delivery)
 
     def append(self, record: PreparedRecord) -> Delivery | None:
@@ -105,14 +121,15 @@ class ProducerCore:
         if topic is None:
             return None
         partition = record.partition
+        if partition is None and self._partitioner is not None:
+            partition = self._partitioner(record.topic, record.key, record.value, topic.partitions())
         if partition is None:
             partition = -1
-            if self._partitioner is not None:
-                partition = self._partitioner(record.topic, record.key, record.value, topic.partitions())
-                # -1 would be taken for no choice.
-                partition = partition if partition >= 0 else topic.partitions()
-        elif partition < 0:
-            partition = topic.partitions()
+        elif not 0 <= partition < topic.partitions():
+            raise RefusedError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{topic.name}: there is no partition {partition}: the topic has {topic.partitions()}",
+            )
         timestamp_ms = self.seams.clock.now_ms() if record.timestamp_ms is None else record.timestamp_ms
         return self.accumulator.append(
             topic, partition, timestamp_ms, record.key, record.value, record.headers, record.on_delivery
@@ -126,6 +143,10 @@ class ProducerCore:
 
     async def close(self, *, flush: bool) -> None:
         """Flush, which may be cancelled, and end. What has no outcome then gets ClosedError."""
+        if self.is_forked:
+            # The connections are the parent's, and so is what waits.
+            self.is_closed = True
+            return
         self.is_closed = True
         self.plain_topics = {}
         try:
@@ -137,8 +158,25 @@ class ProducerCore:
             self.connections.close()
 
 
+def _whole(partition: Any) -> int:
+    try:
+        return operator.index(partition)
+    except TypeError:
+        raise TypeError(f"a partition is a whole number, not {type(partition).__name__}") from None
+
+
 def _serialize(serializer: Callable[[Any], bytes | None], given: Any, what: str) -> bytes | None:
     try:
         return serializer(given)
     except Exception as error:
         raise SerializationError(f"the serializer of the {what} failed: {error}") from error
+
+
+def _forked() -> None:
+    for core in tuple(_cores):
+        core.is_forked = True
+        # Without a topic every `send` takes the way on which it is checked.
+        core.plain_topics = {}
+
+
+os.register_at_fork(after_in_child=_forked)

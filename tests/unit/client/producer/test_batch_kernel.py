@@ -78,6 +78,47 @@ def test_what_is_not_bytes_is_a_type_error_and_changes_nothing(kernel: ModuleTyp
     assert (builder.record_count, builder.size_bytes) == (0, HEADER_BYTES)
 
 
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ({"a": b"5"}, "pairs such as"),
+        ("ab", "pairs such as"),
+        (5, "not int"),
+        (["ab"], "each has a string"),
+        ([("a",)], "each has a string"),
+        ([("a", 5)], "the value of the header 'a' is bytes or None, not int"),
+        ([(b"a", b"5")], "the key of a header is a string, not bytes"),
+    ],
+)
+def test_headers_that_are_none_are_a_sentence(kernel: ModuleType, bad: object, sentence: str) -> None:
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+
+    with pytest.raises(TypeError, match=sentence):
+        builder.append(0, None, b"", bad, None)
+
+    assert (builder.record_count, builder.size_bytes) == (0, HEADER_BYTES)
+
+
+def test_a_header_key_that_utf8_does_not_have_is_a_sentence(kernel: ModuleType) -> None:
+    with pytest.raises(ValueError, match="has characters that UTF-8 does not have"):
+        kernel.BatchBuilder(1000, HEADER_BYTES).append(0, None, b"", [("\ud800", b"")], None)
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"), [(-1, ValueError), (2**63, ValueError), (2**70, ValueError), (1.5, TypeError)]
+)
+def test_a_time_that_no_record_has_is_a_sentence(kernel: ModuleType, bad: object, kind: type[Exception]) -> None:
+    buffer = kernel.TopicBuffer(1, True, lambda: 5, kernel.Turn(100))
+    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+    buffer.open(0, builder)
+
+    with pytest.raises(kind, match="timestamp_ms is"):
+        buffer.append(0, bad, None, b"", (), None)
+
+    assert builder.record_count == 0
+    assert buffer.append(0, 2**63 - 1, None, b"", (), None) is not None
+
+
 def test_buffers_of_other_kinds_are_taken(kernel: ModuleType) -> None:
     builder = kernel.BatchBuilder(1000, HEADER_BYTES)
 

@@ -387,8 +387,19 @@ def test_bad_records_are_refused_before_they_are_buffered() -> None:
                 await sender.send("orders", bytes(1000))
             with pytest.raises(RefusedError, match="there is no partition 2: the topic has 2"):
                 await sender.send("orders", b"x", partition=2)
+            with pytest.raises(RefusedError, match="there is no partition -5: the topic has 2"):
+                await sender.send("orders", b"x", partition=-5)
             with pytest.raises(RefusedError, match="there is no partition"):
-                await sender.send("orders", b"x", partition=-1)
+                await sender.send("orders", b"x", partition=2**70)
+            with pytest.raises(TypeError, match="a partition is a whole number, not str"):
+                await sender.send("orders", b"x", partition="0")  # type: ignore[arg-type]
+            for bad_ms in (2**70, -1):
+                with pytest.raises(ValueError, match="timestamp_ms is"):
+                    await sender.send("orders", b"x", timestamp_ms=bad_ms)
+            with pytest.raises(TypeError, match="pairs such as"):
+                await sender.send("orders", b"x", headers={"a": b"5"})  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="the value of the header 'a' is bytes or None, not int"):
+                await sender.send("orders", b"x", headers=[("a", 5)])  # type: ignore[list-item]
             with pytest.raises(TypeError, match="not str: set a serializer"):
                 await sender.send("orders", "text")
             assert sender.metrics()["messaging.client.buffered.bytes"] == 0
