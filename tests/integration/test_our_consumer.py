@@ -202,6 +202,13 @@ def test_calls_that_make_no_sense_are_one_sentence(bootstrap: str) -> None:
             consumer.seek(("x", 0), 1)
         with pytest.raises(ConsumerStateError, match="group_id"):
             consumer.commit({("x", 0): 1})
+        for bad in ["orders"], [("orders", "0")], [("orders", -1)], [0]:
+            with pytest.raises(ConfigError, match=r"named by its topic and its number, such as \('orders', 0\)"):
+                consumer.assign(bad)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"a list such as \[\('orders', 0\)\], not 'orders'"):
+            consumer.assign("orders")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="named by its topic and its number"):
+            consumer.seek("orders", 1)  # type: ignore[arg-type]
     with pytest.raises(ClosedError):
         consumer.poll()
 

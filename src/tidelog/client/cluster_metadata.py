@@ -106,6 +106,8 @@ class ClusterMetadata:
         """Why the last attempt failed; None after a success."""
         self._wanted: dict[str, None] = {}
         self._wants_all = False
+        # Topics that are only looked for: while there are any, no request may create one.
+        self._looked_for: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._in_flight = False
@@ -217,6 +219,32 @@ class ClusterMetadata:
                     raise
                 raise _no_topic(name, timeout_ms, self.topics.get(name)) from error
 
+    async def find(self, name: str, timeout_ms: float) -> TopicMetadata | None:
+        """A topic that exists, and None as soon as the cluster says that it does not. Creates none, whatever the client may.
+        TimedOutError where nothing is said in time, RefusedError for a topic that nobody can have or this client not see."""
+        known = self.topics.get(name)
+        if known is not None and known.partitions:
+            return known
+        was_wanted = name in self._wanted
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        self._looked_for.add(name)
+        try:
+            while True:
+                self.add_topic(name)
+                self._new_topic(name)
+                await self.updated(max(0.0, (deadline_s - self._loop.time()) * 1000))
+                known = self.topics.get(name)
+                if known is not None and known.partitions:
+                    return known
+                if known is not None and known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    return None
+                if known is not None and known.error in _FINAL_TOPIC_ERRORS:
+                    raise refusal(known.error, None, about=f"topic {name}")
+        finally:
+            self._looked_for.discard(name)
+            if not was_wanted and (known is None or not known.partitions):
+                self.remove_topic(name)
+
     def learn_leader(
         self, topic: str, partition: int, leader: Leader, endpoints: Iterable[tuple[int, Address]] = ()
     ) -> bool:
@@ -310,7 +338,7 @@ class ClusterMetadata:
                 topics=None
                 if topics is None
                 else [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in topics],
-                allow_auto_topic_creation=self._allow_auto_topic_creation or version < 4,
+                allow_auto_topic_creation=(self._allow_auto_topic_creation and not self._looked_for) or version < 4,
                 include_topic_authorized_operations=False,
             )
 

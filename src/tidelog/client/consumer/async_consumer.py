@@ -35,7 +35,7 @@ from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.positions import Positions
 from tidelog.client.consumer.records import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from tidelog.client.consumer.subscription import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Mode, Subscription
-from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition, topic_partitions
 from tidelog.client.coordinators import Coordinators
 from tidelog.client.errors import (
     ClientError,
@@ -142,7 +142,7 @@ class AsyncConsumer:
             self._committed,
             self._fetch_committer,
             options,
-            lambda partition: self._metadata.leader_of(*partition) is not None,
+            self._has_leader,
             self._news,
         )
         self._listener: RebalanceListener | None = None
@@ -216,7 +216,7 @@ class AsyncConsumer:
         >>> consumer.assign([("orders", 0), ("orders", 1)])
         """
         self._check_open()
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = topic_partitions(partitions)
         self._subscription.assign(wanted)
         self._metadata.set_topics({each.topic for each in wanted})
 
@@ -422,7 +422,7 @@ class AsyncConsumer:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed for these partitions (all assigned ones where none are named); None for nothing."""
         self._check_open()
-        wanted = self._subscription.assignment if partitions is None else {TopicPartition(*each) for each in partitions}
+        wanted = self._subscription.assignment if partitions is None else frozenset(topic_partitions(partitions))
         if not wanted:
             return {}
         return await self._of_group().fetch(sorted(wanted), self._fetch_committer, self._timeout_ms(timeout_ms))
@@ -453,7 +453,7 @@ class AsyncConsumer:
         self, partitions: Iterable[Partition], timestamp: int, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
         self._check_open()
-        wanted = dict.fromkeys((TopicPartition(*each) for each in partitions), timestamp)
+        wanted = dict.fromkeys(topic_partitions(partitions), timestamp)
         found = await self._lookup.list_offsets(wanted, self._timeout_ms(timeout_ms))
         return {partition: each.offset for partition, each in found.items() if each is not None}
 
@@ -462,7 +462,7 @@ class AsyncConsumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than a time; None where all are."""
         self._check_open()
-        wanted = {TopicPartition(*partition): each for partition, each in timestamps_ms.items()}
+        wanted = {topic_partition(partition): each for partition, each in timestamps_ms.items()}
         return await self._lookup.list_offsets(wanted, self._timeout_ms(timeout_ms))
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[TopicPartition]:
@@ -519,7 +519,13 @@ class AsyncConsumer:
         self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float, *, waits_for_topics: bool = True
     ) -> None:
         try:
-            await self._of_group().commit(offsets, self._committer, timeout_ms, waits_for_topics=waits_for_topics)
+            await self._of_group().commit(
+                offsets,
+                self._committer,
+                timeout_ms,
+                waits_for_topics=waits_for_topics,
+                topic_ids=self._subscription.topic_ids(),
+            )
         except (CommitFailedError, RebalanceInProgressError) as error:
             if self._group is not None:
                 self._group.commit_refused(error.code)
@@ -543,7 +549,7 @@ class AsyncConsumer:
             known = each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
             if known.offset < 0:
                 raise ConfigError(f"the offset {known.offset} is negative and cannot be committed")
-            made[TopicPartition(*partition)] = known
+            made[topic_partition(partition)] = known
         return made
 
     def _commit_if_due(self) -> None:
@@ -592,7 +598,11 @@ class AsyncConsumer:
             return
         try:
             await self._of_group().commit(
-                offsets, self._committer, self._options.default_api_timeout_ms, waits_for_topics=False
+                offsets,
+                self._committer,
+                self._options.default_api_timeout_ms,
+                waits_for_topics=False,
+                topic_ids=self._subscription.topic_ids(),
             )
         except ClientError as error:
             log.warning("offsets were not committed before partitions were given up: %s", error)
@@ -697,8 +707,18 @@ class AsyncConsumer:
         self._wakeup = True
         self._news()
 
+    def _has_leader(self, partition: TopicPartition) -> bool:
+        assigned, topic = self._subscription.get(partition), self._metadata.topics.get(partition.topic)
+        if assigned is not None and topic is not None:
+            # Before it has a position, so that a topic that takes this one's place does not inherit that.
+            assigned.is_of(topic.id)
+        return topic is not None and topic.leader_of(partition.partition) is not None
+
     def _metadata_changed(self) -> None:
         topics = self._metadata.topics
+        for each in self._subscription:
+            if (topic := topics.get(each.partition.topic)) is not None:
+                each.is_of(topic.id)
         if self._subscription.mode is Mode.PATTERN and self._match_pattern() and self._group is not None:
             self._group.subscription_changed()
             self._news()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from tidelog.client.cluster_metadata import ClusterMetadata
@@ -16,6 +17,7 @@ from tidelog.client.errors import (
     ClosedError,
     CommitFailedError,
     RebalanceInProgressError,
+    RefusedError,
     TimedOutError,
     UnsupportedError,
     refusal,
@@ -91,23 +93,40 @@ class CommittedOffsets:
         timeout_ms: float,
         *,
         waits_for_topics: bool = True,
+        topic_ids: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """Commit, trying again where that may help. CommitFailedError if the group has gone on without the committer,
         RebalanceInProgressError while it is about to; RefusedError for what cannot be committed; TimedOutError.
 
+        A partition that does not exist is a RefusedError, raised once the others are committed. `topic_ids` says of which topics
+        the offsets are, where that is known: those of the same name that came later are others.
         Without `waits_for_topics`, topics that are gone are passed over: they hold up neither the caller nor other topics."""
         if not offsets:
             return
+        missing: list[TopicPartition] = []
+        counts: dict[str, int] = {}
+        ids = {each.topic: self._metadata.topics[each.topic].id for each in offsets if self._exists(each.topic)}
+        ids |= topic_ids
         if waits_for_topics:
-            await self._learn_ids({each.topic for each in offsets}, timeout_ms)
+            counts = await self._partition_counts({each.topic for each in offsets}, timeout_ms)
+            ids = {topic: self._metadata.topics[topic].id for topic in counts if self._exists(topic)} | ids
+            missing = sorted(each for each in offsets if each.partition >= counts[each.topic])
+            offsets = {each: offset for each, offset in offsets.items() if each not in missing}
+            if not offsets:
+                raise _not_there(missing[0], counts[missing[0].topic])
         elif not any(self._exists(each.topic) for each in offsets):
             return
 
         def named() -> Mapping[TopicPartition, OffsetAndMetadata]:
-            # A topic may go between two attempts.
+            # A topic may go between two attempts, and what was read of it is nothing to one of the same name.
+            there = {
+                each: offset
+                for each, offset in offsets.items()
+                if self._exists(each.topic) and self._metadata.topics[each.topic].id == ids.get(each.topic)
+            }
             if waits_for_topics:
-                return offsets
-            return {each: offset for each, offset in offsets.items() if self._exists(each.topic)}
+                missing.extend(each for each in offsets if each not in there and each not in missing)
+            return there
 
         def check(answer: OffsetCommitResponse) -> ErrorCode:
             codes = [
@@ -128,6 +147,9 @@ class CommittedOffsets:
         await self._ask(
             lambda version: self.commit_request(named(), committer(), version), OffsetCommitResponse, check, timeout_ms
         )
+        if missing:
+            first = missing[0]
+            raise _not_there(first, 0 if first in offsets else counts[first.topic])
 
     def _commit_error(self, code: ErrorCode, partition: str) -> ClientError:
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -173,11 +195,14 @@ class CommittedOffsets:
             raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, about=f"topic {topic}")
         return topic_id
 
-    async def _learn_ids(self, topics: Collection[str], timeout_ms: float) -> None:
-        """Newer brokers want topics by id, so that offsets are never taken for those of a topic that was made anew."""
-        for topic in topics:
-            if not self._exists(topic):
-                await self._metadata.topic(topic, timeout_ms)
+    async def _partition_counts(self, topics: Collection[str], timeout_ms: float) -> dict[str, int]:
+        """How many partitions each has, 0 where there is no such topic. Their ids are known then: newer brokers want topics by
+        id, so that offsets are never taken for those of a topic that was made anew."""
+        counts = {}
+        for topic in sorted(topics):
+            known = await self._metadata.find(topic, timeout_ms)
+            counts[topic] = 0 if known is None else len(known.partitions)
+        return counts
 
     def _exists(self, topic: str) -> bool:
         known = self._metadata.topics.get(topic)
@@ -189,8 +214,11 @@ class CommittedOffsets:
         self, partitions: Collection[TopicPartition], committer: Callable[[], Committer], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What is committed for each partition, None where nothing is. Waits for transactions that commit offsets to end."""
-        await self._learn_ids({each.topic for each in partitions}, timeout_ms)
+        counts = await self._partition_counts({each.topic for each in partitions}, timeout_ms)
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions)
+        asked = [each for each in partitions if counts[each.topic]]
+        if not asked:
+            return found
 
         def check(answer: OffsetFetchResponse) -> ErrorCode:
             group = answer.groups[0] if answer.groups else None
@@ -213,7 +241,7 @@ class CommittedOffsets:
             return retry
 
         await self._ask(
-            lambda version: self._fetch_request(partitions, committer(), version),
+            lambda version: self._fetch_request(asked, committer(), version),
             OffsetFetchResponse,
             check,
             timeout_ms,
@@ -286,3 +314,12 @@ class CommittedOffsets:
             failures += 1
             wait_s = min(self._backoff.after(failures) / 1000, max(0.0, deadline_s - self._loop.time()))
             await asyncio.sleep(wait_s)
+
+
+def _not_there(partition: TopicPartition, partition_count: int) -> RefusedError:
+    what = (
+        f"topic {partition.topic} has no partition {partition.partition}"
+        if partition_count
+        else f"topic {partition.topic} does not exist, or no longer"
+    )
+    return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{what}, and no offset of it was committed")

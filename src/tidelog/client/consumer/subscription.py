@@ -22,7 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 from tidelog.client.consumer.errors import ConsumerStateError
-from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition
+from tidelog.model.ids import ZERO_UUID
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -57,11 +58,14 @@ class AssignedPartition:
         "reset_timestamp",
         "retry_at_ms",
         "state",
+        "topic_id",
         "version",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
+        self.topic_id = ZERO_UUID
+        """Which topic of this name it was when last heard of."""
         self.state = PartitionState.INITIALIZING
         self.version = 0
         self.position = -1
@@ -112,6 +116,20 @@ class AssignedPartition:
         self.position = self.fetch_offset = -1
         self.retry_at_ms = 0
         self.preferred_replica = None
+
+    def is_of(self, topic_id: bytes) -> None:
+        """The topic has this id now. Another one than before is another topic, of which nothing has been read."""
+        if topic_id in {self.topic_id, ZERO_UUID}:
+            return
+        is_new = self.topic_id != ZERO_UUID
+        self.topic_id = topic_id
+        if is_new:
+            self.version += 1
+            self.state = PartitionState.INITIALIZING
+            self.position = self.fetch_offset = self.offset_epoch = self.leader_epoch = -1
+            self.high_watermark = self.last_stable_offset = self.log_start_offset = None
+            self.retry_at_ms = 0
+            self.preferred_replica = None
 
     def await_validation(self) -> None:
         """Ask the new leader whether the log still has what was read. Only for a position whose record's epoch is known."""
@@ -249,9 +267,10 @@ class Subscription:
 
     def of(self, partition: tuple[str, int]) -> AssignedPartition:
         """The state of an assigned partition. ConsumerStateError for any other."""
-        assigned = self.get(partition)
+        named = topic_partition(partition)
+        assigned = self.get(named)
         if assigned is None:
-            raise ConsumerStateError(f"partition {partition[0]}-{partition[1]} is not assigned to this consumer")
+            raise ConsumerStateError(f"partition {named} is not assigned to this consumer")
         return assigned
 
     def is_current(self, assigned: AssignedPartition, version: int) -> bool:
@@ -265,6 +284,10 @@ class Subscription:
             for each in self._assigned.values()
             if each.has_position and each.position >= 0
         }
+
+    def topic_ids(self) -> dict[str, bytes]:
+        """Which topics the positions belong to, as far as known."""
+        return {each.partition.topic: each.topic_id for each in self._assigned.values() if each.topic_id != ZERO_UUID}
 
     def missing_position(self) -> bool:
         return any(not each.has_position for each in self._assigned.values())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tidelog.client.errors import ConfigError
 
 
 class TopicPartition(NamedTuple):
@@ -18,6 +20,22 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def topic_partition(given: Any) -> TopicPartition:
+    """A partition as an application names it. ConfigError for anything but a topic and a number."""
+    if isinstance(given, tuple | list) and len(given) == 2:
+        topic, partition = given
+        if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
+            return TopicPartition(topic, partition)
+    raise ConfigError(f"a partition is named by its topic and its number, such as ('orders', 0), not {given!r:.100}")
+
+
+def topic_partitions(given: Iterable[Any]) -> list[TopicPartition]:
+    """Partitions as an application names them. ConfigError for what is none, and for one where several are asked for."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"partitions are given as a list such as [('orders', 0)], not {given!r:.100}")
+    return [topic_partition(each) for each in given]
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -117,3 +117,21 @@ def test_lag_is_known_after_a_fetch() -> None:
     assigned.high_watermark, assigned.last_stable_offset = 15, 12
 
     assert (assigned.lag(reads_committed=False), assigned.lag(reads_committed=True)) == (5, 2)
+
+
+def test_a_topic_of_the_same_name_with_another_id_has_nothing_of_the_old_one() -> None:
+    subscription = Subscription()
+    subscription.assign([("orders", 0)])
+    assigned = subscription.of(("orders", 0))
+    assigned.is_of(b"a" * 16)
+    assigned.seek(10, 3)
+
+    # An answer that names no id, or the same one, changes nothing.
+    assigned.is_of(bytes(16))
+    assigned.is_of(b"a" * 16)
+    assert subscription.consumed() == {("orders", 0): (10, 3)}
+
+    assigned.is_of(b"b" * 16)
+
+    assert subscription.consumed() == {}
+    assert assigned.state is PartitionState.INITIALIZING
