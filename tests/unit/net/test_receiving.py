@@ -56,7 +56,7 @@ def test_a_small_piece_of_a_frame_takes_a_buffer_until_the_frame_is_whole() -> N
 
 def test_the_buffer_of_large_frames_stays_until_the_connection_falls_silent() -> None:
     reader = FrameReader(ReceiveBuffers(), 1 << 30)
-    large = bytes(1_000_000)
+    large = bytes(3 * SHARED_BYTES)
     assert feed(reader, SIZE.pack(len(large)) + large) == [large]
     held_bytes = reader.held_bytes
     assert held_bytes >= len(large)
