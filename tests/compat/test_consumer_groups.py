@@ -111,7 +111,8 @@ def apache(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def tidelog() -> Iterator[str]:
-    with EmbeddedCluster() as cluster:
+    # Kafka's default; an embedded cluster's own is 0.
+    with EmbeddedCluster(config={"group.consumer.assignment.interval.ms": 1_000}) as cluster:
         _prepare(cluster.bootstrap_servers)
         yield cluster.bootstrap_servers
 

@@ -59,9 +59,13 @@ class GroupCoordinator:
         seams: Seams,
         timers: Timers,
         turn: AbstractContextManager[None],
+        *,
+        config_now: Callable[[], ConfigValues] | None = None,
     ) -> None:
+        """`config` is what the node was started with, and `config_now` gives it with what was changed since."""
         self._node = node
         self._config = config
+        self._config_now = config_now or (lambda: config)
         self._random: Random = seams.random
         self.settings = group_settings(config, self._limits_of)
         self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
@@ -141,7 +145,7 @@ class GroupCoordinator:
 
     def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
         """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
-        return group_limits(self._config, self._node.image.config_of(ConfigResource(GROUP_RESOURCE, group_id)))
+        return group_limits(self._config_now(), self._node.image.config_of(ConfigResource(GROUP_RESOURCE, group_id)))
 
 
 def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:

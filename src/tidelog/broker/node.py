@@ -271,7 +271,14 @@ class BrokerNode:
             directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
         keep_one_of_each(self._directories)
         self._partitions.apply(self.image)
-        self._groups = GroupCoordinator(self, self.static_config, self._seams, self._timers, self._server.turn)
+        self._groups = GroupCoordinator(
+            self,
+            self.static_config,
+            self._seams,
+            self._timers,
+            self._server.turn,
+            config_now=lambda: self._config,
+        )
         self._stopping.append(self._groups.stop)
         self._groups.follow(self.image)
         self._service.committed.subscribe(self._image_changed)

@@ -5,7 +5,7 @@ Names, defaults and ranges are those of Apache Kafka 4.3. Only keys that some co
 
 from __future__ import annotations
 
-from tidelog.model.config import ConfigKeys, int_key, list_key, string_key
+from tidelog.model.config import ConfigKey, ConfigKeys, ConfigType, UpdateMode, int_key, list_key, long_key, string_key
 
 _MIGRATION_POLICIES = ("disabled", "upgrade", "downgrade", "bidirectional")
 
@@ -100,6 +100,7 @@ GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = int_key(
     "group.consumer.assignment.interval.ms",
     1_000,
     at_least=0,
+    update_mode=UpdateMode.CLUSTER_WIDE,
     doc="How much time lies at least between two assignments of a consumer group, where the group does not say.",
 )
 GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS = int_key(
@@ -120,8 +121,9 @@ OFFSETS_TOPIC_NUM_PARTITIONS = int_key(
     at_least=1,
     doc="How many partitions the topic of committed offsets is created with. It should not change after that.",
 )
-OFFSETS_TOPIC_REPLICATION_FACTOR = int_key(
+OFFSETS_TOPIC_REPLICATION_FACTOR: ConfigKey[int] = ConfigKey(
     "offsets.topic.replication.factor",
+    ConfigType.SHORT,
     3,
     at_least=1,
     doc="How many replicas the topic of committed offsets is created with. It is not created before there are so many brokers.",
@@ -157,7 +159,7 @@ OFFSETS_RETENTION_MINUTES = int_key(
     at_least=1,
     doc="How long the offsets of a group without members, or of topics that nobody is subscribed to, are kept.",
 )
-OFFSETS_RETENTION_CHECK_INTERVAL_MS = int_key(
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = long_key(
     "offsets.retention.check.interval.ms",
     600_000,
     at_least=1,
