@@ -2,8 +2,9 @@
 
     lane.take(connection, frame, begun_ns)      True: the request is plain; it is answered, or will be
 
-Almost every Fetch of a consumer outside of a session (librdkafka opens none) is alike: a version of today, any byte is enough, and
-every partition is here and readable at the offset. A compiled kernel reads such a request, and its answer is packed by hand. Whatever else there may be to a request is not taken, not even in part, and goes through `handlers.fetch`.
+Almost every Fetch of a consumer outside of a session (librdkafka opens none) is alike: a version of today, any byte is enough,
+and every partition is here and readable at the offset. A compiled kernel reads such a request, and its answer is packed by
+hand. Whatever else there may be to a request is not taken, not even in part, and goes through `handlers.fetch`.
 
 A fetch that finds nothing waits as one of `delayed_fetch` does: it watches its partitions and reads again what has changed. If it
 then meets an error, the handler's own code says so.
