@@ -77,7 +77,7 @@ class GroupCoordinator:
             codec=Compression(config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC]),
         )
 
-    def _new_shard(self, _index: int) -> GroupShard:
+    def _new_shard(self, _index: int, _leader_epoch: int) -> GroupShard:
         return GroupShard(self.settings, self._random, lambda: self._node.image)
 
     # --- following the cluster ---------------------------------------------------------------------------------------------

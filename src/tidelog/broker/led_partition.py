@@ -35,7 +35,14 @@ class LedPartition:
     def message_bytes_max(self) -> int:
         return self._partition.config.max_message_bytes
 
-    def append(self, records: BytesLike, *, origin: AppendOrigin) -> AppendInfo | AppendRefused:
+    def append(
+        self,
+        records: BytesLike,
+        *,
+        origin: AppendOrigin,
+        transaction_version: int = 0,
+        guard: int | None = None,
+    ) -> AppendInfo | AppendRefused:
         partition, log = self._partition, self._partition.log
         if (
             log is not None
@@ -49,7 +56,7 @@ class LedPartition:
                 if not isinstance(outcome, int):
                     return outcome
                 return AppendInfo(Offset(outcome), Offset(outcome + batch.last_offset_delta), log.log_start_offset)
-        return partition.append(records, origin=origin)
+        return partition.append(records, origin=origin, transaction_version=transaction_version, guard=guard)
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         return self._partition.when_committed(offset)

@@ -33,7 +33,14 @@ class CoordinatorPartition(Protocol):
     @property
     def message_bytes_max(self) -> int: ...
 
-    def append(self, records: BytesLike, *, origin: AppendOrigin) -> AppendInfo | AppendRefused:
+    def append(
+        self,
+        records: BytesLike,
+        *,
+        origin: AppendOrigin,
+        transaction_version: int = 0,
+        guard: int | None = None,
+    ) -> AppendInfo | AppendRefused:
         """Append with acks=all."""
         ...
 

@@ -7,12 +7,14 @@
 
 State that no record holds (who has joined a classic group since its last generation) changes in the decision itself, as in
 Kafka. A decision about such state says `replays=False`: its records only write down what is in memory already.
+
+Records that belong to a producer's transaction (offsets that it commits) are appended as its batch, and replayed as pending.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +26,14 @@ from tidelog.wire.schema import CoordinatorKey, CoordinatorValue
 A = TypeVar("A")
 
 
+class TransactionalProducer(NamedTuple):
+    """Whose transaction the records belong to. `guard` is the one that its coordinator was asked with (None: nobody asked)."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: int | None
+
+
 class Decision(msgspec.Struct, Generic[A], frozen=True):
     """Without records the answer holds at once; it may be pending still (a member that waits for the others)."""
 
@@ -33,6 +43,7 @@ class Decision(msgspec.Struct, Generic[A], frozen=True):
     """Whether the host replays the records once they are appended, before anything else is decided."""
     settled: Callable[[ErrorCode], None] | None = None
     """Called once: with NONE when the records are committed, otherwise with the reason why they are not. Before the answer."""
+    producer: TransactionalProducer | None = None
 
 
 def record(key: CoordinatorKey, value: CoordinatorValue, version: int) -> CoordinatorRecord:

@@ -32,6 +32,7 @@ from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Decision
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_PRODUCER_ID, ProducerId
 from tidelog.model.pending import Pending
 from tidelog.model.slow_work import SlowWork
 from tidelog.model.timers import Timer, Timers
@@ -45,7 +46,7 @@ from tidelog.wire.internal_records import (
     encode_coordinator_key,
     encode_coordinator_value,
 )
-from tidelog.wire.record_batch import TimestampType
+from tidelog.wire.record_batch import BytesLike, TimestampType
 from tidelog.wire.records import Record, build_batch
 
 logger = logging.getLogger(__name__)
@@ -93,12 +94,12 @@ class HostSeams(NamedTuple):
 
 
 class CoordinatorHost(Generic[S]):
-    """All shards of one kind of coordinator on a node. `new_shard` makes an empty one."""
+    """All shards of one kind of coordinator on a node. `new_shard` makes an empty one for a partition and its leader's epoch."""
 
     def __init__(
         self,
         log: CoordinatorLog,
-        new_shard: Callable[[int], S],
+        new_shard: Callable[[int, int], S],
         seams: HostSeams,
         *,
         commit_timeout_ms: int,
@@ -171,6 +172,25 @@ class CoordinatorHost(Generic[S]):
             return refuse(_error_of(state))
         return state.answer_when_committed(read(state.shard), refuse)
 
+    def end_transaction(
+        self, index: int, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """Write the marker of a transaction that committed something here, and have the shard follow. NONE when it is committed.
+
+        NOT_LEADER_OR_FOLLOWER where no shard is there to, or none yet: the same may be asked again.
+        """
+        state = self._shards.get(index)
+        if not isinstance(state, _Active):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return state.end_transaction(
+            marker, producer_id, is_committed=is_committed, transaction_version=transaction_version
+        )
+
+    def leader_epoch(self, index: int) -> int | None:
+        """The epoch that the active shard of a partition was elected in; None where there is none."""
+        state = self._shards.get(index)
+        return state.leader_epoch if isinstance(state, _Active) else None
+
     def active_shards(self) -> Iterator[S]:
         for state in self._shards.values():
             if isinstance(state, _Active):
@@ -212,7 +232,7 @@ class _Loading(Generic[S]):
         self.partition = partition
         self.leader_epoch = leader_epoch
         self._host = host
-        self._shard = host.new_shard(index)
+        self._shard = host.new_shard(index, leader_epoch)
         self._offset = -1
         self._is_dropped = False
 
@@ -324,17 +344,45 @@ class _Active(Generic[S]):
             )
             for position, each in enumerate(decision.records)
         ]
-        batch = bytearray(build_batch(rows, codec=self._host.codec, timestamp_type=TimestampType.CREATE_TIME))
+        producer = decision.producer
+        if producer is None:
+            producer_id = NO_PRODUCER_ID
+            batch = build_batch(rows, codec=self._host.codec, timestamp_type=TimestampType.CREATE_TIME)
+        else:
+            producer_id = ProducerId(producer.producer_id)
+            batch = build_batch(
+                rows,
+                codec=self._host.codec,
+                timestamp_type=TimestampType.CREATE_TIME,
+                producer_id=producer_id,
+                producer_epoch=producer.producer_epoch,
+                is_transactional=True,
+            )
         if len(batch) > self._partition.message_bytes_max:
             return ErrorCode.MESSAGE_TOO_LARGE
-        appended = self._partition.append(batch, origin=AppendOrigin.COORDINATOR)
+        appended = self._partition.append(
+            bytearray(batch), origin=AppendOrigin.COORDINATOR, guard=None if producer is None else producer.guard
+        )
         if isinstance(appended, AppendRefused):
             return appended.error
         if decision.replays:
             now_ms = self._host.now_ms()
             for position, each in enumerate(decision.records):
-                self.shard.replay(each, appended.first_offset + position, -1, now_ms)
+                self.shard.replay(each, appended.first_offset + position, producer_id, now_ms)
         return ErrorCode.NONE
+
+    def end_transaction(
+        self, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """Append a transaction's marker; the shard follows at once, the answer when it is committed."""
+        appended = self._partition.append(
+            marker, origin=AppendOrigin.COORDINATOR, transaction_version=transaction_version
+        )
+        if isinstance(appended, AppendRefused):
+            return appended.error
+        self.shard.end_transaction(producer_id, is_committed=is_committed)
+        self._set_timer()
+        return self._partition.when_committed(appended.last_offset + 1)
 
     def _not_written(self, decision: Decision[A], error: ErrorCode, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         logger.warning("partition %d of %s: a decision is not written: %s", self.index, self._host.log, error.message)

@@ -200,10 +200,12 @@ class Partition:
         required_acks: int = ALL_IN_SYNC,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
+        guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
         """Append whole batches as the leader. `records` belong to the log from here on.
 
         The high watermark moves at once where nobody has to be waited for; `when_committed` tells when it has passed the records.
+        `guard` is what `begin_verification` gave; None: nobody verifies that a transaction is open.
         """
         role = self.role
         if not isinstance(role, Leading):
@@ -215,7 +217,7 @@ class Partition:
             )
         try:
             outcome = role.log.append_as_leader(
-                records, self.leader_epoch, origin=origin, transaction_version=transaction_version
+                records, self.leader_epoch, origin=origin, transaction_version=transaction_version, guard=guard
             )
         except StorageError as error:
             return AppendRefused(self._fail(error), str(error))
@@ -224,6 +226,17 @@ class Partition:
             if self._watchers:
                 self._wakeups.changed(self)
         return outcome
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, raises_epochs: bool
+    ) -> int | ErrorCode:
+        """The guard for a transactional batch whose coordinator is about to be asked: see `ProducerStateTable`."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return role.log.producers.begin_verification(
+            producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
+        )
 
     def commits_at_once(self, required_acks: int) -> bool:
         """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""

@@ -178,10 +178,12 @@ class PartitionLog:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
+        guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
         """Append whole batches, giving them the next offsets and the leader's epoch, with one write.
 
-        The batches are restamped in place, so `buffer` belongs to the log from here on; bytes are copied first.
+        The batches are restamped in place, so `buffer` belongs to the log from here on; bytes are copied first. `guard`: see
+        `ProducerStateTable.prepare`.
         """
         if self.fault is not None:
             self._raise_offline()
@@ -201,7 +203,7 @@ class PartitionLog:
             return placed
         if not placed:
             return AppendRefused(ErrorCode.INVALID_RECORD, "there is no record batch to append")
-        return self._append(buffer, placed, origin, append_time_ms, transaction_version)
+        return self._append(buffer, placed, origin, append_time_ms, transaction_version, guard)
 
     def append_run(self, run: Sequence[CheckedBatch], leader_epoch: int) -> Sequence[int | AppendInfo | AppendRefused]:
         """`append_as_leader` for several batches that have been checked, each by itself, with one write for all of them.
@@ -330,6 +332,7 @@ class PartitionLog:
         origin: AppendOrigin,
         append_time_ms: int | None,
         transaction_version: int,
+        guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
         """Append checked batches that have their place."""
         size = len(buffer)
@@ -356,6 +359,7 @@ class PartitionLog:
                     origin,
                     marker=marker,
                     transaction_version=transaction_version,
+                    guard=guard,
                     into=update,
                 )
                 if isinstance(prepared, ErrorCode):

@@ -16,6 +16,7 @@ import msgspec
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Offset, ProducerId
 from tidelog.storage.producer_snapshot import ProducerSnapshotEntry
+from tidelog.storage.verification_guard import Verification
 from tidelog.wire.record_batch import TRANSACTIONAL_BIT, BatchHeader
 
 # A producer has at most five requests in flight (max.in.flight.requests.per.connection with idempotence), so that a retry is
@@ -164,13 +165,15 @@ class ProducerState:
 class PreparedUpdate:
     """What one append will change. It belongs to the table that prepared it, until the next append is prepared."""
 
-    __slots__ = ("completed", "producers", "started")
+    __slots__ = ("completed", "producers", "started", "transactional")
 
     def __init__(self) -> None:
         # By producer id: the state before, as it is in the table, and what is new since.
         self.producers: dict[int, tuple[ProducerState | None, ProducerState]] = {}
         self.started: list[tuple[Offset, ProducerId]] = []
         self.completed: list[CompletedTransaction] = []
+        self.transactional: list[ProducerId] = []
+        """Who wrote in a transaction, or ended one."""
 
     def producer(self, producer_id: int, current: ProducerState | None) -> tuple[ProducerState | None, ProducerState]:
         """The state before this append, and the one that the append has led to so far."""
@@ -201,14 +204,21 @@ def prepare_batch(
     header: BatchHeader,
     base_offset: int,
     origin: AppendOrigin,
+    verification: Verification | None = None,
 ) -> PreparedUpdate | ErrorCode:
     """Add a batch of records to the update."""
     epoch = header.producer_epoch
     if origin is not _REPLICATION and epoch < state.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if origin is _CLIENT and not _continues(current, state, epoch, header.base_sequence):
-        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if origin is _CLIENT:
+        is_unknown = current is None or not current.batches
+        if verification is not None and verification.forbids(header.base_sequence, is_unknown=is_unknown):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if not _continues(current, state, epoch, header.base_sequence):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     is_transactional = header.attributes & TRANSACTIONAL_BIT
+    if is_transactional:
+        update.transactional.append(state.producer_id)
     if state.transaction_first_offset != NO_TRANSACTION:
         if not is_transactional:
             return ErrorCode.INVALID_TXN_STATE
@@ -259,6 +269,7 @@ def prepare_marker(
         update.completed.append(
             CompletedTransaction(state.producer_id, first_offset, Offset(offset), is_aborted=not marker.is_commit)
         )
+    update.transactional.append(state.producer_id)
     state.begin_epoch(epoch)
     state.coordinator_epoch = marker.coordinator_epoch
     state.last_timestamp = marker.timestamp

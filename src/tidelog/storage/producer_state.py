@@ -8,6 +8,8 @@ For each producer id: its epoch, its last five batches, and the transaction that
     fencing         an older producer epoch is refused, and so is a marker from an older transaction coordinator
     stability       nobody may read committed beyond the first offset of a transaction that is open, or that has ended
                     with a marker which the high watermark has not passed
+    verification    the first records of a transaction enter with the guard that was given out when its coordinator was
+                    asked about them (`verification`); the marker that ends a transaction takes the guard away
 
 An append goes in three steps. `prepare` looks at one batch (at several, collected `into` one update) and changes nothing;
 its answer is an `ErrorCode`, a `Duplicate` or a `PreparedUpdate`. The batch is written. Then `apply` takes the update in,
@@ -46,7 +48,8 @@ from tidelog.storage.producer_snapshot import (
     snapshot_name,
     write_snapshot,
 )
-from tidelog.wire.record_batch import CONTROL_BIT, BatchHeader
+from tidelog.storage.verification_guard import NO_GUARD, Verification
+from tidelog.wire.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 
 __all__ = [
     "BATCHES_KEPT",
@@ -84,6 +87,9 @@ class ProducerStateTable:
         self._unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
         # The same first offsets, smallest on top; those that are not in the map any more are dropped when they surface.
         self._unreplicated_firsts: list[Offset] = []
+        # Producer id -> what is asked about the transaction that its next records are to begin.
+        self._verifications: dict[int, Verification] = {}
+        self._last_guard = NO_GUARD
         self._map_end_offset = Offset(0)
         self._last_snapshot_offset = Offset(0)
         self._snapshots: list[Offset] = []
@@ -133,6 +139,29 @@ class ProducerStateTable:
 
     # --- appending ---------------------------------------------------------------------------------------------------------
 
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, raises_epochs: bool
+    ) -> int | ErrorCode:
+        """Before a transactional batch is appended: the guard with which it may be, once its coordinator knows the partition.
+
+        NO_GUARD where the producer has a transaction open here in this epoch: there is nothing to ask. `raises_epochs`: its
+        client knows that each transaction has an epoch of its own (KIP-890).
+        """
+        state = self._producers.get(producer_id)
+        if state is not None:
+            if epoch < state.epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if state.transaction_first_offset != NO_TRANSACTION and state.epoch == epoch:
+                return NO_GUARD
+        known = self._verifications.get(producer_id)
+        if known is None:
+            self._last_guard += 1
+            known = Verification(self._last_guard, epoch, sequence, now_ms, raises_epochs=raises_epochs)
+            self._verifications[producer_id] = known
+        else:
+            known.note(epoch, sequence)
+        return known.guard
+
     def prepare(
         self,
         header: BatchHeader,
@@ -141,12 +170,15 @@ class ProducerStateTable:
         *,
         marker: EndTransactionMarker | None = None,
         transaction_version: int = 0,
+        guard: int | None = None,
         into: PreparedUpdate | None = None,
     ) -> PreparedUpdate | Duplicate | ErrorCode:
         """Look at a batch that is about to be appended at `base_offset`; change nothing.
 
         `marker` is the record of a control batch; one without records (compaction took them) changes nothing. With
-        `transaction_version` 2 a marker must raise the producer's epoch (KIP-890). On an error or duplicate, `into` is void.
+        `transaction_version` 2 a marker must raise the producer's epoch (KIP-890). With a `guard` a transactional batch must
+        belong to a transaction that is open here, or have the guard that was given out last (`begin_verification`); without
+        one nobody verifies. On an error or duplicate, `into` is void.
         """
         update = into if into is not None else PreparedUpdate()
         producer_id = header.producer_id
@@ -161,7 +193,14 @@ class ProducerStateTable:
             duplicate = current.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
-        return prepare_batch(update, current, state, header, base_offset, origin)
+        verification = self._verifications.get(producer_id) if self._verifications else None
+        if guard is not None and header.attributes & TRANSACTIONAL_BIT:
+            epoch = header.producer_epoch
+            is_open = state.transaction_first_offset != NO_TRANSACTION and state.epoch == epoch
+            is_verified = verification is not None and verification.guard == guard
+            if epoch >= state.epoch and not is_open and not is_verified:
+                return ErrorCode.INVALID_TXN_STATE
+        return prepare_batch(update, current, state, header, base_offset, origin, verification)
 
     def continue_sequence(
         self, producer_id: int, epoch: int, base_sequence: int, base_offset: int, delta: int, timestamp: int
@@ -198,6 +237,10 @@ class ProducerStateTable:
             current.transaction_first_offset = state.transaction_first_offset
         for first_offset, producer in update.started:
             self._ongoing[first_offset] = producer
+        if self._verifications:
+            # Either the transaction is open from now on, or it has ended: what was asked before counts no longer.
+            for producer_id in update.transactional:
+                self._verifications.pop(producer_id, None)
 
     def last_stable_offset(self, completed: CompletedTransaction) -> Offset:
         """What the last stable offset will be once `completed` is: for the transaction index, which is written first."""
@@ -236,6 +279,9 @@ class ProducerStateTable:
         expired = [state.producer_id for state in self._producers.values() if self._is_expired(state, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
+        for asking, verification in tuple(self._verifications.items()):
+            if now_ms - verification.begun_ms >= self.producer_id_expiration_ms:
+                del self._verifications[asking]
         return len(expired)
 
     # --- snapshots ---------------------------------------------------------------------------------------------------------

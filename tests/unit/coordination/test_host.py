@@ -11,11 +11,13 @@ import pytest
 from tests.support.data_node import NODE, OTHER, DataNode
 from tidelog.broker.led_partition import LedPartition
 from tidelog.coordination.deadlines import Deadlines
-from tidelog.coordination.decision import Decision, record, tombstone
+from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
 from tidelog.coordination.host import RETRY_MS, CoordinatorHost, HostSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TimestampMs
 from tidelog.model.pending import Pending
+from tidelog.storage.verification_guard import NO_GUARD
+from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.internal_records import CoordinatorLog, CoordinatorRecord
 from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 
@@ -28,6 +30,7 @@ class NotesShard:
     def __init__(self) -> None:
         self.deadlines = Deadlines()
         self.notes: dict[str, int] = {}
+        self.pending: dict[int, dict[str, int]] = {}
         self.is_loaded = False
         self.is_unloaded = False
 
@@ -41,10 +44,13 @@ class NotesShard:
             self.notes.pop(key.group, None)
         else:
             assert isinstance(value, OffsetCommitValue)
-            self.notes[key.group] = value.offset
+            notes = self.notes if producer_id < 0 else self.pending.setdefault(producer_id, {})
+            notes[key.group] = value.offset
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        raise AssertionError("nothing here is transactional")
+        pending = self.pending.pop(producer_id, {})
+        if is_committed:
+            self.notes.update(pending)
 
     def loaded(self, now_ms: int) -> list[Decision[None]]:
         self.is_loaded = True
@@ -78,7 +84,7 @@ class Hosted:
             load_buffer_bytes=100,
         )
 
-    def _new_shard(self, _index: int) -> NotesShard:
+    def _new_shard(self, _index: int, _leader_epoch: int) -> NotesShard:
         self.shards.append(NotesShard())
         return self.shards[-1]
 
@@ -94,6 +100,22 @@ class Hosted:
 
     def write(self, name: str, number: int | None) -> str | Pending[str]:
         return self.host.decide(0, lambda shard, _now_ms: shard.write(name, number), lambda error: error.name)
+
+    def write_in_transaction(self, name: str, number: int, producer: TransactionalProducer) -> str | Pending[str]:
+        def decide(_shard: NotesShard, _now_ms: int) -> Decision[str]:
+            return Decision(f"{name} will be {number}", (note(name, number),), producer=producer)
+
+        return self.host.decide(0, decide, lambda error: error.name)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> ErrorCode | Pending[ErrorCode]:
+        marker = build_end_txn_marker(
+            ControlType.COMMIT if is_committed else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=3,
+            timestamp=1,
+        )
+        return self.host.end_transaction(0, marker, producer_id, is_committed=is_committed, transaction_version=0)
 
     def read(self, name: str) -> str | Pending[str]:
         return self.host.read(0, lambda shard: str(shard.notes.get(name)), lambda error: error.name)
@@ -307,7 +329,7 @@ def test_time_does_not_jump_with_the_clock(hosted: Hosted) -> None:
     seams = HostSeams(clock, hosted.node.timers, hosted.node.seams.slow_work, nullcontext())
     host = CoordinatorHost(
         CoordinatorLog.CONSUMER_OFFSETS,
-        lambda _index: NotesShard(),
+        lambda _index, _leader_epoch: NotesShard(),
         seams,
         commit_timeout_ms=5_000,
         load_buffer_bytes=100,
@@ -316,3 +338,51 @@ def test_time_does_not_jump_with_the_clock(hosted: Hosted) -> None:
     clock.wall_ms -= 3_600_000
     clock.passed_ms += 10
     assert host.now_ms() == 1_000_010
+
+
+# Transactions
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_what_is_written_in_a_transaction_counts_when_it_has_ended_well(hosted: Hosted, is_committed: bool) -> None:
+    shard = hosted.elect()
+
+    hosted.write_in_transaction("a", 1, TransactionalProducer(7, 0, None))
+    assert (shard.notes, shard.pending) == ({}, {7: {"a": 1}})
+    assert hosted.end_transaction(7, is_committed=is_committed) is ErrorCode.NONE
+
+    assert (shard.notes, shard.pending) == ({"a": 1} if is_committed else {}, {})
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_transaction_is_the_same_after_a_replay(hosted: Hosted, is_committed: bool) -> None:
+    hosted.elect()
+    hosted.write_in_transaction("a", 1, TransactionalProducer(7, 0, None))
+    hosted.write_in_transaction("b", 2, TransactionalProducer(8, 0, None))
+    hosted.end_transaction(7, is_committed=is_committed)
+
+    hosted.host.resigned(0)
+    shard = hosted.elect()
+
+    assert (shard.notes, shard.pending) == ({"a": 1} if is_committed else {}, {8: {"b": 2}})
+
+
+def test_a_transaction_that_nobody_has_verified_writes_nothing(hosted: Hosted) -> None:
+    shard = hosted.elect()
+
+    assert hosted.write_in_transaction("a", 1, TransactionalProducer(7, 0, NO_GUARD)) == "INVALID_TXN_STATE"
+    assert (shard.notes, shard.pending) == ({}, {})
+
+    guard = hosted.node.partition(TOPIC).begin_verification(7, 0, -1, raises_epochs=True)
+    assert isinstance(guard, int)
+    hosted.write_in_transaction("a", 1, TransactionalProducer(7, 0, guard))
+    assert shard.pending == {7: {"a": 1}}
+
+
+def test_a_marker_for_a_partition_without_a_shard_is_to_be_tried_again(hosted: Hosted) -> None:
+    assert hosted.end_transaction(7, is_committed=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert hosted.host.leader_epoch(0) is None
+
+    hosted.elect()
+    assert hosted.end_transaction(7, is_committed=True) is ErrorCode.NONE
+    assert hosted.host.leader_epoch(0) == hosted.node.partition(TOPIC).leader_epoch
