@@ -1,0 +1,105 @@
+"""Options that begin with `kafka.`: what Spark's connector hands to Kafka's Java clients, here for Tidelog's.
+
+`kafka.fetch.min.bytes` is the client's `fetch_min_bytes`. What the client does not have is refused, with the reason where it is
+one that people ask for. The sink takes the same options, for a producer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+
+from tidelog.client.errors import ConfigError
+from tidelog.client.options import ClientOptions, parse_options
+from tidelog.spark.errors import OptionError
+
+PREFIX = "kafka."
+
+_SPARK_DECIDES = "Spark decides what is read and when: use startingOffsets"
+_BYTES = "keys and values are columns of bytes: decode them with column functions"
+_REFUSED = {
+    "auto.offset.reset": _SPARK_DECIDES,
+    "enable.auto.commit": "progress is committed to kafka.group.id as Spark makes it",
+    "auto.commit.interval.ms": "progress is committed to kafka.group.id as Spark makes it",
+    "interceptor.classes": "an interceptor could change what is read",
+    "interceptors": "an interceptor could change what is read",
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
+    "group.instance.id": "Spark assigns the partitions, no member of a group does",
+    "group.protocol": "Spark assigns the partitions, no member of a group does",
+    "group.remote.assignor": "Spark assigns the partitions, no member of a group does",
+    "partition.assignment.strategy": "Spark assigns the partitions, no member of a group does",
+}
+_PLAIN_PROTOCOL = "PLAINTEXT"
+
+
+def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, object]:
+    """Keyword arguments for a client from options by their lower-case names. OptionError for the first that is wrong."""
+    fields = {each.name: each for each in dataclasses.fields(kind)}
+    settings: dict[str, object] = {}
+    for option, text in given.items():
+        if not option.startswith(PREFIX):
+            continue
+        key = option.removeprefix(PREFIX)
+        if key in _REFUSED:
+            raise OptionError(f"the option {option} is not supported: {_REFUSED[key]}")
+        if key == "security.protocol" and text.strip().upper() == _PLAIN_PROTOCOL:
+            continue
+        if key.startswith(("ssl.", "sasl.", "security.")):
+            raise OptionError(
+                f"the option {option} is not supported: connections are plain, without TLS or SASL, so far"
+            )
+        name = key.replace(".", "_")
+        if name not in fields:
+            raise OptionError(f"there is no option {option}{_hint(key, fields)}")
+        settings[name] = _value(option, text, fields[name].default)
+    if "bootstrap_servers" not in settings:
+        raise OptionError(
+            "the option kafka.bootstrap.servers is missing: name a node of the cluster, as in 127.0.0.1:9092"
+        )
+    try:
+        parse_options(kind, settings)
+    except ConfigError as error:
+        raise OptionError(f"an option that begins with {PREFIX} is wrong: {error}") from None
+    return settings
+
+
+def _value(option: str, text: str, default: object) -> object:
+    """The text as the type that the client's option has."""
+    text = text.strip()
+    if isinstance(default, bool):
+        return parse_flag(option, text)
+    if isinstance(default, int):
+        return parse_whole(option, text)
+    if isinstance(default, float):
+        try:
+            return float(text)
+        except ValueError:
+            raise OptionError(f"{option} is {text!r}; it is a number") from None
+    return text
+
+
+def parse_whole(option: str, text: str) -> int:
+    """A whole number, of 64 bits as Spark's own are."""
+    digits = text.strip()
+    bare = digits.removeprefix("-")
+    if not (bare.isascii() and bare.isdigit() and len(bare) <= 19 and -(2**63) <= int(digits) < 2**63):
+        raise OptionError(f"{option} is {text!r}; it is a whole number")
+    return int(digits)
+
+
+def parse_flag(option: str, text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise OptionError(f"{option} is {text!r}; it is true or false")
+
+
+def _hint(key: str, fields: Mapping[str, object]) -> str:
+    nearest = difflib.get_close_matches(key.replace(".", "_"), fields, n=1)
+    return f"; did you mean {PREFIX}{nearest[0].replace('_', '.')}?" if nearest else ""
