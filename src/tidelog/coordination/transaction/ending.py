@@ -1,0 +1,139 @@
+"""EndTxn: what an end does in each state, and what tells a repeated end from a late one.
+
+    version 1          the epoch must be the present one, which an end leaves as it is
+    state              commit                        abort
+    Ongoing            PrepareCommit                 PrepareAbort
+    PrepareCommit      CONCURRENT_TRANSACTIONS       INVALID_TXN_STATE
+    PrepareAbort       INVALID_TXN_STATE             CONCURRENT_TRANSACTIONS
+    CompleteCommit     done already                  INVALID_TXN_STATE
+    CompleteAbort      INVALID_TXN_STATE             done already
+    Empty              INVALID_TXN_STATE             INVALID_TXN_STATE
+
+    version 2          each end raises the epoch, so that an end is repeated if its epoch is the one before the present one
+    state              commit again   commit anew           abort again    abort anew
+    Ongoing            fenced         PrepareCommit         fenced         PrepareAbort
+    PrepareCommit      CONCURRENT     fenced                INVALID        fenced
+    PrepareAbort       INVALID        fenced                CONCURRENT     fenced
+    CompleteCommit     done already   INVALID_TXN_STATE     INVALID        PrepareAbort, of nothing
+    CompleteAbort      INVALID        INVALID_TXN_STATE     done already   PrepareAbort, of nothing
+    Empty              fenced         INVALID_TXN_STATE     fenced         PrepareAbort, of nothing
+
+A client of version 2 aborts also where it is not sure whether anything was added; that raises its epoch all the same, so that
+whatever it has sent so far cannot come into its next transaction. Every other epoch is PRODUCER_FENCED, every other producer id
+INVALID_PRODUCER_ID_MAPPING.
+"""
+
+from __future__ import annotations
+
+from tidelog.coordination.transaction.initialising import NO_FRESH_PRODUCER_ID
+from tidelog.coordination.transaction.metadata import CLIENT_EPOCH_MAX, EPOCH_MAX, TransactionMetadata, bumps_epoch
+from tidelog.coordination.transaction.states import TransactionState
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from tidelog.wire.messages.transactions import EndTxnRequest, EndTxnResponse
+
+_OUTCOME = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+
+
+def needs_producer_id(known: TransactionMetadata, transaction_version: int) -> bool:
+    """Whether an end, if it is one, takes the client to another producer id."""
+    return bumps_epoch(transaction_version) and known.is_epoch_exhausted and not known.state.is_prepared
+
+
+def end(
+    known: TransactionMetadata,
+    request: EndTxnRequest,
+    transaction_version: int,
+    fresh_producer_id: int,
+    now_ms: int,
+) -> TransactionMetadata | ErrorCode:
+    """The prepared transaction; NONE where it was ended like this before."""
+    if not bumps_epoch(transaction_version):
+        return _end_without_bump(known, request, now_ms)
+    return _end_with_bump(known, request, transaction_version, fresh_producer_id, now_ms)
+
+
+def answer(after: TransactionMetadata, transaction_version: int) -> EndTxnResponse:
+    """To a client whose transaction is ended as it wished: what it goes on with."""
+    if not bumps_epoch(transaction_version):
+        return refused(ErrorCode.NONE)
+    final = after.completed(after.last_update_ms) if after.state.is_prepared else after
+    return EndTxnResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        producer_id=final.producer_id,
+        producer_epoch=final.producer_epoch,
+    )
+
+
+def refused(error: ErrorCode) -> EndTxnResponse:
+    """Without an id and an epoch to go on with."""
+    return EndTxnResponse(
+        throttle_time_ms=0, error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )
+
+
+def _end_without_bump(
+    known: TransactionMetadata, request: EndTxnRequest, now_ms: int
+) -> TransactionMetadata | ErrorCode:
+    if request.producer_id != known.client_producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch != known.client_producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if known.state is TransactionState.ONGOING:
+        return known.prepared(
+            is_committed=request.committed, transaction_version=0, fresh_producer_id=NO_PRODUCER_ID, now_ms=now_ms
+        )
+    return _repeated(known, is_committed=request.committed)
+
+
+def _end_with_bump(
+    known: TransactionMetadata, request: EndTxnRequest, transaction_version: int, fresh_producer_id: int, now_ms: int
+) -> TransactionMetadata | ErrorCode:
+    is_rotation_repeated = _is_rotation_repeated(known, request)
+    if request.producer_id != known.client_producer_id and not is_rotation_repeated:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    is_anew = request.producer_epoch == known.client_producer_epoch and not known.state.is_prepared
+    is_repeated = is_rotation_repeated or _is_bump_repeated(known, request)
+    if not is_anew and (not is_repeated or known.state not in _OUTCOME):
+        return ErrorCode.PRODUCER_FENCED
+    if is_repeated and not is_anew:
+        return _repeated(known, is_committed=request.committed)
+    if request.committed and known.state is not TransactionState.ONGOING:
+        return ErrorCode.INVALID_TXN_STATE
+    if known.is_epoch_exhausted and fresh_producer_id == NO_PRODUCER_ID:
+        return NO_FRESH_PRODUCER_ID
+    return known.prepared(
+        is_committed=request.committed,
+        transaction_version=transaction_version,
+        fresh_producer_id=fresh_producer_id,
+        now_ms=now_ms,
+    )
+
+
+def _is_bump_repeated(known: TransactionMetadata, request: EndTxnRequest) -> bool:
+    if request.producer_epoch + 1 != known.client_producer_epoch:
+        return False
+    # The largest epoch is nobody's: a producer that would be told to go on with it begins anew instead.
+    return known.client_producer_epoch != EPOCH_MAX or known.state.is_prepared
+
+
+def _is_rotation_repeated(known: TransactionMetadata, request: EndTxnRequest) -> bool:
+    """Whether the end has used up the epochs of the producer id that the request still goes by."""
+    if request.producer_id != known.previous_producer_id or request.producer_epoch != CLIENT_EPOCH_MAX:
+        return False
+    if known.state.is_prepared:
+        return known.next_producer_id != NO_PRODUCER_ID and known.next_producer_epoch == NO_PRODUCER_EPOCH
+    return known.producer_epoch == 0
+
+
+def _repeated(known: TransactionMetadata, *, is_committed: bool) -> ErrorCode:
+    """The outcome is decided: the same again is fine."""
+    if _OUTCOME.get(known.state) is not is_committed:
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.CONCURRENT_TRANSACTIONS if known.state.is_prepared else ErrorCode.NONE
