@@ -167,6 +167,9 @@ class DataNode:
     def forward(self, request: Request, answer: type[T], caller: Caller) -> Pending[T]:
         raise NotImplementedError("the data plane asks no controller")
 
+    def is_controller_listener(self, listener_name: str) -> bool:
+        return listener_name == "CONTROLLER"
+
     def next_producer_id(self) -> Pending[int]:
         pending: Pending[int] = Pending()
         pending.complete(self.producer_ids.pop(0) if self.producer_ids else -1)

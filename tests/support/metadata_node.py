@@ -68,6 +68,7 @@ class MetadataNode:
     node_id: NodeId = NODE
     voters: VoterSet | None = None
     peers: Peers | None = None
+    endpoint: Endpoint | None = None
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(self.loop)
@@ -81,13 +82,17 @@ class MetadataNode:
     def seams(self) -> Seams:
         return Seams(self.disk, self.clock, self.slow_work, self.random)
 
+    @property
+    def controller_endpoint(self) -> Endpoint:
+        return self.endpoint or controller_endpoint(self.node_id)
+
     def format(self) -> MetaProperties:
         [identity] = format_directories(
             self.disk,
             [self.directory],
             cluster_id=CLUSTER_ID,
             node_id=self.node_id,
-            controller_endpoints=(quorum_endpoint(self.node_id),),
+            controller_endpoints=(_of_quorum(self.controller_endpoint),),
             random=self.random,
             clock=self.clock,
             voters=self.voters,
@@ -103,7 +108,7 @@ class MetadataNode:
             directory=self.directory,
             identity=identity,
             listener=CONTROLLER_ENDPOINT.name,
-            endpoints=(controller_endpoint(self.node_id),),
+            endpoints=(self.controller_endpoint,),
             config=config,
             settings=ControllerSettings.from_values(
                 config,
@@ -259,7 +264,10 @@ def controller_endpoint(node_id: int) -> Endpoint:
 
 
 def quorum_endpoint(node_id: int) -> QuorumEndpoint:
-    endpoint = controller_endpoint(node_id)
+    return _of_quorum(controller_endpoint(node_id))
+
+
+def _of_quorum(endpoint: Endpoint) -> QuorumEndpoint:
     return QuorumEndpoint(endpoint.name, endpoint.host, endpoint.port)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.broker.metrics import BrokerMetrics
     from tidelog.broker.replica_moves import ReplicaMoves
     from tidelog.controller.image import ClusterImage
+    from tidelog.raft.messages import Request as QuorumRequest, Response as QuorumResponse
     from tidelog.replication.partitions import Partitions
     from tidelog.storage.log_directories import LogDirectories
 
@@ -35,6 +36,10 @@ class QuorumView(Protocol):
 
     @property
     def kraft_version(self) -> int: ...
+
+    def receive(self, request: QuorumRequest) -> Pending[QuorumResponse]:
+        """A request of another replica, or of an administrator."""
+        ...
 
 
 class Node(Protocol):

@@ -33,8 +33,8 @@ def test_a_listener_for_controllers_announces_other_apis() -> None:
 
     keys = {each.api_key for each in answer.api_keys}
     assert ApiKey.METADATA not in keys
-    # There it would be the fetch of the metadata log.
-    assert ApiKey.FETCH not in keys
+    # There it is the fetch of the metadata log.
+    assert {ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT} <= keys
     assert ApiKey.ALTER_CONFIGS in keys
 
 

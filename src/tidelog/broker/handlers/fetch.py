@@ -14,19 +14,20 @@ leader until there are followers to choose from. The replica's directory and hig
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from tidelog.broker.caller import Caller
 from tidelog.broker.delayed_fetch import UNCHANGED, FetchLimits, FetchReading, ReadResult, Target
 from tidelog.broker.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
-from tidelog.broker.handling import handles
+from tidelog.broker.handling import Answer, handles
 from tidelog.broker.leader_hints import LeaderHints
 from tidelog.broker.node_view import Node
+from tidelog.broker.quorum_requests import ask_quorum
 from tidelog.controller.image import Topic
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
-from tidelog.model.pending import Pending
 from tidelog.replication.partition import Diverged
 from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -60,9 +61,11 @@ _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _UNKNOWN = -1
 
 
-# On a listener for controllers Fetch reads the metadata log, which is the quorum's.
-@handles(FetchRequest, listeners=("broker",))
-def fetch(request: FetchRequest, caller: Caller, node: Node) -> FetchResponse | Pending[FetchResponse]:
+@handles(FetchRequest)
+def fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResponse]:
+    if node.is_controller_listener(caller.listener_name):
+        # There Fetch reads the metadata log, which is the quorum's.
+        return cast("Answer[FetchResponse]", ask_quorum(request, caller, node))
     context = node.fetch_sessions.context_of(request, uses_topic_ids=caller.api_version >= TOPIC_ID_VERSION)
     if isinstance(context, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=context, session_id=NO_SESSION, responses=[])

@@ -1,0 +1,18 @@
+"""BeginQuorumEpoch (53), v0-1: the leader of the metadata quorum makes itself known.
+
+v1 directory ids, the leader's endpoints (KIP-853)
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.broker.quorum_requests import ask_quorum
+from tidelog.wire.messages.quorum import BeginQuorumEpochRequest
+from tidelog.wire.schema import Response
+
+
+@handles(BeginQuorumEpochRequest, listeners=("controller",))
+def begin_quorum_epoch(request: BeginQuorumEpochRequest, caller: Caller, node: Node) -> Answer[Response]:
+    return ask_quorum(request, caller, node)
