@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidelog.client.consumer.records import ConsumerRecord, OffsetAndMetadata
     from tidelog.client.consumer.topic_partition import TopicPartition
     from tidelog.client.producer.async_producer import AsyncProducer
+    from tidelog.client.producer.prepared_transaction import PreparedTransaction
     from tidelog.client.producer.producer import Producer
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "OffsetAndMetadata",
+    "PreparedTransaction",
     "Producer",
     "RebalanceListener",
     "TopicPartition",
@@ -43,6 +45,7 @@ _PUBLIC = {
     "Consumer": "tidelog.client.consumer.consumer",
     "ConsumerRecord": "tidelog.client.consumer.records",
     "OffsetAndMetadata": "tidelog.client.consumer.records",
+    "PreparedTransaction": "tidelog.client.producer.prepared_transaction",
     "Producer": "tidelog.client.producer.producer",
     "RebalanceListener": "tidelog.client.consumer.membership",
     "TopicPartition": "tidelog.client.consumer.topic_partition",

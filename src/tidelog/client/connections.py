@@ -56,7 +56,7 @@ class Channel(IntEnum):
 class _Asked:
     """A request from when it is given until its callback is called."""
 
-    __slots__ = ("answer", "callback", "deadline_s", "request", "timer")
+    __slots__ = ("answer", "callback", "deadline_s", "request", "timer", "version_max")
 
     def __init__(
         self,
@@ -64,11 +64,13 @@ class _Asked:
         answer: type[Response] | None,
         callback: Callable[[Any], None],
         deadline_s: float,
+        version_max: int | None,
     ) -> None:
         self.request = request
         self.answer = answer
         self.callback = callback
         self.deadline_s = deadline_s
+        self.version_max = version_max
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -109,6 +111,8 @@ class Connections:
         self._brokers: tuple[int, ...] = ()
         self._buffers = ReceiveBuffers()
         self.turn = Turn()
+        self._features: dict[str, int] = {}
+        self._features_epoch = -1
         self._is_closed = False
         self._idle_timer: asyncio.TimerHandle | None = None
         if options.connections_max_idle_ms >= 0:
@@ -182,6 +186,10 @@ class Connections:
             return None
         return _common_version(node, node.versions, key)
 
+    def feature_level(self, name: str) -> int:
+        """The level of a feature that the cluster has agreed on, as the latest node to be greeted knows it; 0 for none."""
+        return self._features.get(name, 0)
+
     # Asking.
 
     def send(
@@ -193,9 +201,13 @@ class Connections:
         *,
         timeout_ms: int | None = None,
         channel: Channel = Channel.DATA,
+        version_max: int | None = None,
     ) -> None:
-        """Ask a node. The answer, whose errors are the caller's to read, or what kept it from coming goes to `callback`, once."""
-        self._ask(node_id, channel, _Asked(request, answer, callback, self._deadline_s(timeout_ms)))
+        """Ask a node. The answer, whose errors are the caller's to read, or what kept it from coming goes to `callback`, once.
+
+        `version_max` keeps the request below versions that mean something else, or allows one that is not stable yet.
+        """
+        self._ask(node_id, channel, _Asked(request, answer, callback, self._deadline_s(timeout_ms), version_max))
 
     def send_unanswered(
         self,
@@ -206,7 +218,7 @@ class Connections:
         channel: Channel = Channel.DATA,
     ) -> None:
         """Send what a node does not answer: Produce with acks=0. `callback` hears when it is on its way, or why not."""
-        self._ask(node_id, channel, _Asked(request, None, callback, self._deadline_s(None)))
+        self._ask(node_id, channel, _Asked(request, None, callback, self._deadline_s(None), None))
 
     async def ask(
         self,
@@ -216,6 +228,7 @@ class Connections:
         *,
         timeout_ms: int | None = None,
         channel: Channel = Channel.DATA,
+        version_max: int | None = None,
     ) -> R:
         """The answer of a node. ClientError if there is none."""
         future: asyncio.Future[R] = self._loop.create_future()
@@ -228,7 +241,7 @@ class Connections:
             else:
                 future.set_result(outcome)
 
-        self.send(node_id, request, answer, answered, timeout_ms=timeout_ms, channel=channel)
+        self.send(node_id, request, answer, answered, timeout_ms=timeout_ms, channel=channel, version_max=version_max)
         return await future
 
     def close(self) -> None:
@@ -333,7 +346,7 @@ class Connections:
         connection = node.connection
         key = _key_of(asked)
         try:
-            version = _common_version(node, versions, key)
+            version = _common_version(node, versions, key, asked.version_max)
             made = asked.request
             request = made if isinstance(made, Request) else made(version)
             parts = self._encode(connection, request, version)
@@ -428,6 +441,10 @@ class Connections:
             self._fail_waiting(node, refusal(response.error_code, None, about=str(node.connection.address)))
             return
         node.versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        if response.finalized_features_epoch >= self._features_epoch:
+            # A node that is behind must not undo what another one said.
+            self._features_epoch = response.finalized_features_epoch
+            self._features = {each.name: each.max_version_level for each in response.finalized_features}
         if node.throttle is None:
             self._dispatch_waiting(node, node.versions)
 
@@ -465,10 +482,12 @@ def _key_of(asked: _Asked) -> int:
     return int(ApiKey.PRODUCE) if asked.answer is None else asked.answer.api_key
 
 
-def _common_version(node: _Node, versions: Mapping[int, tuple[int, int]], key: int) -> int:
+def _common_version(
+    node: _Node, versions: Mapping[int, tuple[int, int]], key: int, version_max: int | None = None
+) -> int:
     ours = api(key)
     lowest, highest = versions.get(key, (0, -1))
-    version = min(highest, ours.stable_versions.highest)
+    version = min(highest, ours.stable_versions.highest if version_max is None else version_max)
     if version < max(lowest, ours.versions.lowest):
         raise UnsupportedError(f"{node.connection.address} does not offer {ours.name} in a version known here")
     return version

@@ -93,6 +93,22 @@ class FencedError(RefusedError):
     """A newer instance has taken over; this one cannot go on."""
 
 
+class TransactionStateError(ClientError):
+    """A call that does not fit what the producer's transaction is at: nothing was done."""
+
+
+class TransactionAbortableError(RefusedError):
+    """The transaction cannot be committed, and everything else is well: abort it, then do its work again in a new one."""
+
+
+class ProducerFencedError(FencedError):
+    """Another producer with the same transactional id has taken over, or ended this one's transaction: close this one."""
+
+
+class ProducerFailedError(RefusedError):
+    """A transactional producer cannot go on: close it. One that is made anew finds out what became of the transaction."""
+
+
 class CommitFailedError(RefusedError):
     """The group has gone on without this member, and its partitions may be others' now."""
 

@@ -14,6 +14,9 @@ from tidelog.model.errors import ErrorCode
 # A fifth more or less keeps clients that failed together from coming back together.
 JITTER = 0.2
 
+# A coordinator that is still busy with the transaction before needs milliseconds, not a tenth of a second.
+CONCURRENT_BACKOFF_MS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class RetryBackoff:

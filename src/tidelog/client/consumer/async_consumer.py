@@ -33,7 +33,13 @@ from tidelog.client.consumer.membership import CallbackListener, RebalanceListen
 from tidelog.client.consumer.offset_lookup import OffsetLookup
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.positions import Positions
-from tidelog.client.consumer.records import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
+from tidelog.client.consumer.records import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Offsets,
+    offsets_to_commit,
+)
 from tidelog.client.consumer.subscription import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Mode, Subscription
 from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition, topic_partitions
 from tidelog.client.coordinators import Coordinators
@@ -58,7 +64,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Partition = tuple[str, int]
-Offsets = Mapping[Partition, int | OffsetAndMetadata]
 
 # What no waiting changes about a topic: the application has to hear of it.
 _HOPELESS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
@@ -539,18 +544,17 @@ class AsyncConsumer:
                     log.exception("an interceptor failed")
 
     def _offsets(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return {
-                partition: OffsetAndMetadata(offset, "", epoch)
-                for partition, (offset, epoch) in self._subscription.consumed().items()
-            }
-        made = {}
-        for partition, each in offsets.items():
-            known = each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-            if known.offset < 0:
-                raise ConfigError(f"the offset {known.offset} is negative and cannot be committed")
-            made[topic_partition(partition)] = known
-        return made
+        return self.consumed_offsets() if offsets is None else offsets_to_commit(offsets)
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets behind all that polls have returned: what `commit` commits, for a producer that does it instead.
+
+        >>> await producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer.group_metadata())
+        """
+        return {
+            partition: OffsetAndMetadata(offset, "", epoch)
+            for partition, (offset, epoch) in self._subscription.consumed().items()
+        }
 
     def _commit_if_due(self) -> None:
         if not self._auto_commit or self._loop.time() < self._next_auto_commit_s:

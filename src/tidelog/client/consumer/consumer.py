@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidelog.client.background import Background
-from tidelog.client.consumer.async_consumer import AsyncConsumer, Offsets, Partition
+from tidelog.client.consumer.async_consumer import AsyncConsumer, Partition
 from tidelog.client.consumer.errors import ConsumerStateError
 from tidelog.client.consumer.fetched_partition import Row
 from tidelog.client.consumer.membership import RebalanceListener
 from tidelog.client.consumer.options import ConsumerOptions
-from tidelog.client.consumer.records import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
+from tidelog.client.consumer.records import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, Offsets
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, ClosedError
 from tidelog.client.options import parse_options
@@ -266,6 +266,13 @@ class Consumer:
         """
         self._run(self._core.commit(offsets, timeout_ms))
 
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets behind all that polls have returned: what `commit` commits, for a producer that does it instead.
+
+        >>> producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer.group_metadata())
+        """
+        return self._call(self._core.consumed_offsets)
+
     def commit_async(
         self,
         offsets: Offsets | None = None,
@@ -295,6 +302,9 @@ class Consumer:
     def _acquired(self) -> Iterator[None]:
         if self._is_closed:
             raise ClosedError("the consumer is closed")
+        if self._background.process_id != os.getpid():
+            # What was fetched before the fork is the parent's to read.
+            raise ClosedError("a client does not survive a fork: make a new one in the child")
         if not self._lock.acquire(blocking=False):
             raise ConsumerStateError("another thread is using the consumer; a consumer is for one thread at a time")
         try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition
+from tidelog.client.errors import ConfigError
 from tidelog.wire.record_batch import TimestampType
 
 K = TypeVar("K")
@@ -41,6 +44,21 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+Offsets = Mapping[tuple[str, int], int | OffsetAndMetadata]
+"""Positions to commit, as an application gives them."""
+
+
+def offsets_to_commit(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Positions as an application gives them, checked. ConfigError for what is none."""
+    made = {}
+    for partition, each in offsets.items():
+        known = each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+        if known.offset < 0:
+            raise ConfigError(f"the offset {known.offset} is negative and cannot be committed")
+        made[topic_partition(partition)] = known
+    return made
+
+
 class OffsetAndTimestamp(NamedTuple):
     """The first offset at or after a time, and that record's own time."""
 
@@ -53,6 +71,17 @@ class GroupMetadata(NamedTuple):
     """Who a consumer is in its group: what a transactional producer needs to commit offsets on its behalf."""
 
     group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+def as_group_metadata(given: GroupMetadata | str) -> GroupMetadata:
+    """The metadata of a group, or of nobody in particular where only its id is given. ConfigError for anything else."""
+    if isinstance(given, GroupMetadata):
+        return given
+    if isinstance(given, str) and given:
+        return GroupMetadata(given)
+    raise ConfigError(
+        f"group_metadata is {given!r:.100}; it is what a consumer's group_metadata() gives, or a group's id"
+    )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from tidelog.client.errors import RecordTooLargeError
+from tidelog.client.errors import ClientError, RecordTooLargeError
 from tidelog.client.producer.batch import HEADER_BYTES, Delivery, ProducerBatch, TopicBuffer, Turn, required_bytes
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import next_sticky
@@ -85,6 +85,8 @@ class Accumulator:
         self.active: dict[PartitionQueue, None] = {}
         """Queues with something to send."""
         self.used_bytes = 0
+        self.refusal: Callable[[], ClientError] | None = None
+        """Why no record is taken at the moment, as an error to raise; None while they are. Changed under the lock."""
         self._options = options
         self._random = random
         self._clock = clock
@@ -136,9 +138,11 @@ class Accumulator:
     ) -> Delivery | None:
         """Add a record to a partition, -1 for whichever fits its key. None where the buffer has no room at the moment.
 
-        RecordTooLargeError, TypeError for what is not bytes, ValueError for a partition that is not there.
+        RecordTooLargeError, TypeError for what is not bytes, ValueError for a partition that is not there; the refusal.
         """
         with self.lock:
+            if self.refusal is not None:
+                raise self.refusal()
             delivery = topic.append(partition, timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
                 return delivery
@@ -186,6 +190,8 @@ class Accumulator:
     def enqueue_encoded(self, topic: TopicQueues, batch: ProducerBatch) -> bool:
         """Add a batch that is complete already, behind what the partition has. False where the buffer has no room."""
         with self.lock:
+            if self.refusal is not None:
+                raise self.refusal()
             if self.used_bytes + batch.reserved_bytes > self._options.buffer_memory:
                 self._call_wake()
                 return False
@@ -243,6 +249,19 @@ class Accumulator:
             if not queue.unsent:
                 self.active.pop(queue, None)
             return batch
+
+    def take_unsent(self, queue: PartitionQueue, *, numbered_too: bool) -> list[ProducerBatch]:
+        """Take the batches of a queue that were never given a number, or all of them. Nobody adds to them from now on."""
+        with self.lock:
+            taken = [batch for batch in queue.unsent if numbered_too or not batch.has_sequence]
+            for batch in taken:
+                queue.unsent.remove(batch)
+            topic = self.topics[queue.topic]
+            if topic.open_batch(queue.index) in taken:
+                topic.open(queue.index, None)
+            if not queue.unsent:
+                self.active.pop(queue, None)
+            return taken
 
     def put_back(self, queue: PartitionQueue, batches: Sequence[ProducerBatch]) -> None:
         """Batches that have to be sent again, at their places."""

@@ -125,7 +125,7 @@ async def _enqueue(core: ProducerCore, queues: TopicQueues, partition: int, enco
     while not core.accumulator.enqueue_encoded(queues, batch):
         has_waited = True
         await wait_for_room(core, deadline_s)
-        core.check_open()
+        core.check_takes_records()
     if has_waited:
         core.accumulator.pass_on_room()
     return batch

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
 from tidelog.client.errors import BufferFullError, TimedOutError
 from tidelog.client.producer.batch import Delivery
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
 from tidelog.client.producer.options import ProducerArguments, parse_producer_options
+from tidelog.client.producer.prepared_transaction import PreparedTransaction
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
+from tidelog.client.producer.transaction_state import State
 from tidelog.client.seams import ClientSeams
 
 if TYPE_CHECKING:
@@ -84,7 +88,7 @@ class AsyncProducer:
             delivery = queues.send(timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
                 return delivery
-        core.check_open()
+        core.check_takes_records()
         record = core.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         delivery = core.append(record)
         if delivery is None:
@@ -100,8 +104,12 @@ class AsyncProducer:
         if record.topic not in core.accumulator.topics:
             await core.find_topic(record.topic, core.options.max_block_ms)
         while True:
-            core.check_open()
-            delivery = core.append(record)
+            try:
+                core.check_takes_records()
+                delivery = core.append(record)
+            except BaseException:
+                core.accumulator.pass_on_room()
+                raise
             if delivery is not None:
                 core.accumulator.pass_on_room()
                 return delivery
@@ -125,7 +133,7 @@ class AsyncProducer:
         from tidelog.client.producer.arrow_rows import send_arrow  # noqa: PLC0415 - pyarrow is an extra
 
         core = self._started()
-        core.check_open()
+        core.check_takes_records()
         return await send_arrow(core, topic, records, partition, timestamp_ms)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
@@ -147,6 +155,92 @@ class AsyncProducer:
                 await self._core.close(flush=timeout_ms is None or timeout_ms > 0)
         except TimeoutError:
             raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
+
+    # Transactions.
+
+    async def init_transactions(self, *, keep_prepared_txn: bool = False, timeout_ms: float | None = None) -> None:
+        """Take over the transactional id: once, before the first transaction. A producer that had it before is fenced, and
+        what it left open is aborted; with `keep_prepared_txn` (KIP-939) it is kept, and `prepared_transaction` names it.
+
+        TimedOutError after `timeout_ms`, or `max_block_ms`; RefusedError where the cluster does not allow it. Either may be tried
+        again.
+        """
+        transactions = (self._core or self._started()).in_transactions()
+        await transactions.init(keep_prepared=keep_prepared_txn, timeout_ms=self._block_ms(timeout_ms))
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on belongs to it."""
+        (self._core or self._started()).in_transactions().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group_metadata: GroupMetadata | str, timeout_ms: float | None = None
+    ) -> None:
+        """Commit what a consumer has read together with what was made of it.
+
+            await producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer.group_metadata())
+
+        The group metadata lets the coordinator refuse a consumer whose partitions have gone to others (KIP-447): then
+        TransactionAbortableError. The consumer must not commit by itself: `enable_auto_commit=False`.
+        """
+        transactions = (self._core or self._started()).in_transactions()
+        await transactions.send_offsets(
+            offsets_to_commit(offsets), as_group_metadata(group_metadata), timeout_ms=self._block_ms(timeout_ms)
+        )
+
+    async def commit_transaction(self, timeout_ms: float | None = None) -> None:
+        """Send what is buffered, wait until all of it is written, and commit. Every delivery has its outcome then.
+
+        TransactionAbortableError where something was not written: abort. ProducerFencedError, ProducerFailedError: close.
+        TimedOutError after `timeout_ms`, or `max_block_ms`: it goes on; call it again to learn how it went.
+        """
+        await (self._core or self._started()).in_transactions().commit(timeout_ms=self._block_ms(timeout_ms))
+
+    async def abort_transaction(self, timeout_ms: float | None = None) -> None:
+        """Give up what was not sent, and abort. Errors as of `commit_transaction`."""
+        await (self._core or self._started()).in_transactions().abort(timeout_ms=self._block_ms(timeout_ms))
+
+    async def prepare_transaction(self, timeout_ms: float | None = None) -> PreparedTransaction:
+        """Have everything written, and leave the end open for another system to decide (KIP-939). What is returned names the
+        transaction: keep it where the decision is kept. Needs `transaction_two_phase_commit_enable`."""
+        transactions = (self._core or self._started()).in_transactions()
+        return await transactions.prepare(timeout_ms=self._block_ms(timeout_ms))
+
+    async def complete_transaction(self, prepared: PreparedTransaction, timeout_ms: float | None = None) -> bool:
+        """Commit the prepared transaction if it is this one, which was recorded, and abort it if it is another. Whether it was
+        committed."""
+        transactions = (self._core or self._started()).in_transactions()
+        return await transactions.complete(prepared, timeout_ms=self._block_ms(timeout_ms))
+
+    @property
+    def prepared_transaction(self) -> PreparedTransaction | None:
+        """The transaction that is prepared and waits for its end."""
+        return (self._core or self._started()).in_transactions().prepared
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """A transaction that is committed at the end of the block, and aborted where the block, or the commit, fails.
+
+            async with producer.transaction():
+                await producer.send("orders", b"...")
+                await producer.send("payments", b"...")
+
+        The first one calls `init_transactions` where that was not done. One that was prepared in the block stays so.
+        """
+        transactions = (self._core or self._started()).in_transactions()
+        if transactions.state is State.UNINITIALIZED:
+            await self.init_transactions()
+        await self.begin_transaction()
+        try:
+            yield self
+            if transactions.is_in_transaction:
+                await self.commit_transaction()
+        except BaseException:
+            if transactions.is_in_transaction:
+                await transactions.abort_quietly()
+            raise
+
+    def _block_ms(self, timeout_ms: float | None) -> float:
+        return self._options.max_block_ms if timeout_ms is None else timeout_ms
 
     def metrics(self) -> dict[str, int]:
         """Counts since the producer was made, under OpenTelemetry's names."""

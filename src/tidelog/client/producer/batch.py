@@ -24,7 +24,7 @@ from tidelog.client.errors import ClientError, ClosedError, TimedOutError
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.kernel_choice import load
 from tidelog.wire.compression import Compression
-from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, HEADER_BYTES
+from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from tidelog.wire.records import decode_rows, seal_batch
 
 _kernel = load("tidelog.client.kernels", "batch_kernel")
@@ -101,7 +101,7 @@ class ProducerBatch(BatchBuilder):
 
     # Sending.
 
-    def seal(self, codec: Compression, level: int | None) -> None:
+    def seal(self, codec: Compression, level: int | None, *, is_transactional: bool = False) -> None:
         """Make a whole batch of what was filled in. Once; what differs between attempts is stamped on."""
         if self.sealed is not None:
             return
@@ -115,6 +115,7 @@ class ProducerBatch(BatchBuilder):
             max_timestamp=max_timestamp,
             codec=codec,
             level=level,
+            attributes=TRANSACTIONAL_BIT if is_transactional else 0,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.sequence,

@@ -12,6 +12,9 @@ What an answer means for a batch:
     too large, two records or more    halves, in its place
     any other                         given up; once nothing else is under way, the gap in the numbers has the epoch raised
 
+In a transaction a batch that is given up takes the transaction with it, and the epoch is the coordinator's to raise: see
+`transactions`. Halves share the numbers of the whole.
+
 After an error a partition sends one batch at a time until one is written: what is behind it could only fail. Everything here runs
 on the loop's thread.
 """
@@ -22,6 +25,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from tidelog.client.cluster_metadata import ClusterMetadata, Leader
 from tidelog.client.connections import Connections
@@ -38,8 +42,8 @@ from tidelog.client.producer.accumulator import Accumulator, PartitionQueue
 from tidelog.client.producer.batch import ProducerBatch
 from tidelog.client.producer.observing import BatchReport, ProducerMetrics
 from tidelog.client.producer.options import IDEMPOTENT_IN_FLIGHT_MAX, ProducerOptions
-from tidelog.client.producer.sequences import ProducerIdentity
-from tidelog.client.retries import RetryBackoff, needs_metadata
+from tidelog.client.producer.sequences import ProducerIdentity, following
+from tidelog.client.retries import CONCURRENT_BACKOFF_MS, RetryBackoff, needs_metadata
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
@@ -56,6 +60,17 @@ from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerI
 log = logging.getLogger(__name__)
 
 Sent = tuple[PartitionQueue, ProducerBatch]
+
+
+class InTransactions(Protocol):
+    """The transactions of the producer, as its sender sees them."""
+
+    @property
+    def produce_version_max(self) -> int | None: ...
+    def admits(self, queue: PartitionQueue) -> bool: ...
+    def batch_left(self) -> None: ...
+    def batch_failed(self, error: ClientError) -> None: ...
+
 
 # Room for the names and numbers around a batch in a request.
 _REQUEST_OVERHEAD = 512
@@ -83,7 +98,12 @@ class BatchSender:
         self._options = options
         self._metrics = metrics
         self._backoff = RetryBackoff(seams.random, options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._concurrent_backoff = RetryBackoff(
+            seams.random, min(CONCURRENT_BACKOFF_MS, options.retry_backoff_ms), options.retry_backoff_max_ms
+        )
         self.identity = ProducerIdentity()
+        self.transactions: InTransactions | None = None
+        """Set for a producer with a transactional id, before anything is sent."""
         self._asking_identity = False
         self._identity_failures = 0
         self._identity_not_before_ms = 0.0
@@ -165,7 +185,11 @@ class BatchSender:
             self._fail_all(self._fatal)
         if not queue.unsent:
             return expires_ms
-        if self._options.is_idempotent and not self._settle_identity(queue, now_ms):
+        if self.transactions is not None:
+            if not self._settle_in_transaction(queue, self.transactions):
+                # A change of the transaction's state brings the next look.
+                return expires_ms
+        elif self._options.is_idempotent and not self._settle_identity(queue, now_ms):
             return min(expires_ms, max(now_ms + 1, self._identity_not_before_ms))
         head = queue.unsent[0]
         if queue.not_before_ms > now_ms:
@@ -236,7 +260,9 @@ class BatchSender:
         if self._options.is_idempotent and not batch.has_sequence:
             sequences = queue.sequences
             batch.stamp(sequences.producer_id, sequences.epoch, sequences.take(batch.record_count))
-        batch.seal(self._options.codec, self._options.compression_level)
+        batch.seal(self._options.codec, self._options.compression_level, is_transactional=self.transactions is not None)
+        if self.transactions is not None:
+            self.transactions.batch_left()
         batch.attempts += 1
         queue.in_flight.append(batch)
         self._busy[queue] = None
@@ -262,6 +288,21 @@ class BatchSender:
         if not sequences.is_current(identity) and not queue.in_flight and not queue.unsent[0].has_sequence:
             self._begin(queue)
         return sequences.producer_id >= 0
+
+    def _settle_in_transaction(self, queue: PartitionQueue, transactions: InTransactions) -> bool:
+        """The same within a transaction, where only the coordinator gives identities."""
+        if not transactions.admits(queue):
+            return False
+        if not queue.unsent[0].has_sequence and not queue.sequences.is_current(self.identity):
+            # Nothing of an earlier epoch is left: its transaction would not have ended.
+            self._begin(queue)
+        return True
+
+    def give_up_unsent(self, error: ClientError, *, numbered_too: bool) -> None:
+        """Batches that wait get this outcome: those that were never sent, or all of them."""
+        for queue in list(self._accumulator.active):
+            for batch in self._accumulator.take_unsent(queue, numbered_too=numbered_too):
+                self._finish(batch, DeliveryFailedError(error.code or ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
     def _begin(self, queue: PartitionQueue) -> None:
         queue.sequences.begin(self.identity)
@@ -324,7 +365,11 @@ class BatchSender:
             self._connections.send_unanswered(node_id, request, lambda error: self._left(node_id, sent, error))
         else:
             self._connections.send(
-                node_id, request, ProduceResponse, lambda answer: self._answered(node_id, sent, answer)
+                node_id,
+                request,
+                ProduceResponse,
+                lambda answer: self._answered(node_id, sent, answer),
+                version_max=None if self.transactions is None else self.transactions.produce_version_max,
             )
 
     def _request(self, sent: Sequence[Sent]) -> Callable[[int], ProduceRequest]:
@@ -336,6 +381,7 @@ class BatchSender:
                     data = PartitionProduceData(index=queue.index, records=memoryview(batch.sealed))
                     by_topic.setdefault(queue.topic, []).append(data)
             return ProduceRequest(
+                transactional_id=self._options.transactional_id,
                 acks=self._options.acks,
                 timeout_ms=self._options.request_timeout_ms,
                 topic_data=[
@@ -465,7 +511,10 @@ class BatchSender:
             return False
         if self.now_ms() - batch.created_ms >= self._options.delivery_timeout_ms:
             return False
-        if batch.has_sequence:
+        if self.transactions is not None:
+            if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                return not queue.is_first(batch)
+        elif batch.has_sequence:
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 if queue.is_first(batch):
                     queue.sequences.wants_new_epoch = True
@@ -480,16 +529,22 @@ class BatchSender:
         self._metrics.retried_batches += 1
         if wait:
             queue.failures += 1
-            queue.not_before_ms = self.now_ms() + self._backoff.after(queue.failures)
+            backoff = self._concurrent_backoff if error.code is ErrorCode.CONCURRENT_TRANSACTIONS else self._backoff
+            queue.not_before_ms = self.now_ms() + backoff.after(queue.failures)
         self._accumulator.put_back(queue, [batch])
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Halves take the batch's place. Their numbers are new, and so are those of what follows."""
         self._metrics.split_batches += 1
         log.info("%s: a batch of %d records is too large for the cluster and is split", queue, batch.record_count)
-        if batch.has_sequence:
+        if batch.has_sequence and self.transactions is None:
             queue.sequences.wants_new_epoch = True
         parts = batch.split()
+        if self.transactions is not None:
+            sequence = batch.sequence
+            for part in parts:
+                part.stamp(batch.producer_id, batch.producer_epoch, sequence)
+                sequence = following(sequence, part.record_count)
         batch.when_done(lambda: self._accumulator.release(batch))
         self._accumulator.put_back(queue, parts)
 
@@ -534,6 +589,8 @@ class BatchSender:
 
     def _finish(self, batch: ProducerBatch, error: ClientError) -> None:
         report = self._report(batch, error)
+        if self.transactions is not None and not self._is_closed:
+            self.transactions.batch_failed(error)
         batch.fail(error)
         self._accumulator.release(batch)
         self._metrics.finished(report)

@@ -10,7 +10,14 @@ from weakref import WeakSet
 
 from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
-from tidelog.client.errors import ClientError, ClosedError, RefusedError, SerializationError
+from tidelog.client.coordinators import Coordinators
+from tidelog.client.errors import (
+    ClientError,
+    ClosedError,
+    RefusedError,
+    SerializationError,
+    TransactionStateError,
+)
 from tidelog.client.producer.accumulator import Accumulator, TopicQueues
 from tidelog.client.producer.batch import Delivery, checked_timestamp
 from tidelog.client.producer.batch_sender import BatchSender
@@ -23,6 +30,8 @@ from tidelog.client.producer.observing import (
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import Partitioner, RoundRobin
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
+from tidelog.client.producer.transaction_requests import TransactionRequests
+from tidelog.client.producer.transactions import Transactions
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 
@@ -66,6 +75,8 @@ class ProducerCore:
         self.accumulator = Accumulator(options, seams.random, seams.clock, lambda: wake(self.sender.run))
         self.metrics = ProducerMetrics(options.observers)
         self.sender = BatchSender(seams, self.connections, self.metadata, self.accumulator, options, self.metrics)
+        self.transactions: Transactions | None = None
+        """Of a producer with a transactional id."""
         self.is_closed = False
         self.is_forked = False
         """Whether this is a child's copy: the loop that sends is the parent's."""
@@ -75,10 +86,30 @@ class ProducerCore:
         elif not isinstance(options.partitioner, str):
             self._partitioner = options.partitioner
         is_plain = not (options.key_serializer or options.value_serializer or options.interceptors or self._partitioner)
-        self.plain_topics: Mapping[str, TopicQueues] = self.accumulator.topics if is_plain else {}
+        self._admitted_topics: Mapping[str, TopicQueues] = self.accumulator.topics if is_plain else {}
+        self.plain_topics: Mapping[str, TopicQueues] = self._admitted_topics
         """The topics whose records go to their batches as they are given; none where records need work, or after the end."""
         self.lock = self.accumulator.lock
+        if options.transactional_id is not None:
+            coordinators = Coordinators(seams, self.connections, self.metadata, options)
+            requests = TransactionRequests(seams, self.connections, coordinators, options, options.transactional_id)
+            self.transactions = Transactions(
+                seams, self.connections, requests, options, self.sender, self._admit_records
+            )
+            self.sender.transactions = self.transactions
         _cores.add(self)
+
+    def _admit_records(self, refusal: Callable[[], ClientError] | None) -> None:
+        with self.lock:
+            self.accumulator.refusal = refusal
+            self.plain_topics = {} if refusal is not None or self.is_closed else self._admitted_topics
+
+    def in_transactions(self) -> Transactions:
+        """The transactions of a producer that can be used."""
+        self.check_open()
+        if self.transactions is None:
+            raise TransactionStateError("transactions need a transactional_id: give the producer one")
+        return self.transactions
 
     def check_open(self) -> None:
         if self.is_forked:
@@ -87,6 +118,13 @@ class ProducerCore:
             raise ClosedError("the producer is closed")
         if self.sender.fatal_error is not None:
             raise ClientError(f"the producer cannot send any more: {self.sender.fatal_error}")
+
+    def check_takes_records(self) -> None:
+        """Whatever keeps `send` from taking any record, raised."""
+        self.check_open()
+        refusal = self.accumulator.refusal
+        if refusal is not None:
+            raise refusal()
 
     def prepare(
         self,
@@ -150,9 +188,13 @@ class ProducerCore:
         self.is_closed = True
         self.plain_topics = {}
         try:
+            if flush and self.transactions is not None:
+                await self.transactions.finish()
             if flush:
                 await self.sender.flush()
         finally:
+            if self.transactions is not None:
+                self.transactions.close()
             self.sender.close(ClosedError("the producer was closed before the record was delivered"))
             self.metadata.close()
             self.connections.close()

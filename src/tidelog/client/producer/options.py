@@ -15,6 +15,7 @@ from tidelog.client.options import (
     number,
     objects,
     option,
+    optional_text,
     parse_options,
     whole,
 )
@@ -78,6 +79,16 @@ class ProducerOptions(ClientOptions):
     max_in_flight_requests_per_connection: int = whole(
         5, at_least=1, doc="Requests to a broker that may be unanswered."
     )
+    transactional_id: str | None = optional_text(
+        doc="A name that survives restarts, for transactions; a producer that takes it fences whoever had it before."
+    )
+    transaction_timeout_ms: int = whole(
+        60_000, at_least=1, at_most=INT_MAX, doc="A transaction that is open for so long is aborted by its coordinator."
+    )
+    transaction_two_phase_commit_enable: bool = flag(
+        False,
+        doc="Whether transactions can be prepared (KIP-939): they have no time-out, and another process may end them.",
+    )
     compression_type: str = choice("none", _CODECS, doc="The codec of batches.")
     compression_level: int | None = option(None, _check_level, doc="The codec's level; None for its default.")
     partitioner: str | Partitioner = option(  # noqa: RUF009 - a field, as all of them
@@ -135,6 +146,9 @@ class ProducerArguments(TypedDict, total=False):
     delivery_timeout_ms: int
     retries: int
     max_in_flight_requests_per_connection: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
     compression_type: str
     compression_level: int | None
     partitioner: str | Partitioner
@@ -166,7 +180,24 @@ def parse_producer_options(given: ProducerArguments) -> ProducerOptions:
             f"it can be linger_ms + request_timeout_ms ({options.linger_ms + options.request_timeout_ms:g}) or more"
         )
     _check_compression(options)
+    _check_transactions(options, given)
     return options
+
+
+def _check_transactions(options: ProducerOptions, given: ProducerArguments) -> None:
+    if options.transactional_id is None:
+        if options.transaction_two_phase_commit_enable:
+            raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
+        return
+    if not options.transactional_id:
+        raise ConfigError("transactional_id is empty; it is a name of one's own choice")
+    if not options.is_idempotent:
+        clash = _idempotence_clash(options) or "to be on as well"
+        raise ConfigError(f"transactional_id needs idempotence, and that needs {clash}")
+    if options.transaction_two_phase_commit_enable and "transaction_timeout_ms" in given:
+        raise ConfigError(
+            "transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable: leave it out"
+        )
 
 
 def _idempotence_clash(options: ProducerOptions) -> str | None:

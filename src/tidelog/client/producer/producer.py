@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from tidelog.client.background import Background
+from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
 from tidelog.client.errors import BufferFullError, ClosedError, TimedOutError
 from tidelog.client.producer.batch import Delivery
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
 from tidelog.client.producer.options import ProducerArguments, parse_producer_options
+from tidelog.client.producer.prepared_transaction import PreparedTransaction
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
+from tidelog.client.producer.transaction_state import State
 from tidelog.client.seams import ClientSeams
 
 if TYPE_CHECKING:
@@ -75,13 +78,14 @@ class Producer:
         RecordTooLargeError, SerializationError.
         """
         core = self._core
-        if partition is None and (queues := core.plain_topics.get(topic)) is not None:
-            # The usual case, without a step that it does not need.
+        if partition is None:
+            # The usual case, without a step that it does not need. A transaction that ends closes the topics under the lock.
             with core.lock:
-                delivery = queues.append(-1, timestamp_ms, key, value, headers, on_delivery)
+                queues = core.plain_topics.get(topic)
+                delivery = None if queues is None else queues.append(-1, timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
                 return delivery
-        core.check_open()
+        core.check_takes_records()
         record = core.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         return core.append(record) or self._send_slowly(core, record)
 
@@ -94,8 +98,12 @@ class Producer:
         if record.topic not in core.accumulator.topics:
             self._background.call(core.find_topic(record.topic, core.options.max_block_ms))
         while True:
-            core.check_open()
-            delivery = core.append(record)
+            try:
+                core.check_takes_records()
+                delivery = core.append(record)
+            except BaseException:
+                core.accumulator.pass_on_room()
+                raise
             if delivery is not None:
                 core.accumulator.pass_on_room()
                 return delivery
@@ -136,7 +144,7 @@ class Producer:
         """
         from tidelog.client.producer.arrow_rows import send_arrow  # noqa: PLC0415 - pyarrow is an extra
 
-        self._core.check_open()
+        self._core.check_takes_records()
         return self._background.call(send_arrow(self._core, topic, records, partition, timestamp_ms))
 
     def flush(self, timeout_ms: float | None = None) -> None:
@@ -161,6 +169,94 @@ class Producer:
                 raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
             finally:
                 self._background.release()
+
+    # Transactions.
+
+    def init_transactions(self, *, keep_prepared_txn: bool = False, timeout_ms: float | None = None) -> None:
+        """Take over the transactional id: once, before the first transaction. A producer that had it before is fenced, and
+        what it left open is aborted; with `keep_prepared_txn` (KIP-939) it is kept, and `prepared_transaction` names it.
+
+        TimedOutError after `timeout_ms`, or `max_block_ms`; RefusedError where the cluster does not allow it. Either may be tried
+        again.
+        """
+        transactions = self._core.in_transactions()
+        self._background.call(transactions.init(keep_prepared=keep_prepared_txn, timeout_ms=self._block_ms(timeout_ms)))
+
+    def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on belongs to it."""
+        # Between two transactions nothing happens on the loop that this could get in the way of.
+        self._core.in_transactions().begin()
+
+    def send_offsets_to_transaction(
+        self, offsets: Offsets, group_metadata: GroupMetadata | str, timeout_ms: float | None = None
+    ) -> None:
+        """Commit what a consumer has read together with what was made of it.
+
+            producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer.group_metadata())
+
+        The group metadata lets the coordinator refuse a consumer whose partitions have gone to others (KIP-447): then
+        TransactionAbortableError. The consumer must not commit by itself: `enable_auto_commit=False`.
+        """
+        transactions = self._core.in_transactions()
+        self._background.call(
+            transactions.send_offsets(
+                offsets_to_commit(offsets), as_group_metadata(group_metadata), timeout_ms=self._block_ms(timeout_ms)
+            )
+        )
+
+    def commit_transaction(self, timeout_ms: float | None = None) -> None:
+        """Send what is buffered, wait until all of it is written, and commit. Every delivery has its outcome then.
+
+        TransactionAbortableError where something was not written: abort. ProducerFencedError, ProducerFailedError: close.
+        TimedOutError after `timeout_ms`, or `max_block_ms`: it goes on; call it again to learn how it went.
+        """
+        self._background.call(self._core.in_transactions().commit(timeout_ms=self._block_ms(timeout_ms)))
+
+    def abort_transaction(self, timeout_ms: float | None = None) -> None:
+        """Give up what was not sent, and abort. Errors as of `commit_transaction`."""
+        self._background.call(self._core.in_transactions().abort(timeout_ms=self._block_ms(timeout_ms)))
+
+    def prepare_transaction(self, timeout_ms: float | None = None) -> PreparedTransaction:
+        """Have everything written, and leave the end open for another system to decide (KIP-939). What is returned names the
+        transaction: keep it where the decision is kept. Needs `transaction_two_phase_commit_enable`."""
+        return self._background.call(self._core.in_transactions().prepare(timeout_ms=self._block_ms(timeout_ms)))
+
+    def complete_transaction(self, prepared: PreparedTransaction, timeout_ms: float | None = None) -> bool:
+        """Commit the prepared transaction if it is this one, which was recorded, and abort it if it is another. Whether it was
+        committed."""
+        transactions = self._core.in_transactions()
+        return self._background.call(transactions.complete(prepared, timeout_ms=self._block_ms(timeout_ms)))
+
+    @property
+    def prepared_transaction(self) -> PreparedTransaction | None:
+        """The transaction that is prepared and waits for its end."""
+        return self._core.in_transactions().prepared
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """A transaction that is committed at the end of the block, and aborted where the block, or the commit, fails.
+
+            with producer.transaction():
+                producer.send("orders", b"...")
+                producer.send("payments", b"...")
+
+        The first one calls `init_transactions` where that was not done. One that was prepared in the block stays so.
+        """
+        transactions = self._core.in_transactions()
+        if transactions.state is State.UNINITIALIZED:
+            self.init_transactions()
+        self.begin_transaction()
+        try:
+            yield self
+            if transactions.is_in_transaction:
+                self.commit_transaction()
+        except BaseException:
+            if transactions.is_in_transaction:
+                self._background.call(transactions.abort_quietly())
+            raise
+
+    def _block_ms(self, timeout_ms: float | None) -> float:
+        return self._options.max_block_ms if timeout_ms is None else timeout_ms
 
     def metrics(self) -> dict[str, int]:
         """Counts since the producer was made, under OpenTelemetry's names."""
