@@ -68,6 +68,10 @@ def initialise(
     now_ms: int,
 ) -> Initialisation | ErrorCode:
     """Decide a request that `check_request` has passed. A fresh producer id is used only where one is needed."""
+    if known is not None and _is_fenced(known, request):
+        return ErrorCode.PRODUCER_FENCED
+    if known is not None and known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if needs_producer_id(known) and fresh_producer_id == NO_PRODUCER_ID:
         return NO_FRESH_PRODUCER_ID
     timeout_ms = NO_TIMEOUT_MS if request.enable_2pc else request.transaction_timeout_ms
@@ -75,10 +79,6 @@ def initialise(
         assert request.transactional_id is not None
         created = TransactionMetadata.created(request.transactional_id, fresh_producer_id, timeout_ms, now_ms)
         return _answered(created.initialised(0, NO_PRODUCER_EPOCH, timeout_ms, now_ms))
-    if _is_fenced(known, request):
-        return ErrorCode.PRODUCER_FENCED
-    if known.state.is_prepared:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     if known.state is TransactionState.ONGOING:
         if request.keep_prepared_txn:
             # Its time is not cut by a client that asks for less than the one that prepared it.

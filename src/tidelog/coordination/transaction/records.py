@@ -11,7 +11,7 @@ from itertools import groupby
 from tidelog.coordination.coordinator_log import UnreadableLogError
 from tidelog.coordination.decision import record, tombstone
 from tidelog.coordination.transaction.metadata import TransactionMetadata
-from tidelog.coordination.transaction.states import TransactionState
+from tidelog.coordination.transaction.states import RECORDED_STATES, TransactionState
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
@@ -42,18 +42,16 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
 
 def metadata_of(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
     """What a record says. UnreadableLogError where it has a state that there is not."""
-    try:
-        state = TransactionState(value.transaction_status)
-    except ValueError:
+    if value.transaction_status not in RECORDED_STATES:
         raise UnreadableLogError(
             f"the transactional id {transactional_id} is recorded in the unknown state {value.transaction_status}"
-        ) from None
+        )
     return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
-        state=state,
+        state=TransactionState(value.transaction_status),
         last_update_ms=value.transaction_last_update_timestamp_ms,
         start_ms=value.transaction_start_timestamp_ms,
         partitions=frozenset(

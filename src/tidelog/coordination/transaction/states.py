@@ -69,6 +69,8 @@ _BEFORE: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.PREPARE_EPOCH_FENCE: frozenset(),
 }
 
+RECORDED_STATES: Final = _AT_REST | _PREPARED | {TransactionState.ONGOING}
+"""What a record may say."""
 STATES_BY_NAME: Final = {name: state for state, name in _NAMES.items()}
 
 
