@@ -3,24 +3,21 @@
     version 1          the epoch must be the present one, which an end leaves as it is
     state              commit                        abort
     Ongoing            PrepareCommit                 PrepareAbort
-    PrepareCommit      CONCURRENT_TRANSACTIONS       INVALID_TXN_STATE
-    PrepareAbort       INVALID_TXN_STATE             CONCURRENT_TRANSACTIONS
     CompleteCommit     done already                  INVALID_TXN_STATE
     CompleteAbort      INVALID_TXN_STATE             done already
     Empty              INVALID_TXN_STATE             INVALID_TXN_STATE
 
     version 2          each end raises the epoch, so that an end is repeated if its epoch is the one before the present one
-    state              commit again   commit anew           abort again    abort anew
-    Ongoing            fenced         PrepareCommit         fenced         PrepareAbort
-    PrepareCommit      CONCURRENT     fenced                INVALID        fenced
-    PrepareAbort       INVALID        fenced                CONCURRENT     fenced
-    CompleteCommit     done already   INVALID_TXN_STATE     INVALID        PrepareAbort, of nothing
-    CompleteAbort      INVALID        INVALID_TXN_STATE     done already   PrepareAbort, of nothing
-    Empty              fenced         INVALID_TXN_STATE     fenced         PrepareAbort, of nothing
+    state              commit again          commit anew           abort again           abort anew
+    Ongoing            PRODUCER_FENCED       PrepareCommit         PRODUCER_FENCED       PrepareAbort
+    CompleteCommit     done already          INVALID_TXN_STATE     INVALID_TXN_STATE     PrepareAbort, of nothing
+    CompleteAbort      INVALID_TXN_STATE     INVALID_TXN_STATE     done already          PrepareAbort, of nothing
+    Empty              PRODUCER_FENCED       INVALID_TXN_STATE     PRODUCER_FENCED       PrepareAbort, of nothing
 
 A client of version 2 aborts also where it is not sure whether anything was added; that raises its epoch all the same, so that
 whatever it has sent so far cannot come into its next transaction. Every other epoch is PRODUCER_FENCED, every other producer id
-INVALID_PRODUCER_ID_MAPPING.
+INVALID_PRODUCER_ID_MAPPING. While markers are written, in the states Prepare*, an end is CONCURRENT_TRANSACTIONS, of version 1
+only if the producer is the right one.
 """
 
 from __future__ import annotations
@@ -32,12 +29,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.wire.messages.transactions import EndTxnRequest, EndTxnResponse
 
-_OUTCOME = {
-    TransactionState.PREPARE_COMMIT: True,
-    TransactionState.COMPLETE_COMMIT: True,
-    TransactionState.PREPARE_ABORT: False,
-    TransactionState.COMPLETE_ABORT: False,
-}
+_IS_COMMITTED = {TransactionState.COMPLETE_COMMIT: True, TransactionState.COMPLETE_ABORT: False}
 
 
 def needs_producer_id(known: TransactionMetadata, transaction_version: int) -> bool:
@@ -55,6 +47,8 @@ def end(
     """The prepared transaction; NONE where it was ended like this before."""
     if not bumps_epoch(transaction_version):
         return _end_without_bump(known, request, now_ms)
+    if known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     return _end_with_bump(known, request, transaction_version, fresh_producer_id, now_ms)
 
 
@@ -85,6 +79,8 @@ def _end_without_bump(
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.producer_epoch != known.client_producer_epoch:
         return ErrorCode.PRODUCER_FENCED
+    if known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if known.state is TransactionState.ONGOING:
         return known.prepared(
             is_committed=request.committed, transaction_version=0, fresh_producer_id=NO_PRODUCER_ID, now_ms=now_ms
@@ -95,15 +91,13 @@ def _end_without_bump(
 def _end_with_bump(
     known: TransactionMetadata, request: EndTxnRequest, transaction_version: int, fresh_producer_id: int, now_ms: int
 ) -> TransactionMetadata | ErrorCode:
-    is_rotation_repeated = _is_rotation_repeated(known, request)
-    if request.producer_id != known.client_producer_id and not is_rotation_repeated:
+    is_after_rotation = _is_after_rotation(known, request)
+    if request.producer_id != known.client_producer_id and not is_after_rotation:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    is_anew = request.producer_epoch == known.client_producer_epoch and not known.state.is_prepared
-    is_repeated = is_rotation_repeated or _is_bump_repeated(known, request)
-    if not is_anew and (not is_repeated or known.state not in _OUTCOME):
-        return ErrorCode.PRODUCER_FENCED
-    if is_repeated and not is_anew:
+    if is_after_rotation or _is_after_bump(known, request):
         return _repeated(known, is_committed=request.committed)
+    if request.producer_epoch != known.client_producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
     if request.committed and known.state is not TransactionState.ONGOING:
         return ErrorCode.INVALID_TXN_STATE
     if known.is_epoch_exhausted and fresh_producer_id == NO_PRODUCER_ID:
@@ -116,24 +110,29 @@ def _end_with_bump(
     )
 
 
-def _is_bump_repeated(known: TransactionMetadata, request: EndTxnRequest) -> bool:
-    if request.producer_epoch + 1 != known.client_producer_epoch:
-        return False
+def _has_bumped(known: TransactionMetadata) -> bool:
+    """Whether the last thing that has happened is an end by version 2. After one by version 1 no epoch can be told apart."""
+    return known.state in _IS_COMMITTED and bumps_epoch(known.client_transaction_version)
+
+
+def _is_after_bump(known: TransactionMetadata, request: EndTxnRequest) -> bool:
+    """Whether the epoch is one above that of the request since a transaction was ended."""
     # The largest epoch is nobody's: a producer that would be told to go on with it begins anew instead.
-    return known.client_producer_epoch != EPOCH_MAX or known.state.is_prepared
+    return (
+        _has_bumped(known) and request.producer_epoch + 1 == known.producer_epoch and known.producer_epoch != EPOCH_MAX
+    )
 
 
-def _is_rotation_repeated(known: TransactionMetadata, request: EndTxnRequest) -> bool:
-    """Whether the end has used up the epochs of the producer id that the request still goes by."""
-    if request.producer_id != known.previous_producer_id or request.producer_epoch != CLIENT_EPOCH_MAX:
-        return False
-    if known.state.is_prepared:
-        return known.next_producer_id != NO_PRODUCER_ID and known.next_producer_epoch == NO_PRODUCER_EPOCH
-    return known.producer_epoch == 0
+def _is_after_rotation(known: TransactionMetadata, request: EndTxnRequest) -> bool:
+    """Whether the producer id is another than that of the request since a transaction was ended with the last epoch."""
+    return (
+        _has_bumped(known)
+        and request.producer_id == known.previous_producer_id
+        and request.producer_epoch == CLIENT_EPOCH_MAX
+        and known.producer_epoch == 0
+    )
 
 
 def _repeated(known: TransactionMetadata, *, is_committed: bool) -> ErrorCode:
-    """The outcome is decided: the same again is fine."""
-    if _OUTCOME.get(known.state) is not is_committed:
-        return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.CONCURRENT_TRANSACTIONS if known.state.is_prepared else ErrorCode.NONE
+    """Nothing is open: the same outcome again is fine."""
+    return ErrorCode.NONE if _IS_COMMITTED.get(known.state) is is_committed else ErrorCode.INVALID_TXN_STATE

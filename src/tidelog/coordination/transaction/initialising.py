@@ -68,10 +68,10 @@ def initialise(
     now_ms: int,
 ) -> Initialisation | ErrorCode:
     """Decide a request that `check_request` has passed. A fresh producer id is used only where one is needed."""
-    if known is not None and _is_fenced(known, request):
-        return ErrorCode.PRODUCER_FENCED
     if known is not None and known.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
+    if known is not None and _is_fenced(known, request):
+        return ErrorCode.PRODUCER_FENCED
     if needs_producer_id(known) and fresh_producer_id == NO_PRODUCER_ID:
         return NO_FRESH_PRODUCER_ID
     timeout_ms = NO_TIMEOUT_MS if request.enable_2pc else request.transaction_timeout_ms

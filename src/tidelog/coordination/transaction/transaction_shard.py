@@ -105,9 +105,9 @@ class TransactionShard:
         """Take partitions into the producer's transaction, which begins with the first."""
         if not transactional_id:
             return Decision(ErrorCode.INVALID_REQUEST)
-        if transactional_id in self._pending:
-            return Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
         known = self._transactions.get(transactional_id)
+        if transactional_id in self._pending or (known is not None and known.state.is_prepared):
+            return Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
         error = _check_producer(known, producer_id, producer_epoch)
         if error is not ErrorCode.NONE or known is None:
             return Decision(error)

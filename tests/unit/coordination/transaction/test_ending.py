@@ -58,8 +58,8 @@ def test_by_version_1_an_end_keeps_the_epoch(commit: bool) -> None:
     ("state", "on_commit", "on_abort"),
     [
         (S.EMPTY, INVALID, INVALID),
-        (S.PREPARE_COMMIT, CONCURRENT, INVALID),
-        (S.PREPARE_ABORT, INVALID, CONCURRENT),
+        (S.PREPARE_COMMIT, CONCURRENT, CONCURRENT),
+        (S.PREPARE_ABORT, CONCURRENT, CONCURRENT),
         (S.COMPLETE_COMMIT, NONE, INVALID),
         (S.COMPLETE_ABORT, INVALID, NONE),
     ],
@@ -78,7 +78,7 @@ def test_by_version_1_the_same_end_again_is_fine(
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
-@pytest.mark.parametrize("state", [S.EMPTY, S.ONGOING, S.PREPARE_ABORT, S.PREPARE_COMMIT, S.COMPLETE_COMMIT])
+@pytest.mark.parametrize("state", [S.EMPTY, S.ONGOING, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 def test_another_producer_id_is_no_party_to_it(state: TransactionState, version: int) -> None:
     driver, epoch = in_state(state, version)
 
@@ -125,8 +125,8 @@ def test_by_version_2_an_end_raises_the_epoch(commit: bool) -> None:
     [
         (S.EMPTY, FENCED, FENCED),
         (S.ONGOING, FENCED, FENCED),
-        (S.PREPARE_COMMIT, CONCURRENT, INVALID),
-        (S.PREPARE_ABORT, INVALID, CONCURRENT),
+        (S.PREPARE_COMMIT, CONCURRENT, CONCURRENT),
+        (S.PREPARE_ABORT, CONCURRENT, CONCURRENT),
         (S.COMPLETE_COMMIT, NONE, INVALID),
         (S.COMPLETE_ABORT, INVALID, NONE),
     ],
@@ -169,10 +169,21 @@ def test_by_version_2_nothing_cannot_be_committed(state: TransactionState) -> No
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_by_version_2_the_next_epoch_has_nothing_to_end_while_markers_are_missing(state: TransactionState) -> None:
-    driver, _ = in_state(state, TV2)
+def test_while_markers_are_missing_only_version_1_can_tell_who_is_fenced(state: TransactionState) -> None:
+    for version, expected in ((TV1, FENCED), (TV2, CONCURRENT)):
+        driver, _ = in_state(state, version)
 
-    assert driver.end(PRODUCER, 1, commit=True).error_code == FENCED
+        assert driver.end(PRODUCER, 9, commit=True, version=version).error_code == expected
+
+
+def test_a_producer_that_was_fenced_is_not_told_that_the_end_of_its_successor_was_its_own() -> None:
+    driver = TransactionDriver()
+    driver.init()
+    driver.init()
+    driver.add(PRODUCER, 1, ORDERS, version=TV1)
+    driver.end(PRODUCER, 1, commit=True, version=TV1)
+
+    assert driver.end(PRODUCER, 0, commit=True, version=TV2).error_code == FENCED
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -232,7 +243,7 @@ def test_with_the_last_epoch_an_end_takes_the_client_to_a_fresh_id(commit: bool)
     assert told(driver.end(4_000, 32_766, commit=commit)) == (NONE, 4_001, 0)
     assert (driver.due[0].producer_id, driver.due[0].producer_epoch) == (4_000, 32_767)
     assert driver.end(4_000, 32_766, commit=commit).error_code == CONCURRENT
-    assert driver.add(4_001, 0, ORDERS) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert driver.add(4_001, 0, ORDERS) is CONCURRENT
 
     driver.write_markers()
     assert told(driver.end(4_000, 32_766, commit=commit)) == (NONE, 4_001, 0)

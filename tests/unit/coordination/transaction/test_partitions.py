@@ -79,11 +79,11 @@ def test_while_markers_are_missing_nothing_is_added(driver: TransactionDriver, c
     driver.add(PRODUCER, 0, ORDERS)
     driver.end(PRODUCER, 0, commit=commit)
 
-    assert driver.add(PRODUCER, 1, AUDIT) is CONCURRENT
-    assert driver.add(PRODUCER, 0, AUDIT) is FENCED
+    assert [driver.add(PRODUCER, epoch, AUDIT) for epoch in (0, 1)] == [CONCURRENT, CONCURRENT]
+    assert driver.shard.verify_partitions(ID, PRODUCER, 0, [ORDERS]) == {ORDERS: FENCED}
 
     driver.write_markers()
-    assert driver.add(PRODUCER, 1, AUDIT) is NONE
+    assert [driver.add(PRODUCER, epoch, AUDIT) for epoch in (0, 1)] == [FENCED, NONE]
 
 
 def test_by_version_1_the_same_epoch_waits_for_the_markers(driver: TransactionDriver) -> None:
