@@ -32,8 +32,6 @@ def place(tmp_path: Path) -> Iterator[TidelogNode]:
     node.kill()
 
 
-# With `make compat`: after a restart librdkafka's members of the new protocol now and then take longer than the test waits.
-@pytest.mark.compat
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", [TidelogNode.stop, TidelogNode.kill], ids=["stopped", "killed"])
 def test_members_go_on_after_their_coordinator_was(

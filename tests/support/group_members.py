@@ -230,8 +230,6 @@ def _confluent(said: dict[str, Any], asked: threading.Event) -> None:
         "enable.auto.commit": False,
         "auto.offset.reset": said["reset"],
         "reconnect.backoff.max.ms": 200,
-        # librdkafka 2.16 may wait for a minute for a broker that it has given up, where all were away for a moment.
-        "metadata.recovery.strategy": "none",
         "topic.metadata.refresh.interval.ms": 500,
         **({"group.instance.id": said["instance"]} if said["instance"] else {}),
     }

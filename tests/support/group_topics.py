@@ -48,7 +48,6 @@ class Topics:
             "bootstrap.servers": bootstrap,
             "log_level": 0,
             "reconnect.backoff.max.ms": 200,
-            "metadata.recovery.strategy": "none",
         }
         self.admin = AdminClient(self._quiet)
         self._producer = Producer(self._quiet | {"linger.ms": 1})

@@ -160,6 +160,13 @@ def test_there_is_no_controller_while_no_broker_is_alive() -> None:
     assert asked(AdminNode(broker(1, fenced=True)), []).controller_id == -1
 
 
+def test_the_node_that_answers_names_itself_while_no_broker_is_alive() -> None:
+    node = AdminNode(broker(1, fenced=True), broker(2, fenced=True), broker(3, listeners=("INSIDE",)))
+
+    assert [each.node_id for each in asked(node, []).brokers] == [1]
+    assert [each.node_id for each in asked(node, [], listener="INSIDE").brokers] == [3]
+
+
 @pytest.mark.parametrize(("version", "error"), [(5, 5), (6, 72), (12, 72)])
 def test_a_leader_without_the_callers_listener(version: int, error: int) -> None:
     node = AdminNode(broker(1, listeners=("INSIDE",)), *topic("orders"))

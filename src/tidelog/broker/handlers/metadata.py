@@ -7,6 +7,9 @@ v12 topics by id · v13 an error for all
 
 A topic that is created because somebody asked for it is there for the next request, not for this one: see `auto_topics`.
 Answers keep the order of the request. A topic with neither name nor id is an INVALID_REQUEST; Kafka fails at it.
+
+Where every broker is fenced, as is the only one that is just stopping, the node that answers names itself; Kafka names nobody.
+librdkafka gives up all brokers that an answer leaves out, and would have none left to come back to.
 """
 
 from __future__ import annotations
@@ -71,12 +74,13 @@ def _response(
     if request.include_cluster_authorized_operations:
         may = caller.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
         operations = caller.authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME) if may else 0
+    reachable = view.alive.keys() or {node.node_id}
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[
             MetadataResponseBroker(node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker, endpoint in view.brokers
-            if not broker.fenced
+            if broker.node_id in reachable
         ],
         cluster_id=node.cluster_id,
         controller_id=any_alive_broker(node.image, node.random),
