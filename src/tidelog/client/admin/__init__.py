@@ -35,6 +35,14 @@ from tidelog.client.admin.topics import (
     TopicDescription,
     TopicListing,
 )
+from tidelog.client.admin.transactions import (
+    FencedProducer,
+    OpenTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
 
 __all__ = [
     "BROKER_DEFAULT",
@@ -54,6 +62,7 @@ __all__ = [
     "CreatedTopic",
     "ElectionType",
     "Feature",
+    "FencedProducer",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
@@ -63,14 +72,19 @@ __all__ = [
     "LogDirDescription",
     "NewTopic",
     "OffsetSpec",
+    "OpenTransaction",
     "PartitionDescription",
     "PartitionLag",
+    "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
     "ReplicaOnDisk",
     "ResourceKind",
     "TopicDescription",
     "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
     "UpgradeType",
     "value_of",
 ]

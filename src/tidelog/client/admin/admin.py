@@ -97,6 +97,18 @@ class Admin:
     delete_group_offsets = _waiting(AsyncAdmin.delete_group_offsets)
     group_lag = _waiting(AsyncAdmin.group_lag)
 
+    list_transactions = _waiting(AsyncAdmin.list_transactions)
+    describe_transactions = _waiting(AsyncAdmin.describe_transactions)
+    describe_transaction = _waiting(AsyncAdmin.describe_transaction)
+    end_transaction = _waiting(AsyncAdmin.end_transaction)
+    fence_producers = _waiting(AsyncAdmin.fence_producers)
+    fence_producer = _waiting(AsyncAdmin.fence_producer)
+    describe_producers = _waiting(AsyncAdmin.describe_producers)
+    abort_transaction = _waiting(AsyncAdmin.abort_transaction)
+    abort_hanging = _waiting(AsyncAdmin.abort_hanging)
+    find_open_transaction = _waiting(AsyncAdmin.find_open_transaction)
+    find_hanging_transactions = _waiting(AsyncAdmin.find_hanging_transactions)
+
     def close(self) -> None:
         """The end. May be called again."""
         background, self._background = self._background, None

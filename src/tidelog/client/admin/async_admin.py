@@ -12,12 +12,12 @@ from tidelog.client.admin.group_offsets import GroupOffsetCalls
 from tidelog.client.admin.log_dirs import LogDirCalls
 from tidelog.client.admin.options import AdminArguments, AdminOptions
 from tidelog.client.admin.requests import Requests
-from tidelog.client.admin.topics import TopicCalls
+from tidelog.client.admin.transactions import TransactionCalls
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 
 
-class AsyncAdmin(TopicCalls, ConfigCalls, ClusterCalls, LogDirCalls, GroupOffsetCalls):
+class AsyncAdmin(TransactionCalls, ConfigCalls, ClusterCalls, LogDirCalls, GroupOffsetCalls):
     """Administration of any Kafka cluster.
 
     >>> async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:

@@ -74,7 +74,14 @@ class GroupCoordinator:
     group_id: str
 
 
-Route: TypeAlias = Anyone | Controller | OneBroker | GroupCoordinator
+@dataclass(frozen=True, slots=True)
+class TransactionCoordinator:
+    """The broker that keeps a transactional id."""
+
+    transactional_id: str
+
+
+Route: TypeAlias = Anyone | Controller | OneBroker | GroupCoordinator | TransactionCoordinator
 
 ANYONE = Anyone()
 CONTROLLER = Controller()
@@ -83,6 +90,7 @@ _NOT_DONE = LOST_COORDINATOR | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 """Errors that say that nothing was done, and that the same may succeed later."""
 
@@ -98,6 +106,7 @@ class Requests:
 
     def __init__(self, seams: ClientSeams, options: AdminOptions) -> None:
         self._loop = seams.loop
+        self.clock = seams.clock
         self.options = options
         self._connections = Connections(seams, options)
         # Only for the way back to the bootstrap servers: what an admin wants to know it asks for when it is asked.
@@ -136,6 +145,14 @@ class Requests:
         """The broker that answered last for a group."""
         return self._coordinators.known(CoordinatorKind.GROUP, group_id)
 
+    def transaction_coordinator_of(self, transactional_id: str) -> int | None:
+        """The broker that answered last for a transactional id."""
+        return self._coordinators.known(CoordinatorKind.TRANSACTION, transactional_id)
+
+    def feature_level(self, name: str) -> int:
+        """The level of a feature that the cluster has agreed on, as nodes that were asked have told; 0 for none."""
+        return self._connections.feature_level(name)
+
     # One request.
 
     async def ask(
@@ -146,8 +163,10 @@ class Requests:
         *,
         codes: Callable[[R], Iterable[int]] = no_codes,
         is_repeatable: bool = True,
+        version_max: Callable[[], int | None] | None = None,
     ) -> R:
-        """The answer, in which `codes` finds the errors. Those that remain are the caller's to read.
+        """The answer, in which `codes` finds the errors. Those that remain are the caller's to read. `version_max` is asked
+        for once the node has said what it speaks.
 
         NotReachedError or TimedOutError where there is no answer; UnsupportedError; ClientError for a broker that is not there.
         """
@@ -155,13 +174,19 @@ class Requests:
         while True:
             try:
                 node_id = await self._node(route, attempts)
-                if not is_repeatable:
+                if not is_repeatable or version_max is not None:
                     await self._greet(node_id, attempts)
             except NotReachedError as error:
                 await self._again(attempts, route, error)
                 continue
             try:
-                answered = await self._connections.ask(node_id, request, answer, timeout_ms=attempts.request_timeout_ms)
+                answered = await self._connections.ask(
+                    node_id,
+                    request,
+                    answer,
+                    timeout_ms=attempts.request_timeout_ms,
+                    version_max=None if version_max is None else version_max(),
+                )
             except NotReachedError as error:
                 if not is_repeatable:
                     raise
@@ -178,6 +203,8 @@ class Requests:
                 self._controller_id = -1
             case GroupCoordinator(group_id):
                 self._coordinators.lost(CoordinatorKind.GROUP, group_id)
+            case TransactionCoordinator(transactional_id):
+                self._coordinators.lost(CoordinatorKind.TRANSACTION, transactional_id)
         await attempts.again_after(reason)
 
     async def _greet(self, node_id: int, attempts: Attempts) -> None:
@@ -205,6 +232,10 @@ class Requests:
             case GroupCoordinator(group_id):
                 return await self._coordinators.find(
                     CoordinatorKind.GROUP, group_id, timeout_ms=max(1, attempts.remaining_ms)
+                )
+            case TransactionCoordinator(transactional_id):
+                return await self._coordinators.find(
+                    CoordinatorKind.TRANSACTION, transactional_id, timeout_ms=max(1, attempts.remaining_ms)
                 )
 
     def _anyone(self) -> int:

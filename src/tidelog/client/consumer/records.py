@@ -44,7 +44,7 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
-Offsets = Mapping[tuple[str, int], int | OffsetAndMetadata]
+Offsets = Mapping[tuple[str, int], int | OffsetAndMetadata] | Mapping[TopicPartition, int | OffsetAndMetadata]
 """Positions to commit, as an application gives them."""
 
 
