@@ -183,9 +183,11 @@ class MemberProcess:
             self.errors.append(line.rstrip())
 
 
-def wait_for_all(members: Sequence[MemberProcess], condition: Callable[[], bool], what: str) -> None:
+def wait_for_all(
+    members: Sequence[MemberProcess], condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S
+) -> None:
     """Until a condition over several members holds."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
             raise MemberError(f"waited in vain until {what}: {'; '.join(map(str, members))}")

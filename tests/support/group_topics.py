@@ -48,6 +48,8 @@ class Topics:
             "bootstrap.servers": bootstrap,
             "log_level": 0,
             "reconnect.backoff.max.ms": 200,
+            # Where all brokers were away, an admin of librdkafka 2.16 may ask one that its re-bootstrap has given up, and waits.
+            "metadata.recovery.strategy": "none",
         }
         self.admin = AdminClient(self._quiet)
         self._producer = Producer(self._quiet | {"linger.ms": 1})
