@@ -21,9 +21,12 @@ from typing import Any, TypeVar, cast
 
 from tidelog.broker import handlers, node_gauges
 from tidelog.broker.auto_topics import AutoTopics
+from tidelog.broker.broker_watch import BrokerWatch
 from tidelog.broker.caller import AllowAll, Caller
+from tidelog.broker.cluster_links import ClusterLinks
 from tidelog.broker.config_resources import ConfigResourceType
 from tidelog.broker.config_view import BrokerConfigView, effective_config, static_topic_defaults, topic_values
+from tidelog.broker.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
@@ -50,6 +53,7 @@ from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
+from tidelog.model.controller_config import CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName
 from tidelog.model.listener_config import MAX_CONNECTIONS
@@ -135,7 +139,7 @@ class BrokerNode:
         self.internal_topics = InternalTopics(self)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._assignments = DirectoryAssignments(
-            lambda request: self._service.controller.handle(request, ControllerContext()),
+            self._ask_controller,
             self._timers,
             node_id=self.node_id,
             broker_epoch=lambda: self._registration.epoch,
@@ -195,12 +199,22 @@ class BrokerNode:
         return listener_name in self.static_config[keys.CONTROLLER_LISTENER_NAMES]
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
-        context = ControllerContext(principal=str(caller.principal), client_id=caller.client_id)
-        decided = cast("Pending[A]", self._service.controller.handle(request, context))
+        context = ControllerContext(str(caller.principal), caller.client_id, caller.host)
+        if self.is_controller_listener(caller.listener_name):
+            # Whoever asks a controller means that one, and learns if it is not the active one.
+            return cast("Pending[A]", self.decide(request, context))
+        decided = cast("Pending[A]", self._links.channel.ask(request, context))
         answered: Pending[A] = Pending()
         # Whoever asks for a topic uses it next, so this node's replicas are there before the answer is.
         decided.then(lambda answer: self._partitions.opened().then(lambda _: answered.complete(answer)))
         return answered
+
+    def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
+        return self._service.controller.handle(request, context)
+
+    @property
+    def broker_watch(self) -> BrokerWatch:
+        return self._links.watch
 
     def _in_turn(self, work: Callable[[], None]) -> None:
         if not self.stopped.done():
@@ -316,12 +330,26 @@ class BrokerNode:
     def _start_quorum(self, metadata: LogDirectory) -> None:
         assert metadata.identity is not None
         config = self.static_config
+        listener = next(spec.name for spec in self._specs if spec.is_controller)
+        self._links = ClusterLinks(
+            self._loop,
+            self._transport,
+            self._seams.random,
+            self._timers,
+            self._seams.clock,
+            node_id=self.node_id,
+            controller_listener=listener,
+            request_timeout_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
+            buffers=self._server.buffers,
+            turn=self._server.turn,
+        )
+        self._stopping.append(self._links.close)
         self._service = MetadataService.open(
             self._seams,
             self._timers,
             directory=metadata.path,
             identity=metadata.identity,
-            listener=next(spec.name for spec in self._specs if spec.is_controller),
+            listener=listener,
             endpoints=self._controller_endpoints(),
             config=config,
             settings=ControllerSettings.from_values(
@@ -340,25 +368,31 @@ class BrokerNode:
             ),
             on_fault=self._metadata_failed,
             static_voters=voters_of(config),
+            peers=self._links.peers,
         )
         self._stopping.append(self._service.abandon)
         self._is_controller_active = lambda: self._service.controller.is_active
         problem = voters_problem(self._service.quorum.voters, self._service.quorum.local.key)
         if problem is not None:
             raise NodeError(problem)
-        self._service.committed.subscribe(self._look_if_active)
+        self._service.committed.subscribe(self._look_if_caught_up)
+        self._links.join(self._service)
+        for dispatcher in self._dispatchers:
+            if isinstance(dispatcher, ControllerDispatcher):
+                dispatcher.begin(self._links.watch)
         self._service.start()
 
     def _controller_endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
 
-    def _look_if_active(self, image: ClusterImage, _delta: ImageDelta) -> None:
-        """An active controller writes at least its own registration, so that an image follows in which all of this holds."""
-        if self._service.controller.is_active and image.features:
+    def _look_if_caught_up(self, image: ClusterImage, _delta: ImageDelta) -> None:
+        """An active controller writes records all the time, so that an image follows in which all of this holds."""
+        if self._service.quorum.is_caught_up and image.features:
             self._is_led.complete(None)
 
     async def _active(self) -> None:
-        """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records."""
+        """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records; otherwise
+        when this node has caught up with the leader."""
         await _wait(self._loop, self._is_led)
         self._raise_fault()
         if self.image.access_control:
@@ -368,14 +402,17 @@ class BrokerNode:
         self._config_changed()
 
     async def _listen(self, spec: ListenerSpec) -> None:
-        dispatcher = Dispatcher(self, AllowAll(), "controller" if spec.is_controller else "broker")
+        if spec.is_controller:
+            dispatcher: Dispatcher = ControllerDispatcher(self, AllowAll())
+        else:
+            dispatcher = Dispatcher(self, AllowAll(), "broker")
         self._dispatchers.append(dispatcher)
         listener = await self._server.listen(spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller)
         self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
 
     async def _register(self, opened: list[LogDirectory]) -> None:
         self._registration = Registration(
-            lambda request: self._service.controller.handle(request, ControllerContext()),
+            self._ask_controller,
             self._timers,
             self._seams.random,
             node_id=self.node_id,
@@ -470,9 +507,11 @@ class BrokerNode:
 
     def _allocate_producer_ids(self) -> Pending[AllocateProducerIdsResponse]:
         request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self._registration.epoch)
-        return cast(
-            "Pending[AllocateProducerIdsResponse]", self._service.controller.handle(request, ControllerContext())
-        )
+        return cast("Pending[AllocateProducerIdsResponse]", self._ask_controller(request))
+
+    def _ask_controller(self, request: Request) -> Pending[Response]:
+        """On this node's own behalf."""
+        return self._links.channel.ask(request)
 
     # --- faults ------------------------------------------------------------------------------------------------------------
 
@@ -522,6 +561,7 @@ class BrokerNode:
         epoch = self._registration.epoch
         await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
         if not self.stopped.done():  # or a fault has ended it meanwhile
+            self._links.close()
             await self._close(BrokerEpoch(epoch))
         self._raise_fault()
 

@@ -15,6 +15,7 @@ from tidelog.wire.schema import Request, Response
 
 if TYPE_CHECKING:
     from tidelog.broker.auto_topics import AutoTopics
+    from tidelog.broker.broker_watch import BrokerWatch
     from tidelog.broker.fetch_sessions import FetchSessions
     from tidelog.broker.group_coordinator import GroupCoordinator
     from tidelog.broker.internal_topics import InternalTopics
@@ -116,6 +117,15 @@ class Node(Protocol):
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:
         """Have the active controller decide; the answer comes when what it decided is committed and visible here."""
+        ...
+
+    def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
+        """Have this node's own controller decide; NOT_CONTROLLER where it is not the active one."""
+        ...
+
+    @property
+    def broker_watch(self) -> BrokerWatch:
+        """Who looks after the brokers while this node's controller is the active one."""
         ...
 
     def next_producer_id(self) -> Pending[int]:

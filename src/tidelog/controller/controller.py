@@ -69,6 +69,8 @@ class ControllerContext:
 
     principal: str = "User:ANONYMOUS"
     client_id: str | None = None
+    host: str = "127.0.0.1"
+    """From where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +119,30 @@ class Controller:
         self._bootstrap = tuple(bootstrap)
         self._registration = registration
         self._term: _Term | None = None
+        self._active_watchers: list[Callable[[], None]] = []
 
     @property
     def is_active(self) -> bool:
         return self._term is not None
+
+    def watch_active(self, watcher: Callable[[], None]) -> None:
+        """Tell whenever this controller has become the active one."""
+        self._active_watchers.append(watcher)
+
+    def is_heard(self, broker: NodeId) -> bool:
+        """Whether a broker has registered or sent a heartbeat since this controller became active."""
+        session = None if self._term is None else self._term.sessions.get(broker)
+        return session is not None and session.is_heard
+
+    def end_session(self, broker: NodeId, epoch: BrokerEpoch) -> None:
+        """A broker's process is gone: it is fenced now rather than when its session would be over."""
+        term = self._term
+        known = None if term is None else term.image.brokers.get(broker)
+        if term is None or known is None or known.epoch != epoch or known.fenced:
+            return
+        logger.warning("broker %d of epoch %d is fenced: its process is gone", broker, epoch)
+        term.sessions.forget(broker)
+        self._append(term, brokers.fence_records(term.image, known, self._settings.topic_defaults))
 
     # --- requests ----------------------------------------------------------------------------------------------------------
 
@@ -237,6 +259,8 @@ class Controller:
         self._repeat(
             term, "leaders", self._settings.leader_imbalance_check_interval_seconds * 1000, self._balance_leaders
         )
+        for watcher in self._active_watchers:
+            watcher()
 
     def resign(self, epoch: LeaderEpoch) -> None:
         term, self._term = self._term, None

@@ -57,6 +57,13 @@ class MetadataService:
     quorum: MetadataQuorum
     committed: CommittedImage
     controller: Controller
+    registration: ControllerRegistrationRequest
+    """What this node's controller says of itself."""
+
+    @property
+    def can_lead(self) -> bool:
+        """Whether this node is, or may become, a voter; a node that is only a broker observes."""
+        return self.quorum.local.can_become_voter
 
     @classmethod
     def open(
@@ -75,6 +82,7 @@ class MetadataService:
         bootstrap_servers: tuple[Node, ...] = (),
         peers: Peers | None = None,
         open_segments: OpenSegments | None = None,
+        can_become_voter: bool = True,
     ) -> MetadataService:
         """`directory` is the log directory of the metadata log, and `identity` what its meta.properties say. `endpoints` are
         where this node's controller listens; `listener` names the one for other controllers. `on_fault` hears that the disk
@@ -85,6 +93,7 @@ class MetadataService:
             identity.cluster_id,
             listener,
             tuple(QuorumEndpoint(each.name, each.host, each.port) for each in endpoints),
+            can_become_voter=can_become_voter,
             bootstrap_servers=bootstrap_servers,
         )
         quorum = MetadataQuorum(
@@ -100,6 +109,13 @@ class MetadataService:
         committed = CommittedImage()
         quorum.add_listener(committed)
         Snapshotting.from_values(quorum, committed, seams.clock, config)
+        registration = ControllerRegistrationRequest(
+            controller_id=identity.node_id,
+            incarnation_id=random_uuid(seams.random),
+            zk_migration_ready=False,
+            listeners=listeners(endpoints),
+            features=supported_features(),
+        )
         controller = Controller(
             quorum,
             committed,
@@ -107,16 +123,10 @@ class MetadataService:
             seams,
             timers,
             bootstrap=read_bootstrap(seams.files, directory),
-            registration=ControllerRegistrationRequest(
-                controller_id=identity.node_id,
-                incarnation_id=random_uuid(seams.random),
-                zk_migration_ready=False,
-                listeners=listeners(endpoints),
-                features=supported_features(),
-            ),
+            registration=registration,
         )
         quorum.add_listener(controller)
-        return cls(log, quorum, committed, controller)
+        return cls(log, quorum, committed, controller, registration)
 
     def start(self) -> None:
         """Take part in the quorum. Errors of a log that cannot be read are raised from here."""

@@ -28,8 +28,8 @@ from tidelog.raft.control_records import ControlHistory, ControlRecord, KRaftVer
 from tidelog.raft.events import Event
 from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.raft.machine import Machine, QuorumDescription
-from tidelog.raft.messages import Request, Response
-from tidelog.raft.voter_set import Node, VoterSet
+from tidelog.raft.messages import FetchResponse, Request, Response
+from tidelog.raft.voter_set import Node, VoterSet, endpoint_for
 from tidelog.storage.errors import StorageError
 from tidelog.storage.seams import Seams
 from tidelog.wire.internal_records import FramedRecord
@@ -112,6 +112,9 @@ class MetadataQuorum:
         control = ControlHistory(static_voters or VoterSet(), log.control_records())
         self._machine = Machine(local, config, log, control, log.read_quorum_state(), seams.random)
         self._listeners: list[QuorumListener] = []
+        self._leader_watchers: list[Callable[[], None]] = []
+        # Where the leader's committed log ended when it last answered a fetch of this replica.
+        self._leader_high_watermark: Offset | None = None
         self._events: deque[Event] = deque()
         self._notices: deque[Callable[[], None]] = deque()
         self._is_stepping = False
@@ -135,6 +138,22 @@ class MetadataQuorum:
     def leader_id(self) -> NodeId | None:
         """The leader as far as this replica knows."""
         return self._machine.leader_id
+
+    @property
+    def leader_node(self) -> Node | None:
+        """The leader and where it is reached, unless it is this replica, or not known."""
+        role = self._machine.role
+        endpoint = endpoint_for(role.leader_endpoints, self.local.listener)
+        if role.leader_id is None or role.leader_id == self.local.key.id or endpoint is None:
+            return None
+        return Node(role.leader_id, endpoint.host, endpoint.port)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the listeners know all that was committed when this replica began to lead, or last heard from its leader."""
+        return self.is_leader or (
+            self._leader_high_watermark is not None and self._delivered >= self._leader_high_watermark
+        )
 
     @property
     def epoch(self) -> LeaderEpoch:
@@ -182,6 +201,10 @@ class MetadataQuorum:
     def add_listener(self, listener: QuorumListener) -> None:
         """Before the start. Listeners are told in the order in which they were added."""
         self._listeners.append(listener)
+
+    def watch_leader(self, watcher: Callable[[], None]) -> None:
+        """Tell of every other leader, and of none, as far as this replica knows. Called like a listener."""
+        self._leader_watchers.append(watcher)
 
     def start(self) -> None:
         """Load the newest snapshot and take part. A quorum of one leads when its first writes are durable."""
@@ -374,13 +397,17 @@ class MetadataQuorum:
                 self.log.abandon_part()
             case do.ShutdownCompleted(is_clean):
                 self._notices.append(lambda: self._shut_down(is_clean=is_clean))
-            case do.LeaderChanged() | do.UpgradeAnswered():
+            case do.LeaderChanged():
+                self._notices.append(self._tell_leader_changed)
+            case do.UpgradeAnswered():
                 pass
 
     def _send(self, sent: do.Send) -> None:
         request_id = sent.request_id
 
         def answered(response: Response | None) -> None:
+            if isinstance(response, FetchResponse) and response.high_watermark is not None:
+                self._leader_high_watermark = response.high_watermark
             self._post(
                 events.RequestFailed(request_id) if response is None else events.ResponseReceived(request_id, response)
             )
@@ -450,6 +477,10 @@ class MetadataQuorum:
         self._is_announced = True
         for listener in self._listeners:
             listener.lead(leading.epoch)
+
+    def _tell_leader_changed(self) -> None:
+        for watcher in self._leader_watchers:
+            watcher()
 
     def _tell_resigned(self, epoch: LeaderEpoch) -> None:
         self._is_announced = False

@@ -16,6 +16,7 @@ from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.quorum_description import describe_quorum, refuse_describe_quorum
 from tidelog.controller.settings import ControllerSettings
 from tidelog.model.clock import Clock
+from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -55,6 +56,29 @@ class Api:
 
     decide: Callable[[Any, Situation], Decision[Any]]
     refuse: Callable[[Any, Refusal], Response]
+
+
+# What nodes ask of the active controller for themselves. All else is a client's, and travels in an Envelope with its principal.
+SENT_BY_NODES: frozenset[type[Request]] = frozenset(
+    {
+        AllocateProducerIdsRequest,
+        AlterPartitionRequest,
+        AssignReplicasToDirsRequest,
+        BrokerHeartbeatRequest,
+        BrokerRegistrationRequest,
+        ControllerRegistrationRequest,
+    }
+)
+
+
+def refusal_of(request: Request, error: ErrorCode, message: str | None = None) -> Response:
+    """What a request is answered where nobody decides it."""
+    return APIS[type(request)].refuse(request, Refusal(error, message or error.message))
+
+
+def is_not_controller(request: Request, answer: Response) -> bool:
+    """Whether an answer says that whoever gave it is not, or no longer, the active controller."""
+    return answer == refusal_of(request, ErrorCode.NOT_CONTROLLER)
 
 
 def _register_broker(request: BrokerRegistrationRequest, now: Situation) -> Decision[Any]:

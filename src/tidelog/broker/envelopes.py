@@ -1,0 +1,97 @@
+"""A client's request on its way to the active controller, with the principal on whose behalf it is asked (KIP-590).
+
+The request inside is a whole one, with its header; so is the response. The principal is what Kafka's default principal builder
+writes: two bytes of version, then DefaultPrincipalData.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from tidelog.controller.controller import ControllerContext
+from tidelog.wire.apis import api
+from tidelog.wire.codec import decode, encode
+from tidelog.wire.errors import MalformedError
+from tidelog.wire.frames import read_request, read_request_header, read_response
+from tidelog.wire.messages.envelope import EnvelopeRequest
+from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
+from tidelog.wire.messages.internal.principal import DefaultPrincipalData
+from tidelog.wire.schema import Request, Response
+
+_PRINCIPAL_VERSION = 0
+_VERSION_BYTES = 2
+
+
+def wrap(request: Request, context: ControllerContext) -> EnvelopeRequest:
+    """An envelope around a request, which goes in its newest version."""
+    return EnvelopeRequest(
+        request_data=request_bytes(request, version_of(request), 0, context.client_id),
+        request_principal=_principal_bytes(context.principal),
+        client_host_address=_address_bytes(context.host),
+    )
+
+
+def unwrap(envelope: EnvelopeRequest) -> tuple[RequestHeader, Request, ControllerContext]:
+    """What is in an envelope. MalformedError or UnsupportedVersionError where that is no request."""
+    data = envelope.request_data
+    header, position = read_request_header(data)
+    context = ControllerContext(
+        _principal(envelope.request_principal), header.client_id, _address(envelope.client_host_address)
+    )
+    return header, read_request(data, header, position), context
+
+
+def answer_bytes(answer: Response, header: RequestHeader) -> bytes:
+    """The response to the request of an envelope, as it goes back."""
+    version = header.request_api_version
+    answer_header = ResponseHeader(correlation_id=header.correlation_id)
+    return encode(answer_header, api(answer.api_key).response_header_version(version)) + encode(answer, version)
+
+
+def read_answer(data: bytes, request: Request) -> Response:
+    """The response that came back for a wrapped request. MalformedError where it is none."""
+    return read_response(data, request.api_key, version_of(request))[1]
+
+
+def version_of(request: Request) -> int:
+    """The version in which a node of this release sends a request to another."""
+    return api(request.api_key).stable_versions.highest
+
+
+def request_bytes(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request with its header, without its size."""
+    header = RequestHeader(
+        request_api_key=request.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    return encode(header, api(request.api_key).request_header_version(version)) + encode(request, version)
+
+
+def _principal_bytes(principal: str) -> bytes:
+    kind, _, name = principal.partition(":")
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    return _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big") + encode(data, _PRINCIPAL_VERSION)
+
+
+def _principal(data: bytes | None) -> str:
+    if data is None or int.from_bytes(data[:_VERSION_BYTES], "big") != _PRINCIPAL_VERSION:
+        raise MalformedError("the envelope has no principal that can be read")
+    told = decode(DefaultPrincipalData, _PRINCIPAL_VERSION, data[_VERSION_BYTES:])
+    return f"{told.type}:{told.name}"
+
+
+def _address_bytes(host: str) -> bytes:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        # A listener without addresses, as a simulated one: Kafka takes nothing but an address.
+        return ipaddress.ip_address("0.0.0.0").packed  # noqa: S104 - nothing is bound to it
+
+
+def _address(data: bytes) -> str:
+    try:
+        return str(ipaddress.ip_address(data))
+    except ValueError as error:
+        raise MalformedError(f"{len(data)} bytes are no address") from error

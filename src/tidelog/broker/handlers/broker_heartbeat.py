@@ -1,0 +1,22 @@
+"""BrokerHeartbeat (63), v0-2: a broker is alive, wants to serve or to stop, and learns whether it may.
+
+v1 log directories that are offline (KIP-858) · v2 directories that are closed to new replicas
+
+The connection that it comes by tells of more than time-outs do: when it breaks, the broker is looked after at once.
+"""
+
+from __future__ import annotations
+
+from tidelog.broker.caller import Caller
+from tidelog.broker.handling import Answer, handles
+from tidelog.broker.node_requests import decide_for_node
+from tidelog.broker.node_view import Node
+from tidelog.model.ids import BrokerEpoch, NodeId
+from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest
+from tidelog.wire.schema import Response
+
+
+@handles(BrokerHeartbeatRequest)
+def broker_heartbeat(request: BrokerHeartbeatRequest, caller: Caller, node: Node) -> Answer[Response]:
+    node.broker_watch.heard(caller.connection, NodeId(request.broker_id), BrokerEpoch(request.broker_epoch))
+    return decide_for_node(request, caller, node)

@@ -1,0 +1,48 @@
+"""Envelope (58), v0: a client's request that a broker passes on to the active controller (KIP-590).
+
+The broker has authorised what the client asks; here only nodes may pass anything on. What is inside is answered in its own
+version, and that this node is not the active controller is said on the envelope, so that the broker tries the next one.
+"""
+
+from __future__ import annotations
+
+from tidelog.broker import envelopes
+from tidelog.broker.caller import Caller
+from tidelog.broker.handling import HANDLERS, Answer, handles
+from tidelog.broker.node_view import Node
+from tidelog.controller.requests import APIS, SENT_BY_NODES, is_not_controller
+from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
+from tidelog.wire.errors import MalformedError, UnsupportedVersionError
+from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from tidelog.wire.messages.headers import RequestHeader
+from tidelog.wire.schema import Request, Response
+
+
+@handles(EnvelopeRequest)
+def envelope(request: EnvelopeRequest, caller: Caller, node: Node) -> Answer[EnvelopeResponse]:
+    if not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        header, wrapped, context = envelopes.unwrap(request)
+    except UnsupportedVersionError:
+        return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    except MalformedError:
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if type(wrapped) not in APIS or type(wrapped) in SENT_BY_NODES or not _is_served(header):
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    answered: Pending[EnvelopeResponse] = Pending()
+    node.decide(wrapped, context).then(lambda answer: answered.complete(_sealed(wrapped, header, answer)))
+    return answered
+
+
+def _is_served(header: RequestHeader) -> bool:
+    handler = HANDLERS.get(header.request_api_key)
+    return handler is not None and handler.lowest <= header.request_api_version <= handler.highest
+
+
+def _sealed(wrapped: Request, header: RequestHeader, answer: Response) -> EnvelopeResponse:
+    if is_not_controller(wrapped, answer):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    return EnvelopeResponse(response_data=envelopes.answer_bytes(answer, header), error_code=ErrorCode.NONE)
