@@ -148,7 +148,8 @@ class ReadableCluster(ScriptedCluster):
         responses = []
         for (name, index), offset in wanted.items():
             data = self._fetch_partition(broker, name, index, offset)
-            if data.records or data.error_code:
+            # A full answer names everything that was asked for; one in a session, what is new.
+            if data.records or data.error_code or request.session_epoch == 0:
                 responses.append(FetchableTopicResponse(topic=name, topic_id=self.topic_id(name), partitions=[data]))
         endpoints = [NodeEndpoint(node_id=each, host=f"broker-{each}", port=9092) for each in self.brokers]
         return FetchResponse(

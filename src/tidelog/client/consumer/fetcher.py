@@ -162,9 +162,13 @@ class Fetcher:
             )
         self._in_flight.add(node_id)
         self.fetches_sent += 1
+        is_incremental = False
 
         def request(version: int) -> FetchRequest:
-            return self._request(session.next_request(fetches, version))
+            nonlocal is_incremental
+            part = session.next_request(fetches, version)
+            is_incremental = part.session_epoch > 0
+            return self._request(part)
 
         def answered(answer: FetchResponse | ClientError) -> None:
             self._in_flight.discard(node_id)
@@ -175,6 +179,8 @@ class Fetcher:
             elif session.answered(answer):
                 self._retry_nodes_at_ms.pop(node_id, None)
                 self._take_in(node_id, asked, named, answer)
+                if is_incremental:
+                    self._note_unchanged(asked, answer, named)
             elif not ErrorCode.of(answer.error_code).retriable:
                 self._failed(node_id, session, refusal(answer.error_code, None, about=f"broker {node_id}"))
             self.send_fetches()
@@ -230,6 +236,19 @@ class Fetcher:
         if news:
             self._on_news()
 
+    def _note_unchanged(
+        self, asked: dict[TopicPartition, _Asked], answer: FetchResponse, named: dict[bytes, str]
+    ) -> None:
+        """In a session an answer leaves out the partitions that have nothing new, their high watermark included."""
+        told = {
+            (topic.topic or named.get(topic.topic_id, ""), data.partition_index)
+            for topic in answer.responses
+            for data in topic.partitions
+        }
+        for partition, question in asked.items():
+            if partition not in told and self._subscription.is_current(question.assigned, question.version):
+                question.assigned.nothing_at = question.fetch_offset
+
     def _take_in_partition(self, node_id: int, question: _Asked, data: PartitionData) -> bool:
         assigned = question.assigned
         assigned.failures = 0
@@ -240,6 +259,8 @@ class Fetcher:
             assigned.preferred_replica = data.preferred_read_replica
             assigned.preferred_until_ms = self._clock.monotonic_ms() + self._options.metadata_max_age_ms
         if not data.records:
+            if data.preferred_read_replica < 0:
+                assigned.nothing_at = question.fetch_offset
             return False
         aborted = (data.aborted_transactions or ()) if self._options.reads_committed else None
         fetched = FetchedPartition(

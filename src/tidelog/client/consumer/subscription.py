@@ -49,6 +49,7 @@ class AssignedPartition:
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
+        "nothing_at",
         "offset_epoch",
         "partition",
         "position",
@@ -88,6 +89,8 @@ class AssignedPartition:
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
+        self.nothing_at = -1
+        """An offset from which a fetch brought nothing: no batch lies between there and the high watermark of that time."""
         self.preferred_replica: int | None = None
         self.preferred_until_ms = 0
 
