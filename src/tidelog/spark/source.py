@@ -1,0 +1,140 @@
+"""The data source as Spark calls it: `spark.read.format("tidelog")` and `spark.readStream.format("tidelog")`.
+
+    TidelogSource   made by `load()` with the options, which it checks; travels to wherever something is read
+    BatchReader     plans in a process of the driver, reads in tasks
+    StreamReader    lives in one process of the driver as long as its query; copies of it read in tasks
+
+Spark finds the class through the package `pyspark_tidelog`. Method and argument names are Spark's: it calls them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from tidelog.model.clock import SystemClock
+from tidelog.spark.errors import OptionError
+from tidelog.spark.offset_ranges import OffsetRange
+from tidelog.spark.planning import plan_read
+from tidelog.spark.record_schema import spark_schema
+from tidelog.spark.source_cluster import SourceCluster
+from tidelog.spark.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
+from tidelog.spark.stream_progress import StreamProgress
+from tidelog.spark.task_reading import read_range
+
+
+class RangePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        super().__init__(wanted)
+
+
+class TidelogSource(DataSource):
+    """Topics of a Kafka cluster, or the files of one."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        return "tidelog"
+
+    def schema(self) -> str:
+        return spark_schema(parse_source_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = parse_source_options(self.options)
+        _check_schema(options, schema)
+        return BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        options = parse_source_options(self.options)
+        _check_schema(options, schema)
+        stream_start(options)
+        return StreamReader(options)
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._bounds = batch_bounds(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        cluster = SourceCluster(self._options)
+        try:
+            return [RangePartition(each) for each in plan_read(cluster, self._options, *self._bounds)]
+        finally:
+            cluster.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._options, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._opened: StreamProgress | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The copies for tasks have options, and no connection of the driver's."""
+        return {"_options": self._options, "_opened": None}
+
+    @property
+    def _progress(self) -> StreamProgress:
+        if self._opened is None:
+            self._opened = StreamProgress(self._options, SourceCluster(self._options), SystemClock())
+        return self._opened
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return dict(self._progress.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        # Spark's Python limits cannot be combined. Whichever is named here, `latestOffset` heeds all of the options.
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        return dict(self._progress.latest(start, is_limited=not isinstance(limit, ReadAllAvailable)))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        reported = self._progress.reported()
+        return None if reported is None else dict(reported)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._progress.fix_end()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [RangePartition(each) for each in self._progress.plan(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._options, partition)
+
+
+def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    wanted = partition.value
+    # Spark makes a partition of its own of a batch that has none.
+    return read_range(options, wanted) if isinstance(wanted, OffsetRange) else iter(())
+
+
+def _check_schema(options: SourceOptions, schema: StructType) -> None:
+    if tuple(schema.fieldNames()) != options.columns:
+        raise OptionError(
+            f"the schema of records is given, and cannot be set to {', '.join(schema.fieldNames())}: "
+            f"it is {', '.join(options.columns)}; the option columns narrows it"
+        )

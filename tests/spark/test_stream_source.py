@@ -1,0 +1,128 @@
+"""`spark.readStream.format("tidelog")` by a real Spark against a real cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tests.spark.topics import fill, options, stopped, wait_until
+from tidelog import Admin
+from tidelog.testing import EmbeddedCluster
+
+
+def stream(spark: SparkSession, given: dict[str, str]) -> DataFrame:
+    return spark.readStream.format("tidelog").options(**given).load()
+
+
+class Output:
+    """A directory that a query writes numbers to, a file for each task."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self._spark = spark
+        self._path = str(directory / "output")
+        self.checkpoint = str(directory / "checkpoint")
+
+    def of(self, rows: DataFrame) -> DataStreamWriter:
+        written = rows.selectExpr("cast(value as string) as value").writeStream.format("json")
+        return written.option("path", self._path).option("checkpointLocation", self.checkpoint)
+
+    def numbers(self) -> list[int]:
+        try:
+            rows = self._spark.read.schema("value string").json(self._path).collect()
+        except PySparkException:
+            return []
+        return sorted(int(row["value"]) for row in rows)
+
+
+@pytest.fixture
+def output(spark: SparkSession, tmp_path: Path) -> Output:
+    return Output(spark, tmp_path)
+
+
+def committed(cluster: EmbeddedCluster, group_id: str) -> dict[tuple[str, int], int]:
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        found: Any = admin.list_group_offsets(group_id)
+        return {tuple(partition): each.offset for partition, each in found.items() if each is not None}
+
+
+def test_what_is_there_is_read_in_batches_and_its_progress_shown(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    fill(cluster, topic, range(30))
+    given = options(
+        cluster, topic, startingOffsets="earliest", maxOffsetsPerTrigger="12", kafka__group__id=f"g-{topic}"
+    )
+
+    query = output.of(stream(spark, given)).trigger(availableNow=True).start()
+    stopped(query)
+
+    assert output.numbers() == list(range(30))
+    assert [each.numInputRows for each in query.recentProgress if each.numInputRows] == [12, 12, 6]
+    assert query.recentProgress[0].sources[0].latestOffset == f'{{"{topic}": {{"0": 10, "1": 10, "2": 10}}}}'
+    assert committed(cluster, f"g-{topic}") == {(topic, index): 10 for index in range(3)}
+
+    # The same checkpoint goes on with what has come since; nothing is read twice.
+    fill(cluster, topic, range(30, 33))
+    stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
+    assert output.numbers() == list(range(33))
+    assert committed(cluster, f"g-{topic}") == {(topic, index): 11 for index in range(3)}
+
+
+def test_a_running_query_reads_what_comes_and_finds_new_topics(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    given = options(cluster, subscribePattern=f"{topic}.*")
+    query = output.of(stream(spark, given)).trigger(processingTime="100 milliseconds").start()
+    try:
+        wait_until(query, lambda: query.lastProgress is not None)
+        fill(cluster, topic, range(6))
+        wait_until(query, lambda: output.numbers() == list(range(6)))
+        cluster.create_topic(f"{topic}-too", partitions=3)
+        fill(cluster, f"{topic}-too", range(6, 9))
+        wait_until(query, lambda: output.numbers() == list(range(9)))
+    finally:
+        query.stop()
+
+
+def test_once_takes_all_whatever_the_limits(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    fill(cluster, topic, range(9))
+    given = options(cluster, topic, startingOffsets="earliest", maxOffsetsPerTrigger="3")
+
+    query = output.of(stream(spark, given)).trigger(once=True).start()
+    stopped(query)
+
+    assert [each.numInputRows for each in query.recentProgress] == [9]
+    assert output.numbers() == list(range(9))
+
+
+def test_records_that_were_deleted_before_they_were_read_stop_a_query(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    fill(cluster, topic, range(9))
+    given = options(cluster, topic, startingOffsets="earliest")
+    stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
+    fill(cluster, topic, range(9, 18))
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.delete_records({(topic, 0): 5})
+
+    query = output.of(stream(spark, given)).trigger(availableNow=True).start()
+    with pytest.raises(PySparkException, match=r"offsets 3 to 4 of .*-0 are deleted: it begins at 5; .*failOnDataLoss"):
+        stopped(query)
+
+    stopped(output.of(stream(spark, {**given, "failOnDataLoss": "false"})).trigger(availableNow=True).start())
+    assert output.numbers() == [value for value in range(18) if value not in {9, 12}]
+
+
+def test_what_only_a_batch_can_do_is_told_before_the_query_runs(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    writer = output.of(stream(spark, options(cluster, topic, endingOffsets="latest"))).trigger(once=True)
+    with pytest.raises(PySparkException, match="a stream has no end: leave out endingOffsets"):
+        stopped(writer.start())
