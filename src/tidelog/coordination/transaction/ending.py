@@ -94,7 +94,7 @@ def _end_with_bump(
     is_after_rotation = _is_after_rotation(known, request)
     if request.producer_id != known.client_producer_id and not is_after_rotation:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if is_after_rotation or _is_after_bump(known, request):
+    if _has_bumped(known) and (is_after_rotation or _is_after_bump(known, request)):
         return _repeated(known, is_committed=request.committed)
     if request.producer_epoch != known.client_producer_epoch:
         return ErrorCode.PRODUCER_FENCED
@@ -116,18 +116,15 @@ def _has_bumped(known: TransactionMetadata) -> bool:
 
 
 def _is_after_bump(known: TransactionMetadata, request: EndTxnRequest) -> bool:
-    """Whether the epoch is one above that of the request since a transaction was ended."""
+    """Whether the epoch is the one after that of the request."""
     # The largest epoch is nobody's: a producer that would be told to go on with it begins anew instead.
-    return (
-        _has_bumped(known) and request.producer_epoch + 1 == known.producer_epoch and known.producer_epoch != EPOCH_MAX
-    )
+    return request.producer_epoch + 1 == known.producer_epoch and known.producer_epoch != EPOCH_MAX
 
 
 def _is_after_rotation(known: TransactionMetadata, request: EndTxnRequest) -> bool:
-    """Whether the producer id is another than that of the request since a transaction was ended with the last epoch."""
+    """Whether the producer id is the one after that of the request, which had the last epoch."""
     return (
-        _has_bumped(known)
-        and request.producer_id == known.previous_producer_id
+        request.producer_id == known.previous_producer_id
         and request.producer_epoch == CLIENT_EPOCH_MAX
         and known.producer_epoch == 0
     )
