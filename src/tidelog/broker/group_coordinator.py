@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from tidelog.broker.caller import Caller
+from tidelog.broker.coordinator_elections import CoordinatorElections, Hosting
 from tidelog.broker.group_limits import group_limits
-from tidelog.broker.led_partition import LedPartition
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.coordination import decision
@@ -20,12 +20,11 @@ from tidelog.coordination.host import CoordinatorHost, HostSeams
 from tidelog.model import group_coordinator_config as keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NodeId, PartitionIndex
+from tidelog.model.ids import NodeId
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
-from tidelog.model.java_hash import partition_of
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
-from tidelog.replication.partitions import Partitions
+from tidelog.replication.partition import Partition
 from tidelog.storage.seams import Seams
 from tidelog.wire.compression import Compression
 from tidelog.wire.internal_records import CoordinatorLog
@@ -34,19 +33,6 @@ A = TypeVar("A")
 
 GROUP_RESOURCE = 32
 _MS_PER_MINUTE = 60_000
-
-
-class Hosting(Protocol):
-    """The part of a node that a coordinator works in."""
-
-    @property
-    def node_id(self) -> NodeId: ...
-
-    @property
-    def image(self) -> ClusterImage: ...
-
-    @property
-    def partitions(self) -> Partitions: ...
 
 
 class GroupCoordinator:
@@ -68,6 +54,7 @@ class GroupCoordinator:
         self._config_now = config_now or (lambda: config)
         self._random: Random = seams.random
         self.settings = group_settings(config, self._limits_of)
+        self._elections = CoordinatorElections(node, CONSUMER_OFFSETS, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS])
         self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
             CoordinatorLog.CONSUMER_OFFSETS,
             self._new_shard,
@@ -84,29 +71,13 @@ class GroupCoordinator:
 
     def follow(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
         """Lead what the metadata says, after the node's partitions have followed it."""
-        topic_id = image.topic_ids.get(CONSUMER_OFFSETS)
-        if delta is None or (topic_id is not None and topic_id in delta.topics_changed):
-            self._follow_elections(image)
+        self._elections.follow(self._host, image, delta)
         if delta is None:
             return
         removed = list(delta.topics_removed.values())
-        if CONSUMER_OFFSETS in removed and topic_id is None:
-            self._host.close()
         changed = [image.topics[each].name for each in delta.topics_changed if each in image.topics]
         if changed or removed:
             self._host.decide_everywhere(lambda shard, now_ms: shard.topics_changed(image, changed, removed, now_ms))
-
-    def _follow_elections(self, image: ClusterImage) -> None:
-        topic = image.topic(CONSUMER_OFFSETS)
-        if topic is None:
-            return
-        hosted = self._node.partitions.named(CONSUMER_OFFSETS)
-        for index, metadata in topic.partitions.items():
-            partition = hosted.get(index)
-            if metadata.leader == self._node.node_id and partition is not None:
-                self._host.elected(index, LedPartition(partition), metadata.leader_epoch)
-            else:
-                self._host.resigned(index)
 
     def stop(self) -> None:
         """The node stops."""
@@ -115,15 +86,27 @@ class GroupCoordinator:
     # --- asking ------------------------------------------------------------------------------------------------------------
 
     def partition_of(self, group_id: str) -> int:
-        topic = self._node.image.topic(CONSUMER_OFFSETS)
-        count = len(topic.partitions) if topic is not None else self._config[keys.OFFSETS_TOPIC_NUM_PARTITIONS]
-        return partition_of(group_id, count)
+        return self._elections.partition_of(group_id)
 
     def leader_of(self, group_id: str) -> NodeId | None:
         """The broker that coordinates a group at the moment."""
-        topic = self._node.image.topic(CONSUMER_OFFSETS)
-        metadata = None if topic is None else topic.partitions.get(PartitionIndex(self.partition_of(group_id)))
-        return None if metadata is None or metadata.leader < 0 else metadata.leader
+        return self._elections.leader_of(group_id)
+
+    def partition_for(self, group_id: str) -> Partition | ErrorCode:
+        """The replica that a group's offsets are written to, where this node coordinates the group."""
+        index = self.partition_of(group_id)
+        shard = self._host.shard(index)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return self._node.partitions.named(CONSUMER_OFFSETS).get(index) or ErrorCode.NOT_COORDINATOR
+
+    def end_transaction(
+        self, index: int, marker: bytes, producer_id: int, *, is_committed: bool, transaction_version: int
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """Write the marker of a transaction that has committed offsets in one partition of the log, and take them in."""
+        return self._host.end_transaction(
+            index, marker, producer_id, is_committed=is_committed, transaction_version=transaction_version
+        )
 
     def decide(
         self, group_id: str, decide: Callable[[GroupShard, int], Decision[A]], refuse: Callable[[ErrorCode], A]

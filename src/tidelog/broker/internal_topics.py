@@ -7,16 +7,16 @@ until the topic is there, which takes less time than asking again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tidelog.broker.caller import Caller
 from tidelog.controller.image import ClusterImage
-from tidelog.model import group_coordinator_config as keys
+from tidelog.model import group_coordinator_config, transaction_config
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
-from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.model.pending import Pending
 from tidelog.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 
@@ -63,21 +63,7 @@ class InternalTopics:
         return outcome
 
     def _request(self, name: TopicName) -> CreateTopicsRequest:
-        config = self._node.config
-        assert name == CONSUMER_OFFSETS
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=config[keys.OFFSETS_TOPIC_NUM_PARTITIONS],
-            replication_factor=config[keys.OFFSETS_TOPIC_REPLICATION_FACTOR],
-            assignments=[],
-            configs=_configs(
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": str(config[keys.OFFSETS_TOPIC_SEGMENT_BYTES]),
-                }
-            ),
-        )
+        topic = _TOPICS[name](self._node.config)
         return CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS, validate_only=False)
 
     def _done(self, name: TopicName, answer: CreateTopicsResponse) -> None:
@@ -89,6 +75,48 @@ class InternalTopics:
                 error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for outcome in self._waiting.pop(name):
             outcome.complete(error)
+
+
+def _consumer_offsets(config: ConfigValues) -> CreatableTopic:
+    keys = group_coordinator_config
+    return CreatableTopic(
+        name=CONSUMER_OFFSETS,
+        num_partitions=config[keys.OFFSETS_TOPIC_NUM_PARTITIONS],
+        replication_factor=config[keys.OFFSETS_TOPIC_REPLICATION_FACTOR],
+        assignments=[],
+        configs=_configs(
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config[keys.OFFSETS_TOPIC_SEGMENT_BYTES]),
+            }
+        ),
+    )
+
+
+def _transaction_state(config: ConfigValues) -> CreatableTopic:
+    keys = transaction_config
+    return CreatableTopic(
+        name=TRANSACTION_STATE,
+        num_partitions=config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
+        replication_factor=config[keys.TRANSACTION_STATE_LOG_REPLICATION_FACTOR],
+        assignments=[],
+        configs=_configs(
+            {
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                "min.insync.replicas": str(config[keys.TRANSACTION_STATE_LOG_MIN_ISR]),
+                "segment.bytes": str(config[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
+            }
+        ),
+    )
+
+
+_TOPICS: Mapping[TopicName, Callable[[ConfigValues], CreatableTopic]] = {
+    CONSUMER_OFFSETS: _consumer_offsets,
+    TRANSACTION_STATE: _transaction_state,
+}
 
 
 def _configs(values: Mapping[str, str]) -> list[CreatableTopicConfig]:

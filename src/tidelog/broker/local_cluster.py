@@ -40,6 +40,8 @@ def local_properties(node: LocalNode, nodes: Sequence[LocalNode]) -> dict[str, s
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(in_sync),
+        # Whoever tries out two systems that commit together should not have to look for the switch first.
+        "transaction.two.phase.commit.enable": "true",
         "share.coordinator.state.topic.replication.factor": str(replicas),
         "share.coordinator.state.topic.min.isr": str(in_sync),
         "group.initial.rebalance.delay.ms": "0",

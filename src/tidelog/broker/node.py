@@ -41,6 +41,8 @@ from tidelog.broker.node_directories import format_opened, open_directories
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.registration import Registration
 from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
+from tidelog.broker.transaction_admission import TransactionAdmission
+from tidelog.broker.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.controller import ControllerContext
@@ -188,6 +190,14 @@ class BrokerNode:
         return self._groups
 
     @property
+    def transactions(self) -> TransactionCoordinator:
+        return self._transactions
+
+    @property
+    def transaction_admission(self) -> TransactionAdmission:
+        return self._transaction_admission
+
+    @property
     def log_directories(self) -> LogDirectories:
         return self._directories
 
@@ -294,7 +304,9 @@ class BrokerNode:
             config_now=lambda: self._config,
         )
         self._stopping.append(self._groups.stop)
+        self._start_transactions()
         self._groups.follow(self.image)
+        self._transactions.follow(self.image)
         self._service.committed.subscribe(self._image_changed)
         await self._register(opened)
         self._stopping.append(self._assignments.stop)
@@ -314,6 +326,21 @@ class BrokerNode:
         self.state = BrokerState.RUNNING
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
+
+    def _start_transactions(self) -> None:
+        self._transactions = TransactionCoordinator(
+            self,
+            self.static_config,
+            self._seams,
+            self._timers,
+            self._server.turn,
+            groups=self._groups,
+            next_producer_id=self.next_producer_id,
+        )
+        self._stopping.append(self._transactions.stop)
+        self._transaction_admission = TransactionAdmission(
+            self._transactions, self._seams.clock, self._timers, lambda: self._config
+        )
 
     def _open_directories(self) -> list[LogDirectory]:
         opened = self._opened
@@ -496,6 +523,7 @@ class BrokerNode:
         with self._server.turn:
             self._partitions.apply(image, delta)
             self._groups.follow(image, delta)
+            self._transactions.follow(image, delta)
         for name in delta.topics_removed.values():
             # Only now: a fetch that waited for the topic has just been answered, and counted.
             self.metrics.topics.remove(name)
@@ -551,6 +579,7 @@ class BrokerNode:
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         self._server.close()
         # Members that wait for others would wait beyond the end.
+        self._transactions.stop()
         self._groups.stop()
         await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()

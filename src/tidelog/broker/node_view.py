@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tidelog.broker.internal_topics import InternalTopics
     from tidelog.broker.metrics import BrokerMetrics
     from tidelog.broker.replica_moves import ReplicaMoves
+    from tidelog.broker.transaction_admission import TransactionAdmission
+    from tidelog.broker.transaction_coordinator import TransactionCoordinator
+    from tidelog.controller.controller import ControllerContext
     from tidelog.controller.image import ClusterImage
     from tidelog.raft.messages import Request as QuorumRequest, Response as QuorumResponse
     from tidelog.replication.partitions import Partitions
@@ -89,6 +92,16 @@ class Node(Protocol):
     @property
     def groups(self) -> GroupCoordinator:
         """The groups that this node coordinates."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactions that this node coordinates."""
+        ...
+
+    @property
+    def transaction_admission(self) -> TransactionAdmission:
+        """Who asks the coordinators of transactions before transactional records are appended."""
         ...
 
     @property

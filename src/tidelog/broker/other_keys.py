@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from tidelog.model import broker_config
 
 _GROUPS = "share and streams groups are not there yet"
-_TRANSACTIONS = "transactions are not there yet"
 _REPLICATION = "a cluster of one replicates nothing"
 _COMPACTION = "compaction is not there yet"
 _METRICS = "it configures the metrics of Apache Kafka"
@@ -52,14 +51,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
         "snapshot.update.records.per.snapshot state.topic.compression.codec state.topic.prune.interval.ms "
         "state.topic.segment.bytes threads write.timeout.ms",
     ),
-    **_family(
-        "transaction",
-        _TRANSACTIONS,
-        "abort.timed.out.transaction.cleanup.interval.ms max.timeout.ms partition.verification.enable "
-        "remove.expired.transaction.cleanup.interval.ms state.log.load.buffer.size two.phase.commit.enable",
-    ),
-    **_family("add.partitions.to.txn", _TRANSACTIONS, "retry.backoff.max.ms retry.backoff.ms"),
-    "transactional.id.expiration.ms": _TRANSACTIONS,
     **_family(
         "replica",
         _REPLICATION,

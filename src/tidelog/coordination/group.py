@@ -47,9 +47,19 @@ class Group(Protocol):
         ...
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
-        """Whether this member may commit offsets now; `epoch` is its generation or member epoch. Counts as a sign of life."""
+        """Whether this member may commit offsets now; `epoch` is its generation or member epoch. Counts as a sign of life.
+
+        A producer that commits them in its transaction need not say which member it does that for, as old ones do not.
+        """
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:

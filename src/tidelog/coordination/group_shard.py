@@ -50,6 +50,7 @@ from tidelog.wire.messages.internal.offset_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from tidelog.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 # From this version of OffsetCommit on, a group that is not there has an error of its own.
 _COMMIT_KNOWS_MISSING_GROUPS = 9
@@ -119,10 +120,44 @@ class GroupShard:
             group = self.classic.group_for_offsets(request.group_id, now_ms)
         error = group.check_commit(request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms)
         if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
-            error = _check_each_partition(group, request)
+            asked = [(TopicId(t.topic_id), each.partition_index) for t in request.topics for each in t.partitions]
+            error = _check_each_partition(group, request.member_id, epoch, asked)
         if error is not ErrorCode.NONE:
             return Decision(refuse(error))
         return self.offsets.commit(request, now_ms)
+
+    def commit_offsets_in_transaction(
+        self,
+        request: TxnOffsetCommitRequest,
+        caller: Caller,
+        guard: int | None,
+        now_ms: int,
+        refuse: Callable[[ErrorCode], TxnOffsetCommitResponse],
+    ) -> Decision[TxnOffsetCommitResponse]:
+        """`guard` is what the producer's partition of the log was verified with, None where nobody verifies."""
+        group = self.groups.get(request.group_id)
+        epoch = request.generation_id
+        if group is None:
+            if epoch >= 0:
+                return Decision(refuse(ErrorCode.ILLEGAL_GENERATION))
+            group = self.classic.group_for_offsets(request.group_id, now_ms)
+        error = group.check_commit(
+            request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms, is_transactional=True
+        )
+        if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
+            # The request has no ids of topics.
+            ids = self._topics().topic_ids
+            asked = [
+                (ids.get(TopicName(topic.name)), each.partition_index)
+                for topic in request.topics
+                for each in topic.partitions
+            ]
+            error = _check_each_partition(group, request.member_id, epoch, asked)
+        if error is ErrorCode.STALE_MEMBER_EPOCH:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is not ErrorCode.NONE:
+            return Decision(refuse(error))
+        return self.offsets.commit_in_transaction(request, guard, now_ms)
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
         group = self.groups.get(request.group_id)
@@ -264,18 +299,16 @@ class GroupShard:
         self.deadlines.clear()
 
 
-def _check_each_partition(group: ConsumerGroup, request: OffsetCommitRequest) -> ErrorCode:
+def _check_each_partition(
+    group: ConsumerGroup, member_id: str, epoch: int, asked: Iterable[tuple[TopicId | None, int]]
+) -> ErrorCode:
     """Whether a member whose epoch has moved on may commit all of these partitions still (KIP-1251). All or none."""
-    for topic in request.topics:
-        for each in topic.partitions:
-            error = group.check_commit_of(
-                request.member_id,
-                request.generation_id_or_member_epoch,
-                TopicId(topic.topic_id),
-                each.partition_index,
-            )
-            if error is not ErrorCode.NONE:
-                return error
+    for topic_id, partition in asked:
+        if topic_id is None:
+            return ErrorCode.ILLEGAL_GENERATION
+        error = group.check_commit_of(member_id, epoch, topic_id, partition)
+        if error is not ErrorCode.NONE:
+            return error
     return ErrorCode.NONE
 
 

@@ -172,6 +172,11 @@ class CoordinatorHost(Generic[S]):
             return refuse(_error_of(state))
         return state.answer_when_committed(read(state.shard), refuse)
 
+    def shard(self, index: int) -> S | ErrorCode:
+        """The shard of a partition, for a look that nobody is told of before it is committed; or why there is none to ask."""
+        state = self._shards.get(index)
+        return state.shard if isinstance(state, _Active) else _error_of(state)
+
     def end_transaction(
         self, index: int, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
     ) -> ErrorCode | Pending[ErrorCode]:

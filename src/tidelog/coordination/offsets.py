@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tidelog.coordination.decision import Decision, record, tombstone
+from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
 from tidelog.model.errors import ErrorCode
@@ -30,6 +30,12 @@ from tidelog.wire.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 NO_COMMITTED_OFFSET = -1
 _NO_LEADER_EPOCH = -1
@@ -125,6 +131,38 @@ class Offsets:
                 partitions.append(OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error))
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         return Decision(OffsetCommitResponse(throttle_time_ms=0, topics=topics), tuple(records))
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, guard: int | None, now_ms: int
+    ) -> Decision[TxnOffsetCommitResponse]:
+        """Commit what a producer's transaction is to commit, if it ends well. `guard`: see `TransactionalProducer`."""
+        records: list[CoordinatorRecord] = []
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for each in topic.partitions:
+                error = ErrorCode.NONE
+                metadata = each.committed_metadata or ""
+                if len(metadata) > self._settings.offset_metadata_max_bytes:
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    value = OffsetCommitValue(
+                        offset=each.committed_offset,
+                        leader_epoch=each.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now_ms,
+                    )
+                    key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=each.partition_index)
+                    records.append(record(key, value, _VERSION))
+                partitions.append(
+                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                )
+            topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        return Decision(
+            TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics),
+            tuple(records),
+            producer=TransactionalProducer(request.producer_id, request.producer_epoch, guard),
+        )
 
     def delete(self, request: OffsetDeleteRequest, group: Group) -> Decision[OffsetDeleteResponse]:
         """Delete what nobody in the group is subscribed to."""
@@ -268,6 +306,15 @@ class Offsets:
         )
         table = self._committed if producer_id < 0 else self._pending.setdefault(producer_id, _Table())
         table.put(key.group, key.topic, key.partition, committed)
+
+    def take_in(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+        """What `replay` does for a commit outside of any transaction."""
+        self._committed.put(group_id, topic, partition, committed)
+
+    @property
+    def metadata_max(self) -> int:
+        """How many characters a commit's metadata may have."""
+        return self._settings.offset_metadata_max_bytes
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """What a producer's transaction committed counts from now on, or never did."""

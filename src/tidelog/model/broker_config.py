@@ -20,6 +20,7 @@ from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.model.transaction_config import TRANSACTION_KEYS
 
 NODE_ID = int_key(
     "node.id", -1, at_least=-1, doc="The number of this node in its cluster. Brokers and controllers share the numbers."
@@ -159,6 +160,7 @@ _TABLES = (
     DATA_PLANE_KEYS,
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,
+    TRANSACTION_KEYS,
     _UNITS_OF_TIME,
 )
 _OWN = {key.name: key for table in _TABLES for key in table.values()}
@@ -184,10 +186,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "controller.quorum.append.linger.ms": _TUNES_ANOTHER_PROGRAM,
     "controller.quorum.bootstrap.servers": "a node of a cluster of one asks nobody",
     "inter.broker.listener.name": "a node of a cluster of one talks to no other broker",
-    "transaction.state.log.min.isr": _LATER,
-    "transaction.state.log.num.partitions": _LATER,
-    "transaction.state.log.replication.factor": _LATER,
-    "transaction.state.log.segment.bytes": _LATER,
     "share.coordinator.state.topic.min.isr": _LATER,
     "share.coordinator.state.topic.num.partitions": _LATER,
     "share.coordinator.state.topic.replication.factor": _LATER,

@@ -288,18 +288,11 @@ def test_a_topic_that_the_caller_may_not_write_to() -> None:
     assert node.log("orders").log_end_offset == 0
 
 
-# Transactions, which are not there yet
+# Transactions: `test_transactions` has the rest
 
 
 def transactional() -> bytearray:
     return BATCHES.batch("a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-
-
-def test_transactional_records_belong_to_no_transaction_that_is_known(node: DataNode) -> None:
-    node.create_topic("orders")
-
-    assert error_of(node, transactional(), transactional_id="t") is ErrorCode.INVALID_TXN_STATE
-    assert node.log("orders").log_end_offset == 0
 
 
 def test_transactional_records_need_an_id_that_is_the_callers(node: DataNode) -> None:

@@ -15,6 +15,7 @@ from tidelog.broker.handling import HANDLERS, Handler, handles
 from tidelog.broker.node_view import Node
 from tidelog.controller.features import SUPPORTED
 from tidelog.model.errors import ErrorCode
+from tidelog.model.transaction_config import TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from tidelog.net.connection import ClientSoftware
 from tidelog.wire.apis import api
 from tidelog.wire.messages.api_versions import (
@@ -45,7 +46,7 @@ def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> Api
         levels[KRAFT_VERSION] = node.quorum.kraft_version
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=announced(kind),
+        api_keys=announced(kind, two_phase_commit=node.static_config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]),
         throttle_time_ms=0,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
@@ -61,13 +62,21 @@ def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> Api
     )
 
 
-def announced(kind: str) -> list[ApiVersion]:
+def announced(kind: str, *, two_phase_commit: bool = False) -> list[ApiVersion]:
     """The APIs that a `broker` or `controller` listener answers, by key."""
-    return [announced_versions(handler) for _, handler in sorted(HANDLERS.items()) if kind in handler.listener_kinds]
+    return [
+        announced_versions(handler, two_phase_commit=two_phase_commit)
+        for _, handler in sorted(HANDLERS.items())
+        if kind in handler.listener_kinds
+    ]
 
 
-def announced_versions(handler: Handler) -> ApiVersion:
-    """What is said of one API. It may begin below what is taken: see `PRODUCE_ANNOUNCED_VERSION_MIN`."""
+def announced_versions(handler: Handler, *, two_phase_commit: bool = False) -> ApiVersion:
+    """What is said of one API. It may begin below what is taken: see `PRODUCE_ANNOUNCED_VERSION_MIN`.
+
+    The one version that Kafka may still change, and that is taken here, is that of transactions in two phases (KIP-939).
+    """
     known = api(handler.key)
     lowest = known.announced_versions.lowest if handler.lowest == known.stable_versions.lowest else handler.lowest
-    return ApiVersion(api_key=handler.key, min_version=lowest, max_version=handler.highest)
+    highest = handler.highest if two_phase_commit else min(handler.highest, known.stable_versions.highest)
+    return ApiVersion(api_key=handler.key, min_version=lowest, max_version=highest)

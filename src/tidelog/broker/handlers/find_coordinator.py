@@ -1,15 +1,16 @@
-"""FindCoordinator (10), v0-6: the broker that keeps a group.
+"""FindCoordinator (10), v0-6: the broker that keeps a group, or the transactions of an id.
 
 v1 kinds of keys · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share partitions
 
 The first to ask brings the coordinators' topic into being, and waits for it (`internal_topics`).
 
-Where this differs from Kafka: transactions and share groups are not there yet; who looks for their coordinator is told so with
-INVALID_REQUEST, which clients do not try again.
+Where this differs from Kafka: share groups are not there yet; who looks for their coordinator is told so with INVALID_REQUEST,
+which clients do not try again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from tidelog.broker.caller import Caller
@@ -18,7 +19,8 @@ from tidelog.broker.handling import Answer, handles
 from tidelog.broker.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.ids import NodeId
+from tidelog.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.model.pending import when_all
 from tidelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -38,10 +40,12 @@ def find_coordinator(request: FindCoordinatorRequest, caller: Caller, node: Node
     keys = request.coordinator_keys if caller.api_version >= SEVERAL_KEYS_VERSION else [request.key]
     problems = {key: _problem(key, request.key_type, caller) for key in keys}
     if all(problems.values()):
-        return _answer(keys, problems, ErrorCode.NONE, caller, node)
+        return _answer(keys, problems, ErrorCode.NONE, caller, node, lambda _key: None)
+    topic = CONSUMER_OFFSETS if request.key_type == KeyType.GROUP else TRANSACTION_STATE
+    leader_of = node.groups.leader_of if request.key_type == KeyType.GROUP else node.transactions.leader_of
     return when_all(
-        [node.internal_topics.ensure(CONSUMER_OFFSETS, caller)],
-        lambda outcome: _answer(keys, problems, outcome[0], caller, node),
+        [node.internal_topics.ensure(topic, caller)],
+        lambda outcome: _answer(keys, problems, outcome[0], caller, node, leader_of),
     )
 
 
@@ -53,7 +57,10 @@ def _problem(key: str, key_type: int, caller: Caller) -> tuple[ErrorCode, str] |
             return error, error.message
         return None
     if key_type == KeyType.TRANSACTION:
-        return ErrorCode.INVALID_REQUEST, "transactions are not supported yet"
+        if not caller.may(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return error, error.message
+        return None
     if key_type == KeyType.SHARE:
         return ErrorCode.INVALID_REQUEST, "share groups are not supported yet"
     return ErrorCode.INVALID_REQUEST, f"there is no coordinator for keys of type {key_type}"
@@ -65,13 +72,14 @@ def _answer(
     created: ErrorCode,
     caller: Caller,
     node: Node,
+    leader_of: Callable[[str], NodeId | None],
 ) -> FindCoordinatorResponse:
     found = []
     for key in keys:
         problem = problems[key]
         if problem is None and created is not ErrorCode.NONE:
             problem = created, created.message
-        found.append(_lookup(key, caller, node) if problem is None else _nobody(key, *problem))
+        found.append(_lookup(key, caller, node, leader_of) if problem is None else _nobody(key, *problem))
     if caller.api_version >= SEVERAL_KEYS_VERSION:
         return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
     only = found[0]
@@ -86,8 +94,8 @@ def _answer(
     )
 
 
-def _lookup(key: str, caller: Caller, node: Node) -> Coordinator:
-    leader = node.groups.leader_of(key)
+def _lookup(key: str, caller: Caller, node: Node, leader_of: Callable[[str], NodeId | None]) -> Coordinator:
+    leader = leader_of(key)
     broker = None if leader is None else node.image.brokers.get(leader)
     endpoint = None if broker is None or broker.fenced else endpoint_of(broker.endpoints, caller.listener_name)
     if leader is None or endpoint is None:

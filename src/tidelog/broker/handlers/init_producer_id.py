@@ -1,9 +1,10 @@
-"""InitProducerId (22), v0-5: a new identity for an idempotent producer.
+"""InitProducerId (22), v0-6: a new identity for an idempotent producer, or the next epoch of a transactional id.
 
-v3 the id and epoch that the producer has (KIP-360), which only a transactional id makes use of · v4 PRODUCER_FENCED
+v3 the id and epoch that the producer has (KIP-360), which only a transactional id makes use of
+v4 PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH · v5 TRANSACTION_ABORTABLE
+v6 transactions of two phases (KIP-939): announced where `transaction.two.phase.commit.enable` is on
 
-Where this differs from Kafka: transactions are not there yet. A request with a transactional id gets UNSUPPORTED_VERSION, which
-every client takes as final; NOT_COORDINATOR would have it search for a coordinator until its time is over.
+Where this differs from Kafka 4.3: v6 is not stable there, and `keepPreparedTxn` is refused. Here it does what the KIP says.
 """
 
 from __future__ import annotations
@@ -16,28 +17,40 @@ from tidelog.broker.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from tidelog.model.pending import Pending
+from tidelog.model.pending import Pending, when_all
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 
 FIRST_EPOCH = 0
+FENCED_VERSION = 4
 
 
-@handles(InitProducerIdRequest)
+@handles(InitProducerIdRequest, versions=(0, 6))
 def init_producer_id(
     request: InitProducerIdRequest, caller: Caller, node: Node
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        if not caller.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        operations = (
+            (AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT) if request.enable_2pc else (AclOperation.WRITE,)
+        )
+        if not all(caller.may(each, ResourceType.TRANSACTIONAL_ID, transactional_id) for each in operations):
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif not caller.may(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if transactional_id is not None:
-        return _failed(ErrorCode.UNSUPPORTED_VERSION if transactional_id else ErrorCode.INVALID_REQUEST)
+        given = node.transactions.init_producer_id(request)
+        return given if caller.api_version >= FENCED_VERSION else when_all([given], _for_old_clients)
     answer: Pending[InitProducerIdResponse] = Pending()
     node.next_producer_id().then(partial(_complete, answer))
+    return answer
+
+
+def _for_old_clients(answers: list[InitProducerIdResponse]) -> InitProducerIdResponse:
+    answer = answers[0]
+    if answer.error_code == ErrorCode.PRODUCER_FENCED:
+        answer.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
     return answer
 
 

@@ -1,6 +1,7 @@
 """Produce (0), v3-13: append record batches, one for each partition named, and answer as far as `acks` asks.
 
-v5 log start offset · v7 zstd · v8 which records were refused (KIP-467) · v10 the current leader (KIP-951) · v13 topics by id
+v5 log start offset · v7 zstd · v8 which records were refused (KIP-467) · v10 the current leader (KIP-951)
+v11 TRANSACTION_ABORTABLE · v12 adds partitions to the transaction itself (KIP-890) · v13 topics by id
 
 acks 0    no answer; an error closes the connection, since nothing else can tell the client
 acks 1    as soon as the records are in the leader's page cache
@@ -9,9 +10,11 @@ acks -1   when the high watermark has passed them, or REQUEST_TIMED_OUT after `t
 No record is decoded unless the topic's configuration demands it (`record_validation`). One append for each partition; nothing
 waits for the disk. Who waits in a fetch for several of these partitions is told once, after the last append.
 
-Where this differs from Kafka: transactions are not there yet. Transactional batches are refused with INVALID_TXN_STATE, which is
-what Kafka answers for a transaction that its coordinator does not know; clients abort then. Of a partition that is named twice
-both batches are appended and answered; Kafka drops the first one.
+Before the first records of a transaction enter a partition, its coordinator is asked (`transaction_admission`); with one replica
+it answers at once.
+
+Where this differs from Kafka: of a partition that is named twice both batches are appended and answered; Kafka drops the first
+one.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ from tidelog.broker.delayed_produce import DelayedProduce, Waiting
 from tidelog.broker.handling import handles
 from tidelog.broker.leader_hints import LeaderHints
 from tidelog.broker.node_view import Node
+from tidelog.broker.produced_transaction import find_transaction, in_memory
 from tidelog.broker.record_validation import RecordsRefused, check_produced
 from tidelog.broker.topic_metrics import TopicCounts
+from tidelog.broker.transaction_admission import Admission, Understanding, produce_understanding
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, PartitionIndex, TopicId, TopicName
@@ -32,6 +37,7 @@ from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.model.pending import Pending
 from tidelog.replication.partition import ALL_IN_SYNC, Partition
 from tidelog.storage.append import AppendRefused
+from tidelog.storage.verification_guard import NO_GUARD
 from tidelog.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -42,7 +48,7 @@ from tidelog.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from tidelog.wire.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, BytesLike
+from tidelog.wire.record_batch import BytesLike
 
 logger = logging.getLogger(__name__)
 
@@ -62,24 +68,61 @@ _TOPIC = ResourceType.TOPIC
 # Of a topic that this node does not have: its name becomes no label.
 _NOT_COUNTED = TopicCounts()
 
-# The low byte of the attributes.
-_FLAGS_POSITION = ATTRIBUTES_POSITION + 1
-
 
 @handles(ProduceRequest)
 def produce(request: ProduceRequest, caller: Caller, node: Node) -> ProduceResponse | Pending[ProduceResponse] | None:
-    answers: list[TopicProduceResponse] = []
+    transaction = find_transaction(request, caller, node)
+    if transaction is None:
+        return _produce(request, caller, node, None)
+    if isinstance(transaction, ErrorCode):
+        refused = RecordsRefused(transaction, transaction.message)
+        return _answer([_refused_topic(topic, refused) for topic in request.topic_data], [], request, caller, node)
+    admission = node.transaction_admission.ask(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.sequences,
+        produce_understanding(caller.api_version),
+    )
+    if not isinstance(admission, Pending):
+        return _produce(request, caller, node, admission)
+    # The frame that the request came in is used again for the next one.
+    _keep_records(request)
+    return _produce_later(request, caller, node, admission)
+
+
+def _produce_later(
+    request: ProduceRequest, caller: Caller, node: Node, admission: Pending[Admission]
+) -> Pending[ProduceResponse] | None:
+    answer: Pending[ProduceResponse] = Pending()
+
+    def admitted(outcome: Admission) -> None:
+        answered = _produce(request, caller, node, outcome)
+        if isinstance(answered, Pending):
+            answered.then(answer.complete)
+        elif answered is not None:
+            answer.complete(answered)
+
+    admission.then(admitted)
+    return None if request.acks == NO_ANSWER else answer
+
+
+def _produce(
+    request: ProduceRequest, caller: Caller, node: Node, admission: Admission | None
+) -> ProduceResponse | Pending[ProduceResponse] | None:
     waiting: list[Waiting] = []
-    if _may_not_write_transactions(request, caller):
-        answers = [_refused_topic(topic, _TRANSACTION_REFUSED) for topic in request.topic_data]
-    else:
-        wakeups = node.partitions.wakeups
-        wakeups.hold()
-        try:
-            for topic in request.topic_data:
-                answers.append(_produce_to_topic(topic, request, caller, node, waiting))
-        finally:
-            wakeups.release()
+    wakeups = node.partitions.wakeups
+    wakeups.hold()
+    try:
+        answers = [_produce_to_topic(topic, request, caller, node, waiting, admission) for topic in request.topic_data]
+    finally:
+        wakeups.release()
+    return _answer(answers, waiting, request, caller, node)
+
+
+def _answer(
+    answers: list[TopicProduceResponse], waiting: list[Waiting], request: ProduceRequest, caller: Caller, node: Node
+) -> ProduceResponse | Pending[ProduceResponse] | None:
     if request.acks == NO_ANSWER:
         _close_on_error(answers, caller)
         return None
@@ -92,7 +135,12 @@ def produce(request: ProduceRequest, caller: Caller, node: Node) -> ProduceRespo
 
 
 def _produce_to_topic(
-    topic: TopicProduceData, request: ProduceRequest, caller: Caller, node: Node, waiting: list[Waiting]
+    topic: TopicProduceData,
+    request: ProduceRequest,
+    caller: Caller,
+    node: Node,
+    waiting: list[Waiting],
+    admission: Admission | None,
 ) -> TopicProduceResponse:
     name = TopicName(topic.name)
     if caller.api_version >= TOPIC_ID_VERSION:
@@ -114,7 +162,7 @@ def _produce_to_topic(
             error = node.partitions.missing(name, data.index)
             answers.append(refused_partition(data.index, RecordsRefused(error, error.message)))
             continue
-        records = check_produced(_in_memory(data), caller.api_version, partition.config, now_ms)
+        records = check_produced(in_memory(data), caller.api_version, partition.config, now_ms)
         if isinstance(records, RecordsRefused):
             counts.produce_refused(records.error, _size_bytes(data))
             answers.append(refused_partition(data.index, records, partition))
@@ -122,17 +170,25 @@ def _produce_to_topic(
             answers.append(refused_partition(data.index, _INVALID_ACKS))
         elif is_closed:
             answers.append(refused_partition(data.index, _INTERNAL_TOPIC))
-        elif records[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
-            answers.append(refused_partition(data.index, _NO_TRANSACTION))
+        elif admission is not None and partition.topic_partition in admission.errors:
+            refused = _not_admitted(admission.errors[partition.topic_partition], caller.api_version)
+            answers.append(refused_partition(data.index, refused, partition))
         else:
-            answers.append(_append(data.index, records, partition, request.acks, waiting, counts))
+            guard = NO_GUARD if admission is None else admission.guards.get(partition.topic_partition, NO_GUARD)
+            answers.append(_append(data.index, records, partition, request.acks, waiting, counts, guard))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
 def _append(
-    index: int, records: BytesLike, partition: Partition, acks: int, waiting: list[Waiting], counts: TopicCounts
+    index: int,
+    records: BytesLike,
+    partition: Partition,
+    acks: int,
+    waiting: list[Waiting],
+    counts: TopicCounts,
+    guard: int | None,
 ) -> PartitionProduceResponse:
-    outcome = partition.append(records, required_acks=acks)
+    outcome = partition.append(records, required_acks=acks, guard=guard)
     if isinstance(outcome, AppendRefused):
         counts.produce_refused(outcome.error, len(records))
         return refused_partition(index, RecordsRefused(outcome.error, outcome.reason), partition)
@@ -150,12 +206,15 @@ def _append(
 
 
 def _size_bytes(data: PartitionProduceData) -> int:
-    return len(_in_memory(data) or b"")
+    return len(in_memory(data) or b"")
 
 
-def _in_memory(data: PartitionProduceData) -> BytesLike | None:
-    records = data.records
-    return records if isinstance(records, (memoryview, bytes, bytearray)) else None
+def _keep_records(request: ProduceRequest) -> None:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = in_memory(data)
+            if records is not None:
+                data.records = memoryview(bytearray(records))
 
 
 def appended_partition(
@@ -178,24 +237,27 @@ _NOT_AUTHORIZED = RecordsRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode
 _UNKNOWN_ID = RecordsRefused(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID.message)
 _INVALID_ACKS = RecordsRefused(ErrorCode.INVALID_REQUIRED_ACKS, ErrorCode.INVALID_REQUIRED_ACKS.message)
 _INTERNAL_TOPIC = RecordsRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
-_NO_TRANSACTION = RecordsRefused(ErrorCode.INVALID_TXN_STATE, "the records belong to no transaction that is open here")
-_TRANSACTION_REFUSED = RecordsRefused(
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.message
+
+# What a producer would not try again, or only after it has looked for a coordinator, which is not its business here.
+_COORDINATOR_AWAY = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
 )
 
 
-def _may_not_write_transactions(request: ProduceRequest, caller: Caller) -> bool:
-    """Whether the request has transactional records under an id that it does not name, or that is not its caller's."""
-    transactional_id = request.transactional_id
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records = _in_memory(data)
-            if records is None or len(records) <= _FLAGS_POSITION or not records[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
-                continue
-            return transactional_id is None or not caller.may(
-                AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
-            )
-    return False
+def _not_admitted(error: ErrorCode, version: int) -> RecordsRefused:
+    """Why records may not be appended, as a producer is told."""
+    if error is ErrorCode.INVALID_TXN_STATE:
+        return RecordsRefused(error, "the partition was not added to the transaction")
+    adds = produce_understanding(version) is Understanding.ADDS_PARTITIONS
+    if error in _COORDINATOR_AWAY or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+        reason = f"whether the partition is part of the transaction cannot be told now: {error.message}"
+        return RecordsRefused(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    return RecordsRefused(error, error.message)
 
 
 def _refused_topic(topic: TopicProduceData, refused: RecordsRefused) -> TopicProduceResponse:

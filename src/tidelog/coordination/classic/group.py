@@ -132,7 +132,14 @@ class ClassicGroup:
         return self.is_consumers and self.state is GroupState.STABLE and self._topics() is not None
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
         del api_version  # All versions say the same to a classic group.
         if self.state is GroupState.DEAD:
@@ -141,13 +148,13 @@ class ClassicGroup:
             # An administrator, or a consumer that is not a member of anything.
             return ErrorCode.NONE
         if epoch < 0 and not member_id and instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
         error = self.check_member(member_id, instance_id)
         if error:
             return error
         if epoch != self.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
             # It knows the new generation, but not yet whether it still owns what it commits.
             return ErrorCode.REBALANCE_IN_PROGRESS
         self.keep_alive(self.members[member_id], now_ms)

@@ -23,6 +23,8 @@ INITIAL_EPOCH = 1
 CONSUMER_PROTOCOL_TYPE = "consumer"
 # The first version of OffsetCommit that carries a member epoch in place of a generation.
 _EPOCH_COMMIT_VERSION = 9
+# What a producer says that does not know the member's epoch.
+_NO_EPOCH = -1
 
 
 class ConsumerGroup:
@@ -110,16 +112,25 @@ class ConsumerGroup:
         return None
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
         """An epoch before the member's own may be right for some partitions: see `check_commit_of`."""
-        del instance_id, now_ms
+        del now_ms
         if epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        if is_transactional and epoch == _NO_EPOCH and not member_id and instance_id is None:
             return ErrorCode.NONE
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if member.classic is None and api_version < _EPOCH_COMMIT_VERSION:
+        if member.classic is None and api_version < _EPOCH_COMMIT_VERSION and not is_transactional:
             return ErrorCode.UNSUPPORTED_VERSION
         return _epoch_error(member) if epoch != member.member_epoch else ErrorCode.NONE
 
