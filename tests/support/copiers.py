@@ -22,7 +22,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-CLIENTS = ("confluent",)
+CLIENTS = ("confluent", "tidelog")
 DEADLINE_S = 60.0
 ABORTED = "aborted "
 FENCED = 3
@@ -215,6 +215,75 @@ def _copy_with_confluent(said: dict[str, Any], is_over: Callable[[], bool]) -> i
     return 0
 
 
+def _copy_with_tidelog(said: dict[str, Any], is_over: Callable[[], bool]) -> int:
+    import tidelog
+    from tidelog.client.errors import (
+        ProducerFailedError,
+        ProducerFencedError,
+        RefusedError,
+        TimedOutError,
+        TransactionAbortableError,
+    )
+
+    random = Random(said["seed"])
+    producer = tidelog.Producer(
+        bootstrap_servers=said["bootstrap"],
+        transactional_id=said["transactional_id"],
+        transaction_timeout_ms=said["timeout_ms"],
+    )
+    consumer = tidelog.Consumer(
+        bootstrap_servers=said["bootstrap"],
+        group_id=said["group"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+    )
+
+    def rewind() -> None:
+        with suppress(RefusedError, TimedOutError):
+            for partition, committed in consumer.committed().items():
+                consumer.seek(partition, 0 if committed is None else committed.offset)
+
+    def copy(records: list[Any]) -> None:
+        is_aborted = random.randrange(_ABORT_ONE_IN) == 0
+        producer.begin_transaction()
+        try:
+            ends: dict[tuple[str, int], int] = {}
+            for record in records:
+                value = (ABORTED.encode() if is_aborted else b"") + record.value
+                for target in said["targets"]:
+                    producer.send(target, value, partition=record.partition)
+                ends[record.topic, record.partition] = record.offset + 1
+            producer.send_offsets_to_transaction(ends, consumer.group_metadata())
+            if not is_aborted:
+                producer.commit_transaction()
+                return
+        except TransactionAbortableError:
+            pass
+        producer.abort_transaction()
+        rewind()
+
+    try:
+        producer.init_transactions()
+        consumer.subscribe([said["source"]])
+        while not is_over():
+            records = consumer.poll(_POLL_S * 1000, _BATCH_MAX)
+            if records:
+                copy(records)
+    except (ProducerFencedError, ProducerFailedError) as failed:
+        sys.stderr.write(f"{failed!r}\n")
+        return FENCED
+    finally:
+        consumer.close()
+        producer.close(0)
+    return 0
+
+
+_COPY = {"confluent": _copy_with_confluent, "tidelog": _copy_with_tidelog}
+
+
 def _main() -> int:
     said = json.loads(sys.argv[1])
     over = threading.Event()
@@ -224,7 +293,7 @@ def _main() -> int:
         over.set()
 
     threading.Thread(target=watch, daemon=True).start()
-    return {"confluent": _copy_with_confluent}[said["client"]](said, over.is_set)
+    return _COPY[said["client"]](said, over.is_set)
 
 
 if __name__ == "__main__":
