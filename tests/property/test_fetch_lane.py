@@ -14,6 +14,7 @@ from tests.support.data_node import DataNode, Denying, FakeConnection
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import fetch_lane
 from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.fetch_lane import FETCH_KEY
 from tidelog.broker.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
@@ -70,7 +71,7 @@ class Served:
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
-            self.dispatcher._fetch_lane = None
+            self.dispatcher._takers.clear()
 
     def read(self, frame: bytes) -> None:
         connection = cast("Connection", self.connection)
@@ -267,10 +268,9 @@ def test_most_of_these_requests_go_the_short_way() -> None:
     """The comparison above would prove nothing if the lane took none of them."""
     random = Random(7)
     served = Served(has_lane=True)
-    lane = served.dispatcher._fetch_lane
-    assert lane is not None
+    take = served.dispatcher._takers[FETCH_KEY]
     taken = sum(
-        lane.take(cast("Connection", served.connection), memoryview(bytearray(a_frame(random, served, n))), 0)
+        take(cast("Connection", served.connection), memoryview(bytearray(a_frame(random, served, n))), 0)
         for n in range(200)
     )
     assert taken > 60

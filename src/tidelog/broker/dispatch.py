@@ -8,11 +8,13 @@ ApiVersions itself is answered in any version (KIP-511).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from tidelog.broker.caller import Authorizer, Caller
 from tidelog.broker.fetch_lane import FETCH_KEY, FetchLane
+from tidelog.broker.group_lane import GroupLane
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.broker.node_view import Node
 from tidelog.broker.produce_lane import PRODUCE_KEY, ProduceLane
@@ -34,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 CORRELATION_BYTES = 4
 
+# Given a request and when it was begun: whether it goes a short way. If not, nothing of it was noted or changed.
+Taker = Callable[[Connection, memoryview, int], bool]
+
 
 class Dispatcher:
     """The `FrameHandler` of one listener."""
@@ -47,10 +52,12 @@ class Dispatcher:
         self._now_ns = node.clock.monotonic_ns
         # When the last request of this read was done: the next one begins there. 0 before the first.
         self._begun_ns = 0
-        # Produce and Fetch have a short way; the listener of a controller has neither.
+        # What clients send all day has a short way; the listener of a controller has none.
         has_lanes = listener_kind == "broker"
         self._lane = ProduceLane(node, authorizer) if has_lanes else None
-        self._fetch_lane = FetchLane(node, authorizer) if has_lanes else None
+        self._takers: dict[int, Taker] = {}
+        if has_lanes:
+            self._takers = {FETCH_KEY: FetchLane(node, authorizer).take, **GroupLane(node, authorizer).takers()}
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 
@@ -75,7 +82,8 @@ class Dispatcher:
             # Whatever this request sees, it comes after those before it.
             lane.finish(connection)
         begun_ns = self._begun_ns or self._now_ns()
-        if key == FETCH_KEY and self._fetch_lane is not None and self._fetch_lane.take(connection, frame, begun_ns):
+        take = self._takers.get(key)
+        if take is not None and take(connection, frame, begun_ns):
             self._begun_ns = self._now_ns()
             return
         try:

@@ -16,7 +16,7 @@ from tidelog.coordination import decision
 from tidelog.coordination.decision import Decision
 from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
 from tidelog.coordination.group_shard import GroupShard
-from tidelog.coordination.host import CoordinatorHost, HostSeams
+from tidelog.coordination.host import ActiveShard, CoordinatorHost, HostSeams
 from tidelog.model import group_coordinator_config as keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
@@ -53,6 +53,8 @@ class GroupCoordinator:
         self._config = config
         self._config_now = config_now or (lambda: config)
         self._random: Random = seams.random
+        # Those of groups without values of their own, and the configuration that they come from.
+        self._limits: tuple[ConfigValues, ConsumerGroupLimits] | None = None
         self.settings = group_settings(config, self._limits_of)
         self._elections = CoordinatorElections(node, CONSUMER_OFFSETS, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS])
         self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
@@ -118,6 +120,10 @@ class GroupCoordinator:
         """What the shard of a group knows."""
         return self._host.read(self.partition_of(group_id), read, refuse)
 
+    def active(self, group_id: str) -> ActiveShard[GroupShard] | None:
+        """The shard of a group with its partition of the log, if it is here and decides."""
+        return self._host.active(self._elections.partition_of(group_id))
+
     @property
     def is_loading(self) -> bool:
         """Whether some group that belongs here may not be known yet."""
@@ -128,7 +134,15 @@ class GroupCoordinator:
 
     def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
         """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
-        return group_limits(self._config_now(), self._node.image.config_of(ConfigResource(GROUP_RESOURCE, group_id)))
+        config = self._config_now()
+        own = self._node.image.configs.get(ConfigResource(GROUP_RESOURCE, group_id))
+        if own:
+            return group_limits(config, own)
+        # Asked with every heartbeat, and the same for almost all groups.
+        known = self._limits
+        if known is None or known[0] is not config:
+            known = self._limits = (config, group_limits(config, {}))
+        return known[1]
 
 
 def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:

@@ -65,6 +65,14 @@ class Deadlines:
         if len(self._heap) > 2 * len(self._by_key) + _LEFT_OVERS_MAX:
             self._sweep()
 
+    def move(self, key: Hashable, at_ms: int) -> bool:
+        """Move a deadline to a later time. False where none is set, or where it would come sooner: it is as it was then."""
+        known = self._by_key.get(key)
+        if known is None or known.heap_ms > at_ms:
+            return False
+        known.at_ms = at_ms
+        return True
+
     def cancel(self, key: Hashable) -> bool:
         """Do nothing for this key. False where nothing was set."""
         return self._by_key.pop(key, None) is not None

@@ -112,7 +112,7 @@ class CoordinatorHost(Generic[S]):
         self.codec = codec
         self.seams = seams
         self.new_shard = new_shard
-        self._shards: dict[int, _Loading[S] | _Active[S] | _Failed] = {}
+        self._shards: dict[int, _Loading[S] | ActiveShard[S] | _Failed] = {}
         # Sessions must not end because somebody has set the clock, so that time is counted from here on.
         self._ahead_ms = seams.clock.now_ms() - seams.clock.monotonic_ms()
 
@@ -146,7 +146,7 @@ class CoordinatorHost(Generic[S]):
 
     def loaded_from(self, loading: _Loading[S], shard: S) -> None:
         """A partition's log is read: the shard may decide."""
-        active = _Active(self, loading.index, loading.partition, loading.leader_epoch, shard)
+        active = ActiveShard(self, loading.index, loading.partition, loading.leader_epoch, shard)
         self._shards[loading.index] = active
         active.start()
 
@@ -161,21 +161,26 @@ class CoordinatorHost(Generic[S]):
     ) -> A | Pending[A]:
         """Have the shard decide something. `refuse` makes the answer where no shard is there to, or nothing can be written."""
         state = self._shards.get(index)
-        if not isinstance(state, _Active):
+        if not isinstance(state, ActiveShard):
             return refuse(_error_of(state))
         return state.carry_out(decide(state.shard, self.now_ms()), refuse)
 
     def read(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         """What the shard knows, once all of that is committed."""
         state = self._shards.get(index)
-        if not isinstance(state, _Active):
+        if not isinstance(state, ActiveShard):
             return refuse(_error_of(state))
         return state.answer_when_committed(read(state.shard), refuse)
 
     def shard(self, index: int) -> S | ErrorCode:
         """The shard of a partition, for a look that nobody is told of before it is committed; or why there is none to ask."""
         state = self._shards.get(index)
-        return state.shard if isinstance(state, _Active) else _error_of(state)
+        return state.shard if isinstance(state, ActiveShard) else _error_of(state)
+
+    def active(self, index: int) -> ActiveShard[S] | None:
+        """The shard of a partition with what writes down its decisions, for whoever decides and writes without `decide`."""
+        state = self._shards.get(index)
+        return state if isinstance(state, ActiveShard) else None
 
     def end_transaction(
         self, index: int, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
@@ -185,7 +190,7 @@ class CoordinatorHost(Generic[S]):
         NOT_LEADER_OR_FOLLOWER where no shard is there to, or none yet: the same may be asked again.
         """
         state = self._shards.get(index)
-        if not isinstance(state, _Active):
+        if not isinstance(state, ActiveShard):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return state.end_transaction(
             marker, producer_id, is_committed=is_committed, transaction_version=transaction_version
@@ -194,17 +199,17 @@ class CoordinatorHost(Generic[S]):
     def leader_epoch(self, index: int) -> int | None:
         """The epoch that the active shard of a partition was elected in; None where there is none."""
         state = self._shards.get(index)
-        return state.leader_epoch if isinstance(state, _Active) else None
+        return state.leader_epoch if isinstance(state, ActiveShard) else None
 
     def active_shards(self) -> Iterator[S]:
         for state in self._shards.values():
-            if isinstance(state, _Active):
+            if isinstance(state, ActiveShard):
                 yield state.shard
 
     @property
     def active_indexes(self) -> list[int]:
         """The partitions whose shards decide."""
-        return [index for index, state in self._shards.items() if isinstance(state, _Active)]
+        return [index for index, state in self._shards.items() if isinstance(state, ActiveShard)]
 
     @property
     def is_loading(self) -> bool:
@@ -292,8 +297,8 @@ class _Loading(Generic[S]):
         self._host.failed_to_load(self)
 
 
-class _Active(Generic[S]):
-    """A shard that decides."""
+class ActiveShard(Generic[S]):
+    """A shard that decides, and its partition of the log."""
 
     __slots__ = ("_host", "_partition", "_timer", "_timer_ms", "index", "is_dropped", "leader_epoch", "shard")
 
@@ -389,6 +394,27 @@ class _Active(Generic[S]):
         self._set_timer()
         return self._partition.when_committed(appended.last_offset + 1)
 
+    # For those who make a decision's batch themselves
+
+    def now_ms(self) -> int:
+        return self._host.now_ms()
+
+    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> int | None:
+        """Append a plain batch, for the shard to take in next. Where it begins in the log.
+
+        None: it is not appended, and nothing has changed; `decide` is to say why not.
+        """
+        if self._host.codec is not Compression.NONE or len(batch) > self._partition.message_bytes_max:
+            return None
+        appended = self._partition.append_built(batch, record_count, timestamp_ms)
+        # Whoever decided may have moved a deadline.
+        self._set_timer()
+        return None if isinstance(appended, AppendRefused) else appended
+
+    def when_committed(self) -> ErrorCode | Pending[ErrorCode]:
+        """NONE once all that was appended so far is committed, or what came between."""
+        return self.answer_when_committed(ErrorCode.NONE, _as_it_is)
+
     def _not_written(self, decision: Decision[A], error: ErrorCode, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         logger.warning("partition %d of %s: a decision is not written: %s", self.index, self._host.log, error.message)
         told = _coordinator_error(error)
@@ -478,6 +504,10 @@ _REFUSED = _Refused()
 
 def _refused(_error: ErrorCode) -> _Refused:
     return _REFUSED
+
+
+def _as_it_is(error: ErrorCode) -> ErrorCode:
+    return error
 
 
 def _nobody(_error: ErrorCode) -> None:

@@ -67,6 +67,10 @@ class GroupContext:
             partial(self.fence, group_id, member_id, "its session expired"),
         )
 
+    def prolong_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> bool:
+        """The same, where all that it takes is to move a deadline; False where there is more to it."""
+        return self.deadlines.move(("session", group_id, member_id), now_ms + timeout_ms)
+
     def watch_member(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         """Begin all deadlines of a member that this node has not watched so far."""
         self.renew_session(group_id, member.member_id, self.session_timeout_ms(group_id, member), now_ms)

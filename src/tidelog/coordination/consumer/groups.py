@@ -80,6 +80,22 @@ class ConsumerGroups:
         """A member joins, stays, or leaves. The answer has an assignment only where it changed, or the member asked."""
         return self._heartbeats.heartbeat(request, caller, now_ms)
 
+    def stays(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        epoch: int,
+        instance_id: str | None,
+        rack_id: str | None,
+        caller: Caller,
+        now_ms: int,
+    ) -> int | None:
+        """The heartbeat interval of a member that has all it should have and no news; its session goes on.
+
+        None: `heartbeat` is to say what is different. Nothing has changed.
+        """
+        return self._heartbeats.stays(group, member_id, epoch, instance_id, rack_id, caller, now_ms)
+
     def join_classic(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Decision[JoinGroupResponse]:
         """A member of the classic protocol joins a group of this one; an empty group becomes a classic one."""
         return self._classic_members.join(request, caller, now_ms)

@@ -74,6 +74,25 @@ class Heartbeats:
         except RefusedError as refused:
             return Decision(refused_heartbeat(refused.code, refused.message))
 
+    def stays(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        epoch: int,
+        instance_id: str | None,
+        rack_id: str | None,
+        caller: Caller,
+        now_ms: int,
+    ) -> int | None:
+        """The heartbeat interval of a steady member without news, whose session goes on; None where there is more to it."""
+        member = group.members.get(member_id)
+        if member is None or not _has_all(group, member, epoch, instance_id, rack_id, caller):
+            return None
+        limits = self._context.settings.consumer_limits_of(group.group_id)
+        if not self._context.prolong_session(group.group_id, member_id, limits.session_timeout_ms, now_ms):
+            return None
+        return limits.heartbeat_interval_ms
+
     def _stay(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         limits = self._context.settings.consumer_limits_of(group.group_id)
         self._context.renew_session(group.group_id, member.member_id, limits.session_timeout_ms, now_ms)
@@ -242,7 +261,25 @@ def _is_steady(
     group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> bool:
     """Whether the member has all that it should have, says nothing new, and the group has nothing to do."""
-    epoch = request.member_epoch
+    return (
+        _has_all(group, member, request.member_epoch, request.instance_id, request.rack_id, caller)
+        and request.subscribed_topic_names is None
+        and request.topic_partitions is None
+        and request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+    )
+
+
+def _has_all(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    epoch: int,
+    instance_id: str | None,
+    rack_id: str | None,
+    caller: Caller,
+) -> bool:
+    """Whether the member is the one that is known, has all that it should have, and the group has nothing to do."""
     return (
         epoch > 0
         and epoch == member.member_epoch
@@ -250,13 +287,8 @@ def _is_steady(
         and epoch == group.epoch
         and epoch == group.looked_at_epoch
         and member.state is MemberState.STABLE
-        and request.subscribed_topic_names is None
-        and request.topic_partitions is None
-        and request.rebalance_timeout_ms == -1
-        and request.subscribed_topic_regex is None
-        and request.server_assignor is None
-        and (request.instance_id is None or request.instance_id == member.instance_id)
-        and (request.rack_id is None or request.rack_id == member.rack_id)
+        and (instance_id is None or instance_id == member.instance_id)
+        and (rack_id is None or rack_id == member.rack_id)
         and member.classic is None
         and not group.regex_subscribers
         and caller.client_id == member.client_id

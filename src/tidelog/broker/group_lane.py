@@ -1,0 +1,245 @@
+"""The short way of what members of groups send all day: signs of life that change nothing, and commits.
+
+    lane.take(connection, frame, begun_ns)      True: the request is plain; it is answered, or will be
+
+Almost all heartbeats are of members that have what they should have, and almost all commits are of members that may make them,
+for partitions that are there. A compiled kernel reads such a request without making a message of it, the group's own methods are
+asked, a commit's records are made in one pass, and the answer is packed by hand. Whatever else there may be to a request is not
+taken, not even in part, and goes the ordinary way: a refusal always comes from there. What a look at the group has left behind by
+then (a session that goes on) the handler does again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct as Layout
+
+from tidelog.broker.caller import Authorizer
+from tidelog.broker.handlers.consumer_group_heartbeat import GROUP_VERSION
+from tidelog.broker.node_view import Node
+from tidelog.controller.image import Topic
+from tidelog.coordination.classic.group import ClassicGroup
+from tidelog.coordination.consumer.group import ConsumerGroup
+from tidelog.coordination.decision import Caller as Member
+from tidelog.coordination.offsets import Committed
+from tidelog.kernel_choice import load
+from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import PartitionIndex, TopicId, TopicName
+from tidelog.model.pending import Pending
+from tidelog.net.connection import Connection
+from tidelog.wire.frames import response_frame
+from tidelog.wire.messages.group_offsets import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+_kernel = load("tidelog.wire.kernels", "group_kernel")
+
+HEARTBEAT_KEY: int = _kernel.HEARTBEAT_KEY
+OFFSET_COMMIT_KEY: int = _kernel.OFFSET_COMMIT_KEY
+CONSUMER_HEARTBEAT_KEY: int = _kernel.CONSUMER_HEARTBEAT_KEY
+
+THROTTLE_VERSION = 1
+FLEXIBLE_HEARTBEAT_VERSION = 4
+TOPIC_ID_VERSION = 10
+
+_READ = AclOperation.READ
+_GROUP = ResourceType.GROUP
+_TOPIC = ResourceType.TOPIC
+
+# Size and correlation id; no throttling from v1 on; no error; in v4 with the tagged fields of header and body.
+_HEARTBEAT_V0 = Layout(">iih")
+_HEARTBEAT_V1 = Layout(">iiih")
+_HEARTBEAT_V4 = Layout(">iiBihB")
+# Size, correlation id and its tagged fields; no throttling, no error, no message; the length of the member's id.
+_CONSUMER_HEAD = Layout(">iiBihBB")
+# The member's epoch, the interval; no assignment, no tagged fields.
+_CONSUMER_TAIL = Layout(">iibB")
+# Longer ids have a longer length; nobody has them.
+_MEMBER_ID_BYTES_MAX = 126
+
+_NO_EXPIRY = -1
+_NONE = ErrorCode.NONE
+_SIZE_BYTES = 4
+
+# The topic as the request names it, the partition, the offset, the leader's epoch and the metadata.
+Commit = tuple[bytes, int, int, int, str]
+
+
+class GroupLane:
+    """For one listener."""
+
+    __slots__ = ("_authorizer", "_node", "_now_ns")
+
+    def __init__(self, node: Node, authorizer: Authorizer) -> None:
+        self._node = node
+        self._authorizer = authorizer
+        self._now_ns = node.clock.monotonic_ns
+
+    def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
+        """What takes which API's requests. If it does not, nothing of the request was noted or changed."""
+        return {
+            HEARTBEAT_KEY: self.take_heartbeat,
+            CONSUMER_HEARTBEAT_KEY: self.take_consumer_heartbeat,
+            OFFSET_COMMIT_KEY: self.take_commit,
+        }
+
+    # --- signs of life -----------------------------------------------------------------------------------------------------
+
+    def take_heartbeat(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
+        read = _kernel.read_heartbeat(frame)
+        if read is None:
+            return False
+        version, correlation_id, group_id, generation_id, member_id, instance_id = read
+        if not group_id or not self._may_read(connection, _GROUP, group_id):
+            return False
+        active = self._node.groups.active(group_id)
+        if active is None:
+            return False
+        group = active.shard.groups.get(group_id)
+        if type(group) is not ClassicGroup:
+            return False
+        if not active.shard.classic.stays(group, member_id, instance_id, generation_id, active.now_ms()):
+            return False
+        if version >= FLEXIBLE_HEARTBEAT_VERSION:
+            answer = _HEARTBEAT_V4.pack(12, correlation_id, 0, 0, 0, 0)
+        elif version >= THROTTLE_VERSION:
+            answer = _HEARTBEAT_V1.pack(10, correlation_id, 0, 0)
+        else:
+            answer = _HEARTBEAT_V0.pack(6, correlation_id, 0)
+        connection.answer_with_frames((answer,))
+        self._count(HEARTBEAT_KEY, version, begun_ns, frame, answer, 1)
+        return True
+
+    def take_consumer_heartbeat(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
+        read = _kernel.read_consumer_heartbeat(frame)
+        if read is None:
+            return False
+        version, correlation_id, client_id, group_id, member_id, epoch, instance_id, rack_id = read
+        if len(member_id) > _MEMBER_ID_BYTES_MAX or not self._node.image.features.get(GROUP_VERSION):
+            return False
+        if not self._may_read(connection, _GROUP, group_id):
+            return False
+        active = self._node.groups.active(group_id)
+        if active is None:
+            return False
+        group = active.shard.groups.get(group_id)
+        if type(group) is not ConsumerGroup:
+            return False
+        caller = Member(client_id, f"/{connection.peer_address.host}", version)
+        now_ms = active.now_ms()
+        interval_ms = active.shard.consumer.stays(group, member_id, epoch, instance_id, rack_id, caller, now_ms)
+        if interval_ms is None:
+            return False
+        length = len(member_id)
+        head = _CONSUMER_HEAD.pack(23 + length, correlation_id, 0, 0, 0, 0, length + 1)
+        answer = b"".join((head, member_id.encode(), _CONSUMER_TAIL.pack(epoch, interval_ms, -1, 0)))
+        connection.answer_with_frames((answer,))
+        self._count(CONSUMER_HEARTBEAT_KEY, version, begun_ns, frame, answer, 1)
+        return True
+
+    # --- commits -----------------------------------------------------------------------------------------------------------
+
+    def take_commit(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
+        read = _kernel.read_offset_commit(frame)
+        if read is None:
+            return False
+        version, correlation_id, group_id, epoch, member_id, instance_id, commits, answer = read
+        active = self._node.groups.active(group_id)
+        if active is None:
+            return False
+        # A group that is not there yet is the ordinary way's: it would begin with this commit.
+        group = active.shard.groups.get(group_id)
+        if group is None or not self._may_read(connection, _GROUP, group_id):
+            return False
+        offsets = active.shard.offsets
+        topics = self._topics_of(commits, connection, offsets.metadata_max, by_id=version >= TOPIC_ID_VERSION)
+        if topics is None:
+            return False
+        now_ms = active.now_ms()
+        if group.check_commit(member_id, instance_id, epoch, version, now_ms) is not _NONE:
+            return False
+        named = [(topic.name.encode(), topic.topic_id) for topic in topics]
+        timestamp_ms = self._node.clock.now_ms()
+        batch = _kernel.offset_commit_batch(group_id, named, commits, now_ms, timestamp_ms)
+        first_offset = active.append_built(batch, len(commits), timestamp_ms)
+        if first_offset is None:
+            return False
+        take_in = offsets.take_in
+        for topic, (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
+            committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic.topic_id, first_offset)
+            take_in(group_id, topic.name, partition, committed)
+            first_offset += 1
+        outcome = active.when_committed()
+        if outcome is _NONE:
+            connection.answer_with_frames((answer,))
+            self._count(OFFSET_COMMIT_KEY, version, begun_ns, frame, answer, len(commits))
+            return True
+        slot = connection.expect_answer()
+        counts = self._node.metrics.requests[OFFSET_COMMIT_KEY, version]
+        counts.waiting += 1
+        request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
+
+        def settled(error: ErrorCode) -> None:
+            given = answer if error is _NONE else _refusal(version, correlation_id, topics, commits, error)
+            slot.send((memoryview(given)[_SIZE_BYTES:],))
+            counts.waited(local_ns, self._now_ns() - begun_ns, request_bytes, len(given) - _SIZE_BYTES)
+            counts.errors[error] += len(commits)
+
+        if isinstance(outcome, Pending):
+            outcome.then(settled)
+        else:
+            settled(outcome)
+        return True
+
+    def _topics_of(
+        self, commits: Sequence[Commit], connection: Connection, metadata_max: int, *, by_id: bool
+    ) -> list[Topic] | None:
+        """The topic of each partition, where all of them are there. None: somebody else is to say what is wrong."""
+        image = self._node.image
+        topics: list[Topic] = []
+        last: bytes | None = None
+        known: Topic | None = None
+        for topic, partition, _, _, metadata in commits:
+            if topic is not last:
+                last = topic
+                if by_id:
+                    known = image.topics.get(TopicId(topic))
+                elif topic.isascii():
+                    known = image.topic(TopicName(topic.decode()))
+                else:
+                    return None
+                if known is None or not self._may_read(connection, _TOPIC, known.name):
+                    return None
+            if known is None or PartitionIndex(partition) not in known.partitions or len(metadata) > metadata_max:
+                return None
+            topics.append(known)
+        return topics
+
+    # --- both --------------------------------------------------------------------------------------------------------------
+
+    def _may_read(self, connection: Connection, resource_type: ResourceType, name: str) -> bool:
+        return self._authorizer.allows(connection.principal, connection.peer_address.host, _READ, resource_type, name)
+
+    def _count(
+        self, api_key: int, version: int, begun_ns: int, frame: memoryview, answer: bytes, answered: int
+    ) -> None:
+        counts = self._node.metrics.requests[api_key, version]
+        counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(answer) - _SIZE_BYTES)
+        counts.errors[0] += answered
+
+
+def _refusal(
+    version: int, correlation_id: int, topics: Sequence[Topic], commits: Sequence[Commit], error: ErrorCode
+) -> bytes:
+    """The same error for all, as the handler would say it."""
+    answered: list[OffsetCommitResponseTopic] = []
+    last: Topic | None = None
+    for topic, (_, partition, _, _, _) in zip(topics, commits, strict=True):
+        if topic is not last:
+            last = topic
+            answered.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[]))
+        answered[-1].partitions.append(OffsetCommitResponsePartition(partition_index=partition, error_code=error))
+    return response_frame(OffsetCommitResponse(throttle_time_ms=0, topics=answered), version, correlation_id)
