@@ -146,6 +146,7 @@ class _Served(asyncio.Protocol):
             return
         header, position = read_request_header(frame)
         request = read_request(frame, header, position)
+        self._broker.versions.append((type(request), header.request_api_version))
         answer = self._broker.answer(request)
         if isinstance(answer, Fault):
             self._stuck = answer
@@ -165,6 +166,8 @@ class ScriptedBroker:
         self.node_id = node_id
         self.host = world.network.host(f"broker-{node_id}")
         self.requests: list[Request] = []
+        self.versions: list[tuple[type[Request], int]] = []
+        """In which version each request came."""
         self.script: Script = lambda _request: None
         self.is_up = False
 

@@ -93,7 +93,7 @@ class Transactions:
         self._has_begun = False
         """Whether the coordinator knows, or may know, of the open transaction."""
         self._is_doubtful = False
-        """Whether it is unknown that it does: a request was given up before its answer."""
+        """Whether that is unknown: no request that opens it was answered well."""
         self._needs_epoch = False
         self._offsets_under_way = 0
         self._added: set[TopicPartition] = set()
@@ -152,7 +152,6 @@ class Transactions:
             if isinstance(error, ClientError):
                 raise
             # Given up by the caller: nobody knows how far it came.
-            self._has_begun = self._is_doubtful = True
             reason = TimedOutError(f"the offsets of group {group.group_id!r} had no good answer in {timeout_ms:g} ms")
             failed = self._fail(Verdict.ABORTABLE, reason)
             if not isinstance(error, TimeoutError):
@@ -359,8 +358,6 @@ class Transactions:
     async def _abort(self) -> None:
         if self._adding is not None:
             self._adding.cancel()
-            # It may have reached the coordinator all the same.
-            self._has_begun = self._is_doubtful = True
         self._to_add.clear()
         aborted = TransactionAbortableError(ErrorCode.TRANSACTION_ABORTABLE, "not sent: the transaction was aborted")
         self._sender.give_up_unsent(aborted, numbered_too=False)
@@ -422,8 +419,9 @@ class Transactions:
         try:
             while self._to_add and self.state in OPEN:
                 partitions = list(self._to_add)
+                self._begin_in_doubt()
                 await self._heard(self._requests.add_partitions(self._sender.identity, partitions))
-                self._has_begun = True
+                self._is_doubtful = False
                 self._added.update(partitions)
                 for each in partitions:
                     self._to_add.pop(each, None)
@@ -434,9 +432,15 @@ class Transactions:
         finally:
             self._adding = None
 
+    def _begin_in_doubt(self) -> None:
+        """Before a request that opens the transaction: even one that is never answered well may have done so."""
+        if not self._has_begun:
+            self._has_begun = self._is_doubtful = True
+
     async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
         identity = self._sender.identity
+        self._begin_in_doubt()
         if not self.is_version_2:
             await self._heard(self._requests.add_offsets(identity, group.group_id))
-        self._has_begun = True
+            self._is_doubtful = False
         await self._heard(self._requests.commit_offsets(identity, offsets, group, is_version_2=self.is_version_2))
