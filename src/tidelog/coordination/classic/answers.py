@@ -1,4 +1,4 @@
-"""The answers of the classic protocol, as each version can carry them."""
+"""What the versions of the classic protocol have in common: its answers, as each of them can carry them, and who leaves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import (
     HeartbeatResponse,
     JoinGroupResponse,
+    LeaveGroupRequest,
     LeaveGroupResponse,
+    MemberIdentity,
     MemberResponse,
     SyncGroupResponse,
 )
@@ -15,23 +17,6 @@ from tidelog.wire.messages.groups_classic import (
 _NULL_PROTOCOL_VERSION = 7
 # From this version on, LeaveGroup names several members, each with an error of its own.
 _MEMBERS_VERSION = 3
-
-_APPEND_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def append_error(error: ErrorCode) -> ErrorCode:
-    """What a member is told when the group could not be written down: what it can act on, not what the log said."""
-    return _APPEND_ERRORS.get(error, error)
 
 
 def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
@@ -55,6 +40,13 @@ def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
 
 def leave_error(error: int) -> LeaveGroupResponse:
     return LeaveGroupResponse(throttle_time_ms=0, error_code=error, members=[])
+
+
+def leavers_of(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
+    """Who is to leave."""
+    if api_version >= _MEMBERS_VERSION:
+        return request.members
+    return [MemberIdentity(member_id=request.member_id)]
 
 
 def leave_answer(members: list[MemberResponse], api_version: int) -> LeaveGroupResponse:

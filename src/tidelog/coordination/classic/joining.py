@@ -13,7 +13,7 @@ from __future__ import annotations
 from random import Random
 from uuid import UUID
 
-from tidelog.coordination.classic.answers import append_error, join_error
+from tidelog.coordination.classic.answers import join_error
 from tidelog.coordination.classic.group import ClassicGroup, GroupState
 from tidelog.coordination.classic.member import ClassicMember, ParkedJoin, Protocols, protocols_of
 from tidelog.coordination.classic.rebalances import Rebalances, Records, answer_parked, log
@@ -102,7 +102,7 @@ class Joining:
             else:
                 self._groups[group_id] = before
             group.transition_to(GroupState.DEAD, now_ms)
-            self._rebalances.dissolve(group, append_error(error))
+            self._rebalances.dissolve(group, error)
 
         records = (*ended, new_group_record(group_id, now_ms), *joined.records)
         return Decision(joined.answer, records, replays=False, settled=settled)
@@ -234,7 +234,7 @@ class Joining:
             group.park_join(member, None)
             if error:
                 self._revert(group, old, member)
-                refusal = join_error(append_error(error), "", parked.api_version)
+                refusal = join_error(error, "", parked.api_version)
                 parked.answer.complete(refusal)
                 return
             answer = self._rebalances.joined(group, member)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from tidelog.coordination.classic.answers import leave_answer, leave_error
+from tidelog.coordination.classic.answers import leave_answer, leave_error, leavers_of
 from tidelog.coordination.classic.group import ClassicGroup, GroupState
 from tidelog.coordination.classic.rebalances import Rebalances, Records, log
 from tidelog.coordination.decision import Caller, Decision
 from tidelog.coordination.group import Group
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-
-_MEMBERS_VERSION = 3
 
 
 class Leaving:
@@ -24,9 +22,6 @@ class Leaving:
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup) and group.state is GroupState.DEAD:
             return Decision(leave_error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-        leavers = request.members
-        if caller.api_version < _MEMBERS_VERSION:
-            leavers = [MemberIdentity(member_id=request.member_id)]
         known = group if isinstance(group, ClassicGroup) else None
         outcomes = [
             MemberResponse(
@@ -34,7 +29,7 @@ class Leaving:
                 group_instance_id=leaver.group_instance_id,
                 error_code=ErrorCode.UNKNOWN_MEMBER_ID if known is None else self._leave(known, leaver),
             )
-            for leaver in leavers
+            for leaver in leavers_of(request, caller.api_version)
         ]
         left = sum(outcome.error_code == ErrorCode.NONE for outcome in outcomes)
         records: Records = ()

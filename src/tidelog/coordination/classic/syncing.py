@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.coordination.classic.answers import append_error, sync_error
+from tidelog.coordination.classic.answers import sync_error
 from tidelog.coordination.classic.group import ClassicGroup, GroupState
 from tidelog.coordination.classic.rebalances import Rebalances
 from tidelog.coordination.classic.records import group_record
@@ -57,7 +57,7 @@ class Syncing:
             now_ms = self._rebalances.latest_ms
             if error:
                 # With members there is nothing to write, and there are: nobody can have gone without a rebalance.
-                self._rebalances.abandon_sync(group, append_error(error), now_ms)
+                self._rebalances.abandon_sync(group, error, now_ms)
             else:
                 self._rebalances.assign(group, assignments, now_ms)
 

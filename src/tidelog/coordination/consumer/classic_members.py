@@ -13,6 +13,7 @@ from tidelog.coordination.classic.answers import (
     join_error,
     leave_answer,
     leave_error,
+    leavers_of,
     sync_error,
 )
 from tidelog.coordination.classic.groups import ClassicGroups
@@ -218,7 +219,7 @@ class ClassicMembers:
             return Decision(leave_error(ErrorCode.UNKNOWN_MEMBER_ID))
         answers: list[MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
-        for identity in request.members:
+        for identity in leavers_of(request, caller.api_version):
             error = ErrorCode.NONE
             try:
                 if identity.group_instance_id is None:

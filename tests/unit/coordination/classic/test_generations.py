@@ -66,7 +66,7 @@ def test_a_member_that_the_leader_forgot_gets_nothing(driver: ClassicDriver) -> 
 def test_assignments_that_cannot_be_written_start_a_rebalance(driver: ClassicDriver) -> None:
     leader, follower = joined_pair(driver)
     follows = driver.sync(follower, 1)
-    driver.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    driver.append_error = ErrorCode.NOT_COORDINATOR
 
     leads = driver.sync(leader, 1, {leader: b"A", follower: b"B"})
 

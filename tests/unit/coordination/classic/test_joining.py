@@ -57,7 +57,7 @@ def test_a_group_is_written_down_when_it_begins(driver: ClassicDriver) -> None:
 
 @pytest.mark.parametrize("version", [2, 9])
 def test_a_group_that_cannot_be_written_down_does_not_begin(driver: ClassicDriver, version: int) -> None:
-    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     answer = driver.join(version=version)
 

@@ -151,7 +151,7 @@ def test_a_group_of_another_kind_with_members_does_not() -> None:
 def test_another_kind_of_group_is_kept_if_the_new_one_cannot_be_written() -> None:
     driver = ClassicDriver()
     other = driver.groups[GROUP] = _Other(is_empty=True)
-    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     driver.join()
 

@@ -108,7 +108,7 @@ def test_who_comes_back_with_another_protocol_lets_all_join_again(driver: Classi
 
 def test_a_new_id_that_cannot_be_written_is_taken_back(driver: ClassicDriver) -> None:
     _, follower = static_pair(driver)
-    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     refused = value_of(driver.join(instance="till-2", protocols={"range": b"other"}))
 

@@ -275,6 +275,18 @@ def test_members_of_both_kinds_may_be_taken_out_by_leave_group() -> None:
     assert shard.group.is_empty
 
 
+@pytest.mark.parametrize(("member_id", "error"), [("N", ErrorCode.NONE), ("nobody", ErrorCode.UNKNOWN_MEMBER_ID)])
+def test_the_versions_of_leave_group_that_name_one_member(member_id: str, error: ErrorCode) -> None:
+    shard = Mixed()
+    shard.join("N", "a")
+    request = LeaveGroupRequest(group_id=GROUP, member_id=member_id, members=[])
+
+    answer = shard.apply(shard.consumer.leave_classic(request, Caller("old", "/127.0.0.1", 2), shard.now_ms))
+
+    assert (answer.error_code, answer.members) == (error, [])
+    assert shard.group.is_empty == (error is ErrorCode.NONE)
+
+
 def test_a_static_member_that_comes_back_with_the_classic_protocol_brings_the_group_back() -> None:
     shard = Mixed()
     shard.join("N", "a", instance_id="i")
