@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, Node
-from tests.support.transaction_scenarios import SCENARIOS, Scenario
+from tests.support.transaction_scenarios import SCENARIOS, Scenario, a_prepared_transaction_waits_for_its_decision
 from tidelog import Admin
 from tidelog.client.admin import UpgradeType
 
@@ -34,3 +34,19 @@ def bootstrap(
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_scenario(bootstrap: str, scenario: Scenario) -> None:
     scenario(bootstrap)
+
+
+def test_prepared_transactions(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Two-phase commit is in Apache Kafka 4.3 for those who turn on what is not stable."""
+    node = Node(
+        kafka,
+        tmp_path_factory.mktemp("kafka"),
+        {
+            **SMALL_NODE,
+            "unstable.api.versions.enable": "true",
+            "transaction.two.phase.commit.enable": "true",
+        },
+    )
+    node.format()
+    with node.running():
+        a_prepared_transaction_waits_for_its_decision(node.bootstrap)

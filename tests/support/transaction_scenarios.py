@@ -14,7 +14,15 @@ from confluent_kafka import Consumer as Librdkafka, TopicPartition as Librdkafka
 
 from tests.support.command_line import json_lines, tidelog
 from tests.support.raw_client import RawClient
-from tidelog import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
+from tidelog import (
+    Admin,
+    AsyncConsumer,
+    AsyncProducer,
+    Consumer,
+    PreparedTransaction,
+    Producer,
+    TopicPartition,
+)
 from tidelog.client.admin import FencedProducer, ResourceKind, TransactionDescription, TransactionState
 from tidelog.client.errors import (
     ClientError,
@@ -585,6 +593,87 @@ def many_threads_send_in_one_transaction(bootstrap: str) -> None:
     assert len(set(values)) == len(values) == 3 * 4 * 200
 
 
+def a_prepared_transaction_waits_for_its_decision(bootstrap: str) -> None:
+    create(bootstrap, "prepared")
+    options: dict[str, Any] = {"transaction_two_phase_commit_enable": True}
+    with producer_of(bootstrap, "prepared-1", **options) as producer, Admin(bootstrap_servers=bootstrap) as admin:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("prepared", b"committed")
+        first = producer.prepare_transaction()
+        described = admin.describe_transaction("prepared-1")
+        assert (described.state, described.timeout_ms) == (TransactionState.ONGOING, 2**31 - 1)
+        assert (described.producer_id, described.producer_epoch) == (first.producer_id, first.producer_epoch)
+        assert read(bootstrap, "prepared", committed=True) == []
+        assert producer.complete_transaction(PreparedTransaction.parse(str(first)))
+        with producer.transaction():
+            producer.send("prepared", b"aborted")
+            second = producer.prepare_transaction()
+        # Nobody recorded this one.
+        assert second != first
+        assert not producer.complete_transaction(first)
+        producer.begin_transaction()
+        producer.send("prepared", b"by another hand")
+        third = producer.prepare_transaction()
+    # The producer is gone, and what it has prepared is not: a command, or another process, ends it.
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        assert admin.describe_transaction("prepared-1").state is TransactionState.ONGOING
+        admin.end_transaction(*third, commit=True)
+    with producer_of(bootstrap, "prepared-2", **options) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("prepared", b"by command")
+        fourth = producer.prepare_transaction()
+    done = tidelog("transactions", "commit", "prepared-2", "--prepared", str(fourth), "--bootstrap", bootstrap)
+    assert done.exit_code == 0, done.stderr
+    assert read(bootstrap, "prepared", committed=True) == [b"committed", b"by another hand", b"by command"]
+
+
+def an_heir_finds_what_was_prepared(bootstrap: str) -> None:
+    """KIP-939's recovery. Apache Kafka 4.3 does not offer it yet."""
+    create(bootstrap, "heir")
+    options: dict[str, Any] = {"transaction_two_phase_commit_enable": True}
+    recorded: list[str] = []
+    for number in range(4):
+        with producer_of(bootstrap, "heir-1", **options) as producer:
+            producer.init_transactions(keep_prepared_txn=True)
+            found = producer.prepared_transaction
+            assert (found is None) == (number == 0)
+            if found is not None:
+                assert str(found) == recorded[-1]
+                # Of every other one the database says that it never came to its decision.
+                meant = found if number % 2 else PreparedTransaction("heir-1", 0, 0)
+                assert producer.complete_transaction(meant) is bool(number % 2)
+            producer.begin_transaction()
+            producer.send("heir", b"%d" % number)
+            recorded.append(str(producer.prepare_transaction()))
+    with producer_of(bootstrap, "heir-1", **options) as producer:
+        # Without the wish to keep it, what is open is aborted like any other.
+        producer.init_transactions()
+        assert producer.prepared_transaction is None
+        with producer.transaction():
+            producer.send("heir", b"last")
+    assert read(bootstrap, "heir", committed=True) == [b"0", b"2", b"last"]
+
+
+def an_heir_fences_whoever_prepared(bootstrap: str) -> None:
+    create(bootstrap, "fenced-heir")
+    options: dict[str, Any] = {"transaction_two_phase_commit_enable": True}
+    with (
+        producer_of(bootstrap, "heir-2", **options) as old,
+        producer_of(bootstrap, "heir-2", **options) as heir,
+    ):
+        old.init_transactions()
+        old.begin_transaction()
+        old.send("fenced-heir", b"prepared")
+        prepared = old.prepare_transaction()
+        heir.init_transactions(keep_prepared_txn=True)
+        with pytest.raises(ProducerFencedError):
+            old.commit_transaction()
+        assert heir.complete_transaction(prepared)
+    assert read(bootstrap, "fenced-heir", committed=True) == [b"prepared"]
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     committed_is_seen_and_aborted_is_not,
     an_open_transaction_holds_readers_back_until_it_ends,
@@ -603,3 +692,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     asyncio_does_the_same,
     many_threads_send_in_one_transaction,
 )
+
+KEEPING_SCENARIOS: tuple[Scenario, ...] = (an_heir_finds_what_was_prepared, an_heir_fences_whoever_prepared)
+"""For clusters that keep a prepared transaction for the next producer."""
