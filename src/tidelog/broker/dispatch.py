@@ -68,8 +68,9 @@ class Dispatcher:
     def connection_closed(self, connection: Connection) -> None: ...
 
     def frames_done(self, connection: Connection) -> None:
-        if self._lane is not None:
-            self._lane.finish(connection)
+        lane = self._lane
+        if lane is not None and lane.is_open:
+            lane.finish(connection)
         self._begun_ns = 0
 
     def frame(self, connection: Connection, frame: memoryview) -> None:
@@ -80,7 +81,8 @@ class Dispatcher:
             if key == PRODUCE_KEY and lane.take(connection, frame):
                 return
             # Whatever this request sees, it comes after those before it.
-            lane.finish(connection)
+            if lane.is_open:
+                lane.finish(connection)
         begun_ns = self._begun_ns or self._now_ns()
         take = self._takers.get(key)
         if take is not None and take(connection, frame, begun_ns):

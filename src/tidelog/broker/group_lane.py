@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from struct import Struct as Layout
 
-from tidelog.broker.caller import Authorizer
+from tidelog.broker.caller import AllowAll, Authorizer
 from tidelog.broker.handlers.consumer_group_heartbeat import GROUP_VERSION
 from tidelog.broker.node_view import Node
 from tidelog.controller.image import Topic
@@ -71,11 +71,13 @@ Commit = tuple[bytes, int, int, int, str]
 class GroupLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_node", "_now_ns")
+    __slots__ = ("_authorizer", "_is_open_to_all", "_node", "_now_ns")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
+        # Nobody has to be asked then.
+        self._is_open_to_all = type(authorizer) is AllowAll
         self._now_ns = node.clock.monotonic_ns
 
     def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
@@ -93,7 +95,7 @@ class GroupLane:
         if read is None:
             return False
         version, correlation_id, group_id, generation_id, member_id, instance_id = read
-        if not group_id or not self._may_read(connection, _GROUP, group_id):
+        if not group_id or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
         active = self._node.groups.active(group_id)
         if active is None:
@@ -120,7 +122,7 @@ class GroupLane:
         version, correlation_id, client_id, group_id, member_id, epoch, instance_id, rack_id = read
         if len(member_id) > _MEMBER_ID_BYTES_MAX or not self._node.image.features.get(GROUP_VERSION):
             return False
-        if not self._may_read(connection, _GROUP, group_id):
+        if not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
         active = self._node.groups.active(group_id)
         if active is None:
@@ -152,7 +154,7 @@ class GroupLane:
             return False
         # A group that is not there yet is the ordinary way's: it would begin with this commit.
         group = active.shard.groups.get(group_id)
-        if group is None or not self._may_read(connection, _GROUP, group_id):
+        if group is None or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
         offsets = active.shard.offsets
         topics = self._topics_of(commits, connection, offsets.metadata_max, by_id=version >= TOPIC_ID_VERSION)
@@ -164,19 +166,20 @@ class GroupLane:
         named = [(topic.name.encode(), topic.topic_id) for topic in topics]
         timestamp_ms = self._node.clock.now_ms()
         batch = _kernel.offset_commit_batch(group_id, named, commits, now_ms, timestamp_ms)
-        first_offset = active.append_built(batch, len(commits), timestamp_ms)
-        if first_offset is None:
+        appended = active.append_built(batch, len(commits), timestamp_ms)
+        if appended is None:
             return False
+        first_offset, is_committed = appended
         take_in = offsets.take_in
         for topic, (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
             committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic.topic_id, first_offset)
             take_in(group_id, topic.name, partition, committed)
             first_offset += 1
-        outcome = active.when_committed()
-        if outcome is _NONE:
+        if is_committed:
             connection.answer_with_frames((answer,))
             self._count(OFFSET_COMMIT_KEY, version, begun_ns, frame, answer, len(commits))
             return True
+        outcome = active.when_committed()
         slot = connection.expect_answer()
         counts = self._node.metrics.requests[OFFSET_COMMIT_KEY, version]
         counts.waiting += 1
@@ -211,7 +214,9 @@ class GroupLane:
                     known = image.topic(TopicName(topic.decode()))
                 else:
                     return None
-                if known is None or not self._may_read(connection, _TOPIC, known.name):
+                if known is None:
+                    return None
+                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known.name):
                     return None
             if known is None or PartitionIndex(partition) not in known.partitions or len(metadata) > metadata_max:
                 return None

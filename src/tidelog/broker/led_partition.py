@@ -58,15 +58,19 @@ class LedPartition:
                 return AppendInfo(Offset(outcome), Offset(outcome + batch.last_offset_delta), log.log_start_offset)
         return partition.append(records, origin=origin, transaction_version=transaction_version, guard=guard)
 
-    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> int | AppendRefused:
+    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> tuple[int, bool] | AppendRefused:
         partition = self._partition
-        if partition.commits_at_once(ALL_IN_SYNC) and partition.config.keeps_create_time:
+        outcome: int | AppendInfo | AppendRefused
+        is_committed = partition.commits_at_once(ALL_IN_SYNC)
+        if is_committed and partition.config.keeps_create_time:
             view = memoryview(batch)
             plain = CheckedBatch(view, record_count - 1, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
             outcome = partition.append_run((plain,))[0]
         else:
             outcome = partition.append(batch, origin=AppendOrigin.COORDINATOR)
-        return outcome.first_offset if isinstance(outcome, AppendInfo) else outcome
+        if isinstance(outcome, int):
+            return outcome, is_committed
+        return (outcome.first_offset, is_committed) if isinstance(outcome, AppendInfo) else outcome
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         return self._partition.when_committed(offset)

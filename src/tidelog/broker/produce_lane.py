@@ -83,6 +83,8 @@ class ProduceLane:
         self._runs: dict[Partition, list[CheckedBatch]] = {}
         # Of this read: which topics may be written to, and the time.
         self._topics: dict[tuple[bytes, bool], TopicReplicas | None] = {}
+        self.is_open = False
+        """Whether there is something to finish."""
         self._now_ms = 0
         self._begun_ns = 0
         self._request_bytes = 0
@@ -93,6 +95,7 @@ class ProduceLane:
         if read is None:
             return False
         version, correlation_id, acks, batches = read
+        self.is_open = True
         if not self._taken:
             self._begun_ns = self._now_ns()
             self._now_ms = self._node.clock.now_ms()
@@ -131,6 +134,7 @@ class ProduceLane:
         """Append what was taken, one write for each partition, and answer every request."""
         taken, runs = self._taken, self._runs
         self._topics.clear()
+        self.is_open = False
         if not taken:
             return
         self._taken, self._runs = [], {}

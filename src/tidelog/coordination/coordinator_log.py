@@ -44,8 +44,11 @@ class CoordinatorPartition(Protocol):
         """Append with acks=all."""
         ...
 
-    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> int | AppendRefused:
-        """Append one plain batch that the coordinator has just made, outside of any transaction. Its first offset."""
+    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> tuple[int, bool] | AppendRefused:
+        """Append one plain batch that the coordinator has just made, outside of any transaction.
+
+        Its first offset, and whether it is committed already.
+        """
         ...
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]: ...

@@ -38,13 +38,14 @@ _LEFT_OVERS_MAX = 1_000
 class Deadlines:
     """Deadlines by key; a key has one at most."""
 
-    __slots__ = ("_by_key", "_heap", "_number")
+    __slots__ = ("_by_key", "_heap", "number")
 
     def __init__(self) -> None:
         # The heap entry that stands for a key is the one with its number; all others are left-overs.
         self._by_key: dict[Hashable, _Set] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
-        self._number = 0
+        self.number = 0
+        """Rises with whatever may come sooner than all before it."""
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -59,9 +60,9 @@ class Deadlines:
             known.at_ms = at_ms
             known.action = action
             return
-        self._number += 1
-        self._by_key[key] = _Set(at_ms, self._number, action)
-        heappush(self._heap, (at_ms, self._number, key))
+        self.number += 1
+        self._by_key[key] = _Set(at_ms, self.number, action)
+        heappush(self._heap, (at_ms, self.number, key))
         if len(self._heap) > 2 * len(self._by_key) + _LEFT_OVERS_MAX:
             self._sweep()
 

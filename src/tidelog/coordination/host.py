@@ -300,7 +300,18 @@ class _Loading(Generic[S]):
 class ActiveShard(Generic[S]):
     """A shard that decides, and its partition of the log."""
 
-    __slots__ = ("_host", "_partition", "_timer", "_timer_ms", "index", "is_dropped", "leader_epoch", "shard")
+    __slots__ = (
+        "_host",
+        "_looked_at",
+        "_partition",
+        "_timer",
+        "_timer_ms",
+        "index",
+        "is_dropped",
+        "leader_epoch",
+        "now_ms",
+        "shard",
+    )
 
     def __init__(
         self, host: CoordinatorHost[S], index: int, partition: CoordinatorPartition, leader_epoch: int, shard: S
@@ -313,6 +324,10 @@ class ActiveShard(Generic[S]):
         self._partition = partition
         self._timer: Timer | None = None
         self._timer_ms = 0
+        # Which deadlines the timer is set by.
+        self._looked_at = -1
+        self.now_ms = host.now_ms
+        """The time by which the shard decides."""
 
     def start(self) -> None:
         for decision in self.shard.loaded(self._host.now_ms()):
@@ -396,11 +411,8 @@ class ActiveShard(Generic[S]):
 
     # For those who make a decision's batch themselves
 
-    def now_ms(self) -> int:
-        return self._host.now_ms()
-
-    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> int | None:
-        """Append a plain batch, for the shard to take in next. Where it begins in the log.
+    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> tuple[int, bool] | None:
+        """Append a plain batch, for the shard to take in next. Where it begins in the log, and whether it is committed already.
 
         None: it is not appended, and nothing has changed; `decide` is to say why not.
         """
@@ -471,7 +483,11 @@ class ActiveShard(Generic[S]):
 
     def _set_timer(self) -> None:
         """One timer, for the first deadline. It is set anew only if that is earlier than before: most deadlines move back."""
-        next_ms = self.shard.deadlines.next_ms
+        deadlines = self.shard.deadlines
+        if self._timer is not None and deadlines.number == self._looked_at:
+            return
+        next_ms = deadlines.next_ms
+        self._looked_at = deadlines.number
         if next_ms is None or self.is_dropped or (self._timer is not None and self._timer_ms <= next_ms):
             return
         if self._timer is not None:

@@ -8,7 +8,8 @@ transaction ends after it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
 from tidelog.coordination.group import Group
@@ -46,7 +47,7 @@ _VERSION = 4
 _VERSION_WITH_EXPIRY = 1
 
 
-class Committed(NamedTuple):
+class Committed(msgspec.Struct, frozen=True, gc=False):
     """One committed offset. `record_offset` is where it stands in the coordinator's log."""
 
     offset: int
@@ -96,6 +97,8 @@ class Offsets:
 
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
+        self.metadata_max = settings.offset_metadata_max_bytes
+        """How many characters a commit's metadata may have."""
         self._committed = _Table()
         self._pending: dict[int, _Table] = {}
         """By the id of the producer whose transaction is open."""
@@ -310,11 +313,6 @@ class Offsets:
     def take_in(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
         """What `replay` does for a commit outside of any transaction."""
         self._committed.put(group_id, topic, partition, committed)
-
-    @property
-    def metadata_max(self) -> int:
-        """How many characters a commit's metadata may have."""
-        return self._settings.offset_metadata_max_bytes
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """What a producer's transaction committed counts from now on, or never did."""

@@ -8,8 +8,6 @@ _BITS = 0xFFFF_FFFF
 _SIGN = 0x8000_0000
 
 
-# The same few groups ask over and over again.
-@lru_cache(maxsize=16_384)
 def string_hash(text: str) -> int:
     """`String.hashCode`: over the text's UTF-16 units, as a signed 32-bit number."""
     value = 0
@@ -19,6 +17,8 @@ def string_hash(text: str) -> int:
     return value - (_BITS + 1) if value & _SIGN else value
 
 
+# The same few groups ask over and over again.
+@lru_cache(maxsize=16_384)
 def partition_of(key: str, partition_count: int) -> int:
     """The partition of a coordinator's topic that a key belongs to."""
     value = string_hash(key)
