@@ -87,16 +87,9 @@ def join(version: int, group: str = GROUP, member_id: str = "", session_ms: int 
     )
 
 
-def sync(version: int, group: str = GROUP) -> Request:
-    named = version >= 5
-    return SyncGroupRequest(
-        group_id=group,
-        generation_id=1,
-        member_id="m",
-        protocol_type="consumer" if named else None,
-        protocol_name="range" if named else None,
-        assignments=[],
-    )
+def sync(version: int, group: str = GROUP, **protocol: str | None) -> Request:
+    named = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    return SyncGroupRequest(group_id=group, generation_id=1, member_id="m", assignments=[], **named | protocol)
 
 
 def beat(_version: int, group: str = GROUP) -> Request:
@@ -287,6 +280,11 @@ def test_a_member_names_its_group(node: GroupNode, name: str, version: int) -> N
 def test_sessions_are_neither_too_short_nor_too_long(node: GroupNode, version: int) -> None:
     for session_ms in (5_999, 1_800_001):
         assert told(node, "join", version, session_ms=session_ms) == {ErrorCode.INVALID_SESSION_TIMEOUT}
+
+
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+def test_a_sync_of_version_5_names_its_protocol(node: GroupNode, missing: str) -> None:
+    assert told(node, "sync", 5, **{missing: None}) == {ErrorCode.INCONSISTENT_GROUP_PROTOCOL}
 
 
 @pytest.mark.parametrize("version", each_version(JoinGroupResponse))

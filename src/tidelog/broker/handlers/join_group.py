@@ -12,27 +12,16 @@ from tidelog.broker.caller import Caller
 from tidelog.broker.group_coordinator import member_of
 from tidelog.broker.handling import Answer, handles
 from tidelog.broker.node_view import Node
+from tidelog.coordination.classic.answers import join_error
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import JoinGroupRequest, JoinGroupResponse
-
-NULLABLE_PROTOCOL_VERSION = 7
 
 
 @handles(JoinGroupRequest)
 def join_group(request: JoinGroupRequest, caller: Caller, node: Node) -> Answer[JoinGroupResponse]:
     def refuse(error: ErrorCode) -> JoinGroupResponse:
-        return JoinGroupResponse(
-            throttle_time_ms=0,
-            error_code=error,
-            generation_id=-1,
-            protocol_type=None,
-            protocol_name=None if caller.api_version >= NULLABLE_PROTOCOL_VERSION else "",
-            leader="",
-            skip_assignment=False,
-            member_id=request.member_id,
-            members=[],
-        )
+        return join_error(error, request.member_id, caller.api_version)
 
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

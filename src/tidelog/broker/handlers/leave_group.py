@@ -9,6 +9,7 @@ from tidelog.broker.caller import Caller
 from tidelog.broker.group_coordinator import member_of
 from tidelog.broker.handling import Answer, handles
 from tidelog.broker.node_view import Node
+from tidelog.coordination.classic.answers import leave_error
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import LeaveGroupRequest, LeaveGroupResponse
@@ -16,12 +17,9 @@ from tidelog.wire.messages.groups_classic import LeaveGroupRequest, LeaveGroupRe
 
 @handles(LeaveGroupRequest)
 def leave_group(request: LeaveGroupRequest, caller: Caller, node: Node) -> Answer[LeaveGroupResponse]:
-    def refuse(error: ErrorCode) -> LeaveGroupResponse:
-        return LeaveGroupResponse(throttle_time_ms=0, error_code=error, members=[])
-
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
-        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return leave_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
-        return refuse(ErrorCode.INVALID_GROUP_ID)
+        return leave_error(ErrorCode.INVALID_GROUP_ID)
     member = member_of(caller)
-    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.leave(request, member, now_ms), refuse)
+    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.leave(request, member, now_ms), leave_error)

@@ -11,6 +11,7 @@ from tidelog.broker.caller import Caller
 from tidelog.broker.group_coordinator import member_of
 from tidelog.broker.handling import Answer, handles
 from tidelog.broker.node_view import Node
+from tidelog.coordination.classic.answers import sync_error
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import SyncGroupRequest, SyncGroupResponse
@@ -20,16 +21,11 @@ PROTOCOL_VERSION = 5
 
 @handles(SyncGroupRequest)
 def sync_group(request: SyncGroupRequest, caller: Caller, node: Node) -> Answer[SyncGroupResponse]:
-    def refuse(error: ErrorCode) -> SyncGroupResponse:
-        return SyncGroupResponse(
-            throttle_time_ms=0, error_code=error, protocol_type=None, protocol_name=None, assignment=b""
-        )
-
     if caller.api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
-        return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
-        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return sync_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
-        return refuse(ErrorCode.INVALID_GROUP_ID)
+        return sync_error(ErrorCode.INVALID_GROUP_ID)
     member = member_of(caller)
-    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.sync(request, member, now_ms), refuse)
+    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.sync(request, member, now_ms), sync_error)

@@ -3,6 +3,7 @@
     decision = classic.join(request, caller, now_ms)
     append decision.records, decision.settled(error), decision.answer
 
+What is wrong with a request whatever the group, such as the length of a session, is checked before it comes here.
 Only what survives a restart is in records: the members and assignments of a stable generation, or that there are none.
 """
 
@@ -58,8 +59,9 @@ class ClassicGroups:
 
     def sync(self, request: SyncGroupRequest, caller: Caller, now_ms: int) -> Decision[SyncGroupResponse]:
         """Answers when the leader's assignments are committed."""
+        del caller
         self._rebalances.latest_ms = now_ms
-        return self._syncing.sync(request, caller)
+        return self._syncing.sync(request)
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
         """A sign of life; the answer says whether the member has to join again."""

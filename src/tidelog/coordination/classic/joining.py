@@ -70,9 +70,6 @@ class Joining:
 
     def join(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Joined:
         joiner = _Joiner(request, caller)
-        settings = self._settings
-        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
-            return joiner.refused(ErrorCode.INVALID_SESSION_TIMEOUT)
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self._join(group, joiner, now_ms)

@@ -1,4 +1,4 @@
-"""SyncGroup (14), v0-5: the leader hands in the assignments, everybody gets its own. v5 has to name protocol type and name."""
+"""SyncGroup (14), v0-5: the leader hands in the assignments, everybody gets its own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from tidelog.coordination.classic.answers import sync_error
 from tidelog.coordination.classic.group import ClassicGroup, GroupState
 from tidelog.coordination.classic.rebalances import Rebalances
 from tidelog.coordination.classic.records import group_record
-from tidelog.coordination.decision import Caller, Decision
+from tidelog.coordination.decision import Decision
 from tidelog.coordination.group import Group
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
 from tidelog.wire.messages.groups_classic import SyncGroupRequest, SyncGroupResponse
 
 Synced = Decision[SyncGroupResponse]
-
-_PROTOCOL_VERSION = 5
 
 
 class Syncing:
@@ -24,9 +22,7 @@ class Syncing:
         self._groups = groups
         self._rebalances = rebalances
 
-    def sync(self, request: SyncGroupRequest, caller: Caller) -> Synced:
-        if caller.api_version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
-            return Decision(sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    def sync(self, request: SyncGroupRequest) -> Synced:
         group = self._groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return Decision(sync_error(ErrorCode.UNKNOWN_MEMBER_ID))

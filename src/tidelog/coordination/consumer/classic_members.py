@@ -65,9 +65,6 @@ class ClassicMembers:
         group = self._context.groups.get(request.group_id)
         if self._classic is not None and (not isinstance(group, ConsumerGroup) or group.is_empty):
             return self._classic.join(request, caller, now_ms)
-        settings = self._context.settings
-        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
-            return Decision(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, caller.api_version))
         try:
             return self._join(_consumer_group(group, request.group_id), request, caller, now_ms)
         except RefusedError as refused:

@@ -91,9 +91,6 @@ def test_a_commit_that_comes_after_a_new_rebalance_changes_nothing(driver: Class
     ("said", "error"),
     [
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_type": "consumer", "version": 5}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_name": "range", "version": 5}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_type": "consumer", "protocol_name": "range", "version": 5}, ErrorCode.NONE),
         ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_type": "consumer", "protocol_name": "range"}, ErrorCode.NONE),
         ({"instance": "till-1"}, ErrorCode.UNKNOWN_MEMBER_ID),

@@ -195,13 +195,6 @@ def test_a_first_member_without_a_protocol_makes_no_group(
     assert not driver.log
 
 
-@pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
-def test_a_session_timeout_has_limits(driver: ClassicDriver, session_ms: int) -> None:
-    refused = value_of(driver.join("somebody", session_ms=session_ms))
-
-    assert (refused.error_code, refused.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "somebody")
-
-
 def test_an_id_that_nobody_gave_out_is_unknown(driver: ClassicDriver) -> None:
     assert value_of(driver.join("somebody")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     driver.stable_group()
