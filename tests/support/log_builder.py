@@ -97,6 +97,7 @@ class LogBuilder:
         # What the checkpoints of the log directory would say.
         self.recovery_point = Offset(0)
         self.log_start_offset = Offset(0)
+        self.cleaner_offset = Offset(0)
 
     # LogHost
 
@@ -111,6 +112,10 @@ class LogBuilder:
         if self.log is not None:
             self.log_start_offset = self.log.log_start_offset
             self.log.log_start_saved()
+
+    def note_truncated(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        assert topic_partition == ORDERS
+        self.cleaner_offset = min(self.cleaner_offset, offset)
 
     # Opening
 

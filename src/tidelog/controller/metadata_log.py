@@ -23,7 +23,7 @@ from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.model import controller_config as keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import LeaderEpoch, Offset, TopicId
+from tidelog.model.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from tidelog.raft import quorum_state
 from tidelog.raft.control_records import ControlRecord
 from tidelog.raft.errors import QuorumStateError
@@ -479,6 +479,8 @@ class _Host:
     def save_recovery_points(self) -> None: ...
 
     def save_log_start_offsets(self) -> None: ...
+
+    def note_truncated(self, topic_partition: TopicPartition, offset: Offset) -> None: ...
 
 
 def _raise(error: StorageError) -> None:

@@ -54,6 +54,7 @@ OPERATIONS = {
     "size_of": "stat",
     "space_of": "measure",
     "modified_ms": "stat",
+    "set_modified_ms": "date",
     "list_directory": "list",
     "make_directory": "create",
     "rename": "rename",
@@ -73,6 +74,7 @@ CHANGES = (
     "rename",
     "remove",
     "remove_directory",
+    "set_modified_ms",
     "sync",
     "lock",
 )
@@ -314,6 +316,10 @@ class SimulatedDisk:
     def modified_ms(self, path: str) -> int:
         self.begin("modified_ms", path)
         return self._file_node(path, "modified_ms").modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.begin("set_modified_ms", path)
+        self._file_node(path, "set_modified_ms").modified_ms = modified_ms
 
     def list_directory(self, path: str) -> list[str]:
         self.begin("list_directory", path)

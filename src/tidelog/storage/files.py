@@ -153,6 +153,10 @@ class Files(Protocol):
         """When the content last changed, in milliseconds since 1970: the age of a file that has no timestamps inside."""
         ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Give a file the age of another one, whose content it has taken over."""
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, sorted, without `.` and `..`."""
         ...
@@ -408,6 +412,10 @@ class OsFiles:
     def modified_ms(self, path: str) -> int:
         with _translated("stat", path):
             return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        with _translated("date", path):
+            os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def list_directory(self, path: str) -> list[str]:
         with _translated("list", path):

@@ -172,6 +172,9 @@ class LogDirectory:
             self._is_loaded = True
             self._stale[RECOVERY_POINT_CHECKPOINT] = self._recovery_points.keys() - self.partitions.keys()
             self._stale[LOG_START_OFFSET_CHECKPOINT] = self._log_starts.keys() - self.partitions.keys()
+            self._stale[CLEANER_OFFSET_CHECKPOINT] = self.cleaner_offsets.keys() - self.partitions.keys()
+            for gone in self._stale[CLEANER_OFFSET_CHECKPOINT]:
+                del self.cleaner_offsets[gone]
             if not self.was_clean:
                 # A log that came back shorter, or not at all, must not be taken for durable by what it was before.
                 self.save_recovery_points()
@@ -218,6 +221,7 @@ class LogDirectory:
                 self._log_starts.get(topic_partition, Offset(0)),
                 self._recovery_points.get(topic_partition, Offset(0)),
                 was_clean,
+                was_compacted=topic_partition in self.cleaner_offsets,
             )
         return open_log(
             self,
@@ -374,6 +378,16 @@ class LogDirectory:
         """Write down up to where compaction has been."""
         self._save(CLEANER_OFFSET_CHECKPOINT, self.cleaner_offsets)
 
+    def note_cleaned(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """A log has been cleaned up to `offset`, durably."""
+        self.cleaner_offsets[topic_partition] = offset
+        self.save_cleaner_offsets()
+
+    def note_truncated(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """What is appended behind a truncation is dirty again."""
+        if self.cleaner_offsets.get(topic_partition, offset) > offset and topic_partition in self.partitions:
+            self.note_cleaned(topic_partition, offset)
+
     def _not_loaded(self, known: Mapping[TopicPartition, Offset]) -> Mapping[TopicPartition, Offset]:
         return {} if self._is_loaded else known
 
@@ -389,10 +403,10 @@ class LogDirectory:
 
     # --- what time brings --------------------------------------------------------------------------------------------------
 
-    def apply_retention(self) -> int:
+    def apply_retention(self, applies_to: Callable[[PartitionLog], bool] = lambda _log: True) -> int:
         """Remove what has expired in all logs. Returns how many segments that were. The start offsets are saved once for all."""
         self._check_online()
-        logs = [*self.partitions.values(), *self.future_partitions.values()]
+        logs = [log for log in [*self.partitions.values(), *self.future_partitions.values()] if applies_to(log)]
         for log in logs:
             log.expire()
         return sum(log.remove_segments_before_start() for log in logs)

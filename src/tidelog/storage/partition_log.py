@@ -58,7 +58,14 @@ from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.removals import DelayedRemovals
 from tidelog.storage.retention import expired_until
 from tidelog.storage.seams import Seams
-from tidelog.storage.segment import DELETED_SUFFIX, RELATIVE_OFFSET_MAX, FoundTimestamp, Segment, WrittenBatch
+from tidelog.storage.segment import (
+    DELETED_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    SWAP_SUFFIX,
+    FoundTimestamp,
+    Segment,
+    WrittenBatch,
+)
 from tidelog.storage.segment_list import SegmentList
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.wire.batch_errors import CorruptBatchError
@@ -89,6 +96,10 @@ class LogHost(Protocol):
 
     def save_log_start_offsets(self) -> None:
         """Make the start offsets of all its logs durable, and tell each by `log_start_saved`."""
+        ...
+
+    def note_truncated(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """A log ends at `offset` now: what the cleaner's checkpoint says of it must not lie behind."""
         ...
 
 
@@ -135,6 +146,8 @@ class PartitionLog:
         self._reader = LogReader(parts.segments)
         self._durability = Durability(host.seams, parts.segments, directory, parts.recovery_point, self._note_fault)
         self._saved_log_start_offset = parts.log_start_offset
+        # How to have the cleaning that is under way end.
+        self._abandon_cleaning: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.directory}, [{self.log_start_offset}, {self.log_end_offset}))"
@@ -545,6 +558,7 @@ class PartitionLog:
             if offset < self._segments.first.base_offset:
                 self._start_anew(offset, offset)
                 return True
+            self._disturb_cleaning()
             self._is_durable = False
             for segment in [each for each in reversed(self._segments) if each.base_offset > offset]:
                 self._discard(segment)
@@ -564,6 +578,7 @@ class PartitionLog:
             self._start_anew(offset, offset if log_start_offset is None else log_start_offset)
 
     def _start_anew(self, offset: int, log_start_offset: int) -> None:
+        self._disturb_cleaning()
         self._is_durable = False
         for segment in list(reversed(self._segments)):
             self._discard(segment)
@@ -591,6 +606,7 @@ class PartitionLog:
         # Before anything is appended: what the checkpoint calls durable must be so.
         self._host.save_recovery_points()
         self._host.save_log_start_offsets()
+        self._host.note_truncated(self.topic_partition, self.log_end_offset)
 
     def _rebuild_producers(self) -> None:
         """Bring the producers' state back to the end of a log that has become shorter."""
@@ -649,7 +665,9 @@ class PartitionLog:
             return True
 
     def remove_segments_before_start(self) -> int:
-        """Remove the segments of which no record is in the log any more. Returns how many."""
+        """Remove the segments of which no record is in the log any more. Returns how many; none while it is being cleaned."""
+        if self.is_being_cleaned:
+            return 0
         with self._disk():
             gone = []
             for segment in self._segments:
@@ -674,6 +692,62 @@ class PartitionLog:
     def expire_producers(self) -> int:
         """Forget producers that have been silent for too long. Returns how many."""
         return self.producers.remove_expired(self._seams.clock.now_ms())
+
+    # --- being compacted ---------------------------------------------------------------------------------------------------
+
+    @property
+    def segments(self) -> SegmentList:
+        """To be looked at, and changed by nobody else."""
+        return self._segments
+
+    @property
+    def is_being_cleaned(self) -> bool:
+        return self._abandon_cleaning is not None
+
+    def begin_cleaning(self, abandon: Callable[[], None]) -> None:
+        """Segments are read on another thread from here on. `abandon` is called when they are about to change."""
+        self._abandon_cleaning = abandon
+
+    def end_cleaning(self) -> None:
+        self._abandon_cleaning = None
+
+    def _disturb_cleaning(self) -> None:
+        if self._abandon_cleaning is not None:
+            self._abandon_cleaning()
+
+    def replace_segments(self, cleaned: Segment, old: Sequence[Segment]) -> bool:
+        """Put a segment that is on disk as `.cleaned` in the place of those that it was made from. False if one of them is gone.
+
+        Names change in an order of which a crash leaves a first part: up to the last `.swap` the old segments are the log, from
+        there on the new one is, and the next start finishes what is missing. Nobody waits for the disk.
+        """
+        with self._disk():
+            if any(self._segments.floor(each.base_offset) is not each for each in old):
+                return False
+            self._is_durable = False
+            cleaned.rename(SWAP_SUFFIX)
+            for segment in old:
+                self._segments.remove(segment)
+                segment.release()
+                segment.rename(DELETED_SUFFIX)
+                paths = segment.all_paths()
+                if segment.base_offset != cleaned.base_offset:
+                    snapshot = self.producers.mark_snapshot_for_deletion(segment.base_offset)
+                    paths += [] if snapshot is None else [snapshot]
+                self._host.removals.add(paths, self.config.file_delete_delay_ms)
+            cleaned.rename("")
+            self._segments.add(
+                Segment(
+                    self._seams,
+                    self._host.open_segments,
+                    self.directory,
+                    cleaned.base_offset,
+                    self.config,
+                    size_bytes=cleaned.size_bytes,
+                )
+            )
+            self._reader.forget_positions()
+        return True
 
     # --- durability --------------------------------------------------------------------------------------------------------
 
@@ -741,6 +815,7 @@ class PartitionLog:
 
     def release(self) -> None:
         """Close all files as they are: what a crash would do, or what a log that is going away needs."""
+        self._disturb_cleaning()
         for segment in self._segments:
             segment.release()
 
@@ -813,6 +888,10 @@ class PartitionLog:
             self.leader_epochs.relocate(f"{directory}/{self.leader_epochs.path.rpartition('/')[2]}")
 
     # --- faults ------------------------------------------------------------------------------------------------------------
+
+    def report_fault(self, error: StorageError) -> None:
+        """The disk failed under somebody who reads or writes this log's files by himself."""
+        self._note_fault(error)
 
     @contextmanager
     def _disk(self) -> Iterator[None]:

@@ -126,11 +126,33 @@ class ProducerStateTable:
         """The first offset of the oldest open transaction."""
         return next(iter(self._ongoing), None)
 
+    @property
+    def oldest_transaction_ms(self) -> int | None:
+        """When the producer of the oldest open transaction was last heard of. None where none is open."""
+        producer_id = next(iter(self._ongoing.values()), None)
+        state = None if producer_id is None else self._producers.get(producer_id)
+        return None if state is None else state.last_timestamp
+
     def producer(self, producer_id: int) -> ProducerState | None:
         return self._producers.get(producer_id)
 
     def each_producer(self) -> Iterator[ProducerState]:
         return iter(self._producers.values())
+
+    def last_records_before(self, offset: int) -> tuple[list[int], dict[int, int]]:
+        """What compaction must leave of the producers' traces before `offset`.
+
+        The last offsets of their last batches, and of those of which no batch is known the epoch of the last marker.
+        """
+        data_offsets: list[int] = []
+        marker_epochs: dict[int, int] = {}
+        for state in self._producers.values():
+            last_offset = state.last_offset
+            if last_offset < 0:
+                marker_epochs[state.producer_id] = state.epoch
+            elif last_offset < offset:
+                data_offsets.append(last_offset)
+        return data_offsets, marker_epochs
 
     def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether the producer has a transaction open here, in this epoch."""

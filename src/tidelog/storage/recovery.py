@@ -68,6 +68,8 @@ class LastKnown:
     recovery_point: Offset = _ZERO
     was_clean: bool = False
     """Whether the node stopped cleanly, so that nothing has to be recovered."""
+    was_compacted: bool = False
+    """Whether the log was compacted at some time, so that gaps between its segments are to be expected whatever it is now."""
 
 
 def open_log(
@@ -131,6 +133,7 @@ class _Opening:
             self._files, directory, producer_id_expiration_ms=producer_id_expiration_ms
         )
         self._changed = False
+        self._may_have_gaps = config.compacts or known.was_compacted
 
     def open(self, topic_partition: TopicPartition) -> PartitionLog:
         if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in self._names):
@@ -185,7 +188,10 @@ class _Opening:
             segment.release()
         for name in self._files.list_directory(self._directory):
             match = _SEGMENT_FILE.match(name)
-            if match and match[3] is None and bases and bases[0] <= int(match[1]) < swapped_until:
+            if match is None or match[3] is not None or not bases:
+                continue
+            # Also of one that has kept no record, and so does not reach beyond its first offset.
+            if int(match[1]) in bases or bases[0] <= int(match[1]) < swapped_until:
                 self._remove(name)
         self._files.sync_directory(self._directory)
         for _, name in swaps:
@@ -277,7 +283,7 @@ class _Opening:
         self._changed = True
         following: Offset | None = None
         for number, segment in enumerate(unflushed):
-            if following is not None and segment.base_offset != following and not self._config.compacts:
+            if following is not None and segment.base_offset != following and not self._may_have_gaps:
                 # The end of the segment before never reached the disk, at a batch's boundary by chance.
                 self._drop_from(unflushed[number:], f"the log ends at {following}, before them")
                 return

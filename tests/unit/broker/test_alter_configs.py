@@ -245,12 +245,12 @@ def test_changes_that_a_broker_refuses(name: str, change: Change, error: int, me
 
 
 def test_keys_that_only_tune_apache_kafka_are_stored_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    node = node_with(config(BROKER, "", "log.cleaner.threads", "2"))
+    node = node_with(config(BROKER, "", "background.threads", "2"))
 
     with caplog.at_level(logging.INFO):
-        assert changed(node, (BROKER, "", [("log.cleaner.threads", SET, "3")])) == [(0, None)]
+        assert changed(node, (BROKER, "", [("background.threads", SET, "3")])) == [(0, None)]
 
-    assert "log.cleaner.threads is stored without effect" in caplog.text
+    assert "background.threads is stored without effect" in caplog.text
     assert passed_on(node) == [(BROKER, "")]
 
 

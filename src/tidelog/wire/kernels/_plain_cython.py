@@ -6,6 +6,7 @@ Annotations are never evaluated, so that only decorators and `compiled` are need
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,6 +20,18 @@ def _as_it_is(decorated: T) -> T:
 
 cclass = ccall = cfunc = final = inline = no_gc = _as_it_is
 
+
+class _NoGil(AbstractContextManager[None]):
+    """`nogil`, around a block or before a function."""
+
+    def __call__(self, decorated: T) -> T:
+        return decorated
+
+    def __exit__(self, *_raised: object) -> None:
+        return None
+
+
+nogil = _NoGil()
 
 # The names of C types, as far as they are passed at run time.
 Py_ssize_t = longlong = int

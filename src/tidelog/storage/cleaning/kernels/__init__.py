@@ -1,0 +1,1 @@
+"""Kernels of compaction: see `tidelog.kernel_choice`."""
