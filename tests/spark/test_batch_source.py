@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.spark.topics import fill, numbers, options, read
+from tests.support.kafka_fixtures import KafkaFixture
 from tidelog import Admin
 from tidelog.testing import EmbeddedCluster
 
@@ -150,3 +152,22 @@ def test_what_a_batch_cannot_do_is_told_before_it_runs(
         read(spark, options(cluster, "no-such-topic")).count()
     with pytest.raises(PySparkException, match="the schema of records is given, and cannot be set to a"):
         spark.read.format("tidelog").options(**options(cluster, topic)).schema("a int").load().count()
+
+
+def test_a_directory_is_read_without_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    kafka = KafkaFixture.unpack("clean", tmp_path)
+    records = kafka.records("transactional-0")
+
+    rows = spark.read.format("tidelog").options(subscribe="transactional").load(str(kafka.data)).collect()
+    committed = (
+        spark.read.format("tidelog")
+        .options(**{"path": str(kafka.data / "transactional-0"), "kafka.isolation.level": "read_committed"})
+        .load()
+        .collect()
+    )
+
+    mine = {row["offset"]: row["value"] for row in rows if row["partition"] == 0}
+    assert mine == {each.offset: each.value for each in records}
+    assert [row["offset"] for row in committed] == kafka.expected["partitions"]["transactional-0"]["committed_offsets"]
+    with pytest.raises(PySparkException, match="a path can be read as a batch only"):
+        spark.readStream.format("tidelog").load(str(kafka.data)).writeStream.format("noop").start().awaitTermination(60)

@@ -43,6 +43,7 @@ from tidelog.broker.registration import Registration
 from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
+from tidelog.broker.transaction_gauges import register_transactions
 from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.controller import ControllerContext
@@ -501,6 +502,9 @@ class BrokerNode:
         node_gauges.register_directories(registry, self._directories, self._offline_paths)
         node_gauges.register_metadata(registry, self._service)
         node_gauges.register_groups(registry, self._groups)
+        register_transactions(
+            registry, self._transactions, self._transaction_admission, self._partitions, self._seams.clock
+        )
 
     # --- following the cluster ---------------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@
     AtOffsets                  an offset for each partition, or either end of it
     AtTimestamps, AtTimestamp  the first record not older than a time: one for each partition, or one for all
 
-`questions` says what has to be asked of the cluster, `resolve` puts the answers in. A time after the last record has no offset:
-for an end that is the end of the partition; for a start `on_no_match` decides.
+`questions` says what has to be asked of the cluster, `resolve` puts the answers in; `look_up` does both. A time after the last
+record has no offset: for an end that is the end of the partition; for a start `on_no_match` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -117,6 +117,26 @@ def resolve(
     return {
         partition: given[partition] if given.get(partition, LATEST) >= 0 else answers.get(partition)
         for partition in partitions
+    }
+
+
+def look_up(
+    bound: OffsetBound,
+    partitions: Collection[TopicPartition],
+    ask: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]],
+    *,
+    is_start: bool,
+    on_no_match: OnNoMatch,
+) -> dict[TopicPartition, int]:
+    """The offsets that a bound stands for. OptionError where it names other partitions, or a start that is too late."""
+    asked = questions(bound, partitions, name="startingOffsets" if is_start else "endingOffsets")
+    resolved = resolve(bound, partitions, ask(asked) if asked else {})
+    late = [partition for partition, offset in resolved.items() if offset is None]
+    if late and is_start and on_no_match is OnNoMatch.ERROR:
+        raise unmatched(bound, late[0])
+    ends = ask(dict.fromkeys(late, LATEST)) if late else {}
+    return {
+        partition: offset if offset is not None else ends.get(partition) or 0 for partition, offset in resolved.items()
     }
 
 

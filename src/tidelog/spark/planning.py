@@ -1,24 +1,39 @@
-"""What a batch reads: its bounds looked up in the cluster, and how it is divided."""
+"""What a batch reads: its bounds looked up where the records are, and how it is divided."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
+from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.data_loss import FAILED, WENT_ON
 from tidelog.spark.errors import DataLossError
 from tidelog.spark.offset_bounds import OffsetBound
 from tidelog.spark.offset_ranges import OffsetRange, split_ranges
-from tidelog.spark.source_cluster import SourceCluster
 from tidelog.spark.source_options import SourceOptions
 
 log = logging.getLogger(__name__)
 
 
+class Records(Protocol):
+    """Where the records are: a cluster, or the files of one."""
+
+    def partitions(self) -> list[TopicPartition]: ...
+
+    def resolve(
+        self, bound: OffsetBound, partitions: Iterable[TopicPartition], *, is_start: bool
+    ) -> dict[TopicPartition, int]: ...
+
+    def first_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]: ...
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+
 def plan_read(
-    cluster: SourceCluster, options: SourceOptions, starting: OffsetBound, ending: OffsetBound
+    cluster: Records, options: SourceOptions, starting: OffsetBound, ending: OffsetBound
 ) -> list[OffsetRange]:
-    """The ranges of a batch. DataLossError where offsets are asked for that the cluster does not have."""
+    """The range of each partition. DataLossError where offsets are asked for that are not there."""
     partitions = cluster.partitions()
     starts = cluster.resolve(starting, partitions, is_start=True)
     ends = cluster.resolve(ending, partitions, is_start=False)
@@ -38,7 +53,7 @@ def plan_read(
             losses.append(f"offset {end} of {partition} is not there: it ends at {last}")
         ranges.append(OffsetRange(partition, max(start, first), min(end, last)))
     report_losses(losses, options)
-    return divide(ranges, options)
+    return ranges
 
 
 def divide(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:

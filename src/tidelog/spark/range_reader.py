@@ -151,7 +151,7 @@ class RangeReader:
         if taken is None:
             return None
         _, records, timestamp_type = taken
-        records = _before(records, wanted.end)
+        records = rows_before(records, wanted.end)
         return FetchedColumns(records, timestamp_type) if records.num_rows else None
 
     async def _ends_in_gap(self, wanted: OffsetRange, assigned: AssignedPartition) -> bool:
@@ -232,7 +232,7 @@ class RangeReader:
             self._waiter = None
 
 
-def _before(records: pa.RecordBatch, end_offset: int) -> pa.RecordBatch:
+def rows_before(records: pa.RecordBatch, end_offset: int) -> pa.RecordBatch:
     """The rows with offsets below `end_offset`; offsets rise."""
     offsets = records.column("offset")
     count = records.num_rows

@@ -26,18 +26,19 @@ from pyspark.sql.types import StructType
 from tidelog.model.clock import SystemClock
 from tidelog.spark.errors import OptionError
 from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.planning import plan_read
+from tidelog.spark.planning import divide, plan_read
 from tidelog.spark.record_schema import spark_schema
 from tidelog.spark.source_cluster import SourceCluster
 from tidelog.spark.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
+from tidelog.spark.stored_reading import SegmentRange, plan_stored_read, read_segment
 from tidelog.spark.stream_progress import StreamProgress
 from tidelog.spark.task_reading import read_range
 
 
-class RangePartition(InputPartition):
-    """What one task reads."""
+class TaskPartition(InputPartition):
+    """What one task reads: of a cluster, or of a file."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, wanted: OffsetRange | SegmentRange) -> None:
         super().__init__(wanted)
 
 
@@ -73,11 +74,14 @@ class BatchReader(DataSourceReader):
         self._bounds = batch_bounds(options)
 
     def partitions(self) -> Sequence[InputPartition]:
+        if self._options.path is not None:
+            return [TaskPartition(each) for each in plan_stored_read(self._options, *self._bounds)]
         cluster = SourceCluster(self._options)
         try:
-            return [RangePartition(each) for each in plan_read(cluster, self._options, *self._bounds)]
+            ranges = plan_read(cluster, self._options, *self._bounds)
         finally:
             cluster.close()
+        return [TaskPartition(each) for each in divide(ranges, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._options, partition)
@@ -120,16 +124,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress.fix_end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [RangePartition(each) for each in self._progress.plan(start, end)]
+        return [TaskPartition(each) for each in self._progress.plan(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._options, partition)
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    wanted = partition.value
+    match partition.value:
+        case OffsetRange() as wanted:
+            return read_range(options, wanted)
+        case SegmentRange() as task:
+            return read_segment(options, task)
     # Spark makes a partition of its own of a batch that has none.
-    return read_range(options, wanted) if isinstance(wanted, OffsetRange) else iter(())
+    return iter(())
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:

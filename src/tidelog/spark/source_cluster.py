@@ -22,7 +22,7 @@ from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.chosen_topics import Assigned, Matching, Subscribed
 from tidelog.spark.errors import OptionError, UnreadableError
-from tidelog.spark.offset_bounds import OffsetBound, OnNoMatch, questions, resolve, unmatched
+from tidelog.spark.offset_bounds import OffsetBound, look_up
 from tidelog.spark.partition_offsets import EARLIEST, LATEST, PartitionOffsets
 from tidelog.spark.source_options import SourceOptions
 
@@ -114,16 +114,7 @@ class SourceCluster:
         self, bound: OffsetBound, partitions: Iterable[TopicPartition], *, is_start: bool
     ) -> dict[TopicPartition, int]:
         """The offsets that a bound stands for. OptionError where it names other partitions, or a time that is too late."""
-        chosen = list(partitions)
-        asked = questions(bound, chosen, name="startingOffsets" if is_start else "endingOffsets")
-        resolved = resolve(bound, chosen, self.offsets(asked) if asked else {})
-        late = [partition for partition, offset in resolved.items() if offset is None]
-        if late and is_start and self._options.on_no_match is OnNoMatch.ERROR:
-            raise unmatched(bound, late[0])
-        ends = self.offsets(dict.fromkeys(late, LATEST)) if late else {}
-        return {
-            partition: offset if offset is not None else ends[partition] or 0 for partition, offset in resolved.items()
-        }
+        return look_up(bound, list(partitions), self.offsets, is_start=is_start, on_no_match=self._options.on_no_match)
 
     def _listed(
         self, wanted: Mapping[TopicPartition, int], *, missing_ok: bool = False

@@ -10,10 +10,12 @@ from tidelog.broker.handlers.describe_transactions import describe_transactions
 from tidelog.broker.handlers.init_producer_id import init_producer_id
 from tidelog.broker.handlers.list_transactions import list_transactions
 from tidelog.broker.handlers.produce import produce
+from tidelog.broker.transaction_gauges import LATE_MS, register_transactions
 from tidelog.broker.transaction_markers import RETRY_MS_MAX, RETRY_MS_MIN
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.internal_topics import TRANSACTION_STATE
+from tidelog.model.metrics import Registry
 from tidelog.model.pending import Pending
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
@@ -453,3 +455,26 @@ def test_what_cannot_be_described(node: TransactionNode) -> None:
     node.authorizer = Denying()
     node.change(TRANSACTION_STATE, leader=OTHER, isr=[1, 2], replicas=[1, 2])
     assert described(node).error_code == ErrorCode.NOT_COORDINATOR
+
+
+# Metrics
+
+
+def test_what_hangs_and_waits_and_is_refused_can_be_seen(node: TransactionNode) -> None:
+    registry = Registry()
+    register_transactions(registry, node.transactions, node.transaction_admission, node.partitions, node.clock)
+
+    def values() -> list[object]:
+        return [value for family in registry for _, value in family.read()]
+
+    assert values() == [0, 0, 0]
+    producer = node.producer()
+    producer.send("orders", "a")
+    producer.send("orders", "b", version=11, index=1)
+    node.change("orders", 0, leader=OTHER, isr=[1, 2], replicas=[1, 2])
+    producer.end(commit=True)
+    node.change("orders", 0, leader=1, isr=[1], replicas=[1])
+
+    assert values() == [0, 1, 1]
+    node.clock.advance(node.transactions.settings.max_timeout_ms + LATE_MS + 1_000)
+    assert values() == [1, 1, 1]
