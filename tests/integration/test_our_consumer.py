@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import pytest
 
 from tests.support import consumer_scenarios as scenarios
 from tests.support.consumer_scenarios import consumer_of, new_topic, produce, read
-from tidelog import AsyncConsumer, Consumer, TopicPartition
+from tidelog import Admin, AsyncConsumer, Consumer, TopicPartition
 from tidelog.client.consumer.errors import ConsumerStateError, WakeupError
 from tidelog.client.errors import (
     ClosedError,
@@ -22,6 +24,7 @@ from tidelog.client.errors import (
     ConfigError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RefusedError,
     SerializationError,
 )
 from tidelog.testing import EmbeddedCluster
@@ -237,3 +240,55 @@ def test_the_async_consumer(bootstrap: str) -> None:
         return values
 
     assert sorted(asyncio.run(main())) == list(range(50))
+
+
+def test_offsets_of_a_topic_that_is_not_there_are_refused_at_once_and_create_none(bootstrap: str) -> None:
+    topic = new_topic(bootstrap, 1)
+    with (
+        Consumer(bootstrap_servers=bootstrap, default_api_timeout_ms=60_000) as consumer,
+        Admin(bootstrap_servers=bootstrap) as admin,
+    ):
+        before_s = time.monotonic()
+        for ask in (
+            lambda: consumer.end_offsets([("never-made", 0)]),
+            lambda: consumer.beginning_offsets([(topic, 0), ("never-made", 0)]),
+            lambda: consumer.offsets_for_times({("never-made", 3): 0}),
+        ):
+            with pytest.raises(RefusedError, match="there is no topic never-made"):
+                ask()
+        with pytest.raises(RefusedError, match=f"topic {topic} has no partition 1"):
+            consumer.end_offsets([(topic, 1)])
+        assert time.monotonic() - before_s < 10
+        assert "never-made" not in {each.name for each in admin.list_topics()}
+        assert consumer.end_offsets([(topic, 0)]) == {(topic, 0): 0}
+
+
+def test_a_forked_child_is_told_that_the_consumer_is_the_parents(bootstrap: str) -> None:
+    topic = new_topic(bootstrap, 1)
+    produce(bootstrap, topic, 20, 1)
+    program = """
+import os, sys
+from tidelog import Consumer
+from tidelog.client.errors import ClosedError
+consumer = Consumer(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest", max_poll_records=1)
+consumer.assign([(sys.argv[2], 0)])
+first = consumer.poll(timeout_ms=20_000)[0].offset
+if (child := os.fork()) == 0:
+    # What waits to be taken is the parent's, although the child has a copy.
+    refused = 0
+    for attempt in (consumer.poll, consumer.poll_arrow, lambda: consumer.position((sys.argv[2], 0))):
+        try:
+            attempt()
+        except ClosedError:
+            refused += 1
+    consumer.close()
+    os._exit(refused)
+_, status = os.waitpid(child, 0)
+second = consumer.poll(timeout_ms=20_000)[0].offset
+consumer.close()
+print(os.waitstatus_to_exitcode(status), first, second)
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, bootstrap, topic]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("3 0 1\n", "")

@@ -49,6 +49,7 @@ from tidelog.client.errors import (
     CommitFailedError,
     ConfigError,
     RebalanceInProgressError,
+    RefusedError,
     SerializationError,
     TimedOutError,
     refusal,
@@ -445,7 +446,7 @@ class AsyncConsumer:
     async def beginning_offsets(
         self, partitions: Iterable[Partition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset that each partition has."""
+        """The first offset that each partition has. RefusedError for one that is not there."""
         return await self._ends(partitions, EARLIEST_TIMESTAMP, timeout_ms)
 
     async def end_offsets(
@@ -459,8 +460,25 @@ class AsyncConsumer:
     ) -> dict[TopicPartition, int]:
         self._check_open()
         wanted = dict.fromkeys(topic_partitions(partitions), timestamp)
-        found = await self._lookup.list_offsets(wanted, self._timeout_ms(timeout_ms))
+        found = await self._offsets_at(wanted, self._timeout_ms(timeout_ms))
         return {partition: each.offset for partition, each in found.items() if each is not None}
+
+    async def _offsets_at(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """RefusedError at once for a partition that is not there; asking for it creates no topic."""
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        counts: dict[str, int] = {}
+        for partition in timestamps:
+            topic = partition.topic
+            if topic not in counts:
+                known = await self._metadata.find(topic, max(0.0, (deadline_s - self._loop.time()) * 1000))
+                counts[topic] = 0 if known is None else len(known.partitions)
+            if partition.partition >= counts[topic]:
+                what = f"topic {topic} has no partition {partition.partition}"
+                sentence = what if counts[topic] else f"there is no topic {topic}"
+                raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
+        return await self._lookup.list_offsets(timestamps, max(0.0, (deadline_s - self._loop.time()) * 1000))
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[Partition, int], timeout_ms: float | None = None
@@ -468,7 +486,7 @@ class AsyncConsumer:
         """The first record of each partition that is not older than a time; None where all are."""
         self._check_open()
         wanted = {topic_partition(partition): each for partition, each in timestamps_ms.items()}
-        return await self._lookup.list_offsets(wanted, self._timeout_ms(timeout_ms))
+        return await self._offsets_at(wanted, self._timeout_ms(timeout_ms))
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[TopicPartition]:
         """The partitions of a topic."""

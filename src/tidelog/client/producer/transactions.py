@@ -29,6 +29,7 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import (
     ClientError,
     ClosedError,
+    ProducerFencedError,
     RefusedError,
     TimedOutError,
     TransactionAbortableError,
@@ -219,6 +220,9 @@ class Transactions:
                     "transactional id %r: what is open is aborted, since the producer is closed", self.transactional_id
                 )
                 await self.abort(timeout_ms=self._options.max_block_ms)
+        except ProducerFencedError as error:
+            # Whoever has the id now has ended it.
+            log.info("%s", error)
         except ClientError as error:
             log.warning("the open transaction was left to its time-out: %s", error)
 
