@@ -1,7 +1,7 @@
 """Apache Kafka and Tidelog say the same to members of the consumer protocol (KIP-848), good ones and bad ones.
 
-Each conversation is a list of heartbeats, held with both over raw sockets in a group of its own. What is compared is the whole
-answer, sentences included; of an assignment only how many partitions of which topic, since Kafka's choice among equals is free.
+Most conversations are held where every change is assigned at once. Some are held where changes that come in a burst share one
+assignment, as they do by default.
 """
 
 from __future__ import annotations
@@ -13,188 +13,257 @@ from typing import Any
 import pytest
 
 from tests.support.apache_kafka import ApacheKafka, Node, wait_until
+from tests.support.group_talk.notes import REBALANCE_MS
+from tests.support.group_talk.sides import (
+    Conversation,
+    Sides,
+    assert_both_answer_alike,
+    both_sides,
+    is_coordinated,
+    prepare,
+)
+from tests.support.group_talk.talk import Talk
 from tests.support.raw_client import RawClient
 from tests.support.tidelog_node import TidelogNode
-from tidelog.model.errors import ErrorCode
-from tidelog.testing.embedded_cluster import EmbeddedCluster
-from tidelog.wire.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tidelog.wire.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 pytestmark = pytest.mark.compat
 
-NOT_READY = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 
-Step = dict[str, Any]
+def one_consumer(talk: Talk, version: int) -> None:
+    epoch = talk.enter(version=version)
+    talk.beat("member", epoch, version=version)
+    talk.beat("member", epoch, owned={"orders": [0, 1, 2]}, version=version)
+    # All that it has to say, and all but one thing: only the first asks for the whole assignment.
+    talk.beat("member", epoch, rebalance_ms=REBALANCE_MS, topics=["orders"], owned={"orders": [0]}, version=version)
+    talk.beat("member", epoch, rebalance_ms=REBALANCE_MS, topics=["orders"], version=version)
+    talk.describe_consumer()
+    talk.beat("member", -1, version=version)
+    talk.beat("member", epoch, version=version)
+    talk.describe_consumer()
+    talk.list()
 
 
-def joins(member: str, *names: str, **said: Any) -> Step:
-    base = {"rebalance_timeout_ms": 60_000, "owned": [], "subscribed_topic_names": list(names) or ["orders"]}
-    return {"member": member, "epoch": 0} | base | said
+def beats_that_make_no_sense(talk: Talk, version: int) -> None:
+    talk.beat("", 0, version=1, rebalance_ms=REBALANCE_MS, topics=["orders"], owned={})
+    talk.beat("m", 0, group="", rebalance_ms=REBALANCE_MS, topics=["orders"], owned={}, version=version)
+    talk.beat("m", 0, topics=["orders"], owned={}, version=version)
+    talk.beat("m", 0, rebalance_ms=REBALANCE_MS, owned={}, version=version)
+    talk.beat("m", 0, rebalance_ms=REBALANCE_MS, topics=["orders"], version=version)
+    talk.beat("m", 0, rebalance_ms=REBALANCE_MS, topics=["orders"], owned={"orders": [0]}, version=version)
+    talk.beat("m", 0, rebalance_ms=REBALANCE_MS, topics=["orders"], owned={}, assignor="nonsense", version=version)
+    talk.beat("m", 0, rebalance_ms=REBALANCE_MS, topics=["orders"], owned={}, instance="", version=version)
+    talk.beat("m", 0, rebalance_ms=REBALANCE_MS, topics=["orders"], owned={}, rack="", version=version)
+    talk.beat("m", -2, instance="i", version=version)
+    talk.beat("m", -3, version=version)
+    talk.beat("m", -2, version=version)
+    talk.beat("m", -1, version=version)
+    talk.beat("m", 4, version=version)
+    talk.beat("", 4, version=version)
+    talk.beat("m", 0, rebalance_ms=0, topics=["orders"], owned={}, version=version)
+    talk.describe_consumer()
 
 
-def beats(member: str, epoch: int, **said: Any) -> Step:
-    return {"member": member, "epoch": epoch} | said
+def epochs_that_do_not_fit(talk: Talk, version: int) -> None:
+    epoch = talk.enter(version=version)
+    talk.beat("nobody", epoch, version=version)
+    talk.beat("nobody", -1, version=version)
+    talk.beat("member", epoch + 1, version=version)
+    talk.beat("member", epoch - 1, version=version)
+    talk.beat("member", epoch, version=version)
+    talk.enter(version=version)
+    talk.beat("member", epoch, version=version)
+    talk.beat("member", -2, version=version)
+    talk.beat("member", -1, version=version)
 
 
-CONVERSATIONS: dict[str, list[Step]] = {
-    "one member": [joins("A"), beats("A", 2), beats("A", 2), beats("A", -1)],
-    "full request": [
-        joins("A"),
-        beats("A", 2, owned=None, rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"]),
-        beats("A", 2, owned=[0], rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"]),
-    ],
-    "wrong epochs": [joins("A"), beats("A", 3), beats("A", 1), beats("A", 7), beats("X", 2), beats("X", -1)],
-    "join again": [joins("A"), joins("A"), beats("A", 2)],
-    "no such group": [beats("A", 1), beats("A", -1), beats("A", -2, instance_id="i")],
-    "bad fields": [
-        joins("A", rebalance_timeout_ms=-1),
-        joins("A", owned=[0]),
-        joins("A", owned=None),
-        joins("A", subscribed_topic_names=None),
-        joins("A", instance_id=""),
-        joins("A", rack_id=""),
-        joins("A", server_assignor="best"),
-        joins("", version=1),
-        beats("", 1, version=0),
-        beats("", -1, version=0),
-        beats("A", -2),
-        beats("A", -3),
-    ],
-    "static": [
-        joins("A", instance_id="i"),
-        joins("B", instance_id="i"),
-        beats("B", 2, instance_id="i"),
-        beats("B", -1, instance_id="i"),
-        beats("A", 2, instance_id="j"),
-        beats("A", -2, instance_id="i"),
-        joins("B", instance_id="i"),
-        beats("A", 2, instance_id="i"),
-        beats("A", 2),
-        beats("B", 2, instance_id="i"),
-        beats("B", -1, instance_id="i"),
-    ],
-    "leave topics": [
-        joins("A", "orders", "payments"),
-        beats("A", 2, subscribed_topic_names=["payments"]),
-        beats("A", 2, owned=[0]),
-        beats("A", 2, owned=[]),
-    ],
-    "two members at once": [joins("A"), joins("B"), beats("A", 2), beats("B", 2), beats("B", -1), beats("A", 2)],
-    "lost answer": [
-        joins("A"),
-        beats("A", 0, version=1),
-        beats("A", 2, subscribed_topic_names=["payments"], owned=[0]),
-    ],
-    "missing topic": [joins("A", "nowhere"), beats("A", 2)],
-    "bad regular expression": [
-        joins("A", subscribed_topic_names=None, subscribed_topic_regex="(", version=1, without_sentence=True),
-        joins("A", subscribed_topic_names=None, subscribed_topic_regex="a(?=b)", version=1, without_sentence=True),
-    ],
-    "assignors": [joins("A", server_assignor="range"), beats("A", 2, server_assignor="uniform"), beats("A", 2)],
-}
+def subscriptions_that_change(talk: Talk, version: int) -> None:
+    epoch = talk.enter(version=version)
+    epoch = talk.beat("member", epoch, owned={"orders": [0, 1, 2]}, version=version).member_epoch
+    answer = talk.beat("member", epoch, topics=["payments"], version=version)
+    talk.beat("member", answer.member_epoch, owned={}, version=version)
+    talk.describe_consumer()
+
+
+def topics_that_are_not_there(talk: Talk, version: int) -> None:
+    epoch = talk.enter(topics=["nowhere"], version=version)
+    talk.beat("member", epoch, version=version)
+    talk.describe_consumer()
+    talk.beat("member", epoch, topics=[], version=version)
+    talk.describe_consumer()
+
+
+def expressions(talk: Talk, version: int) -> None:
+    said: dict[str, Any] = {"rebalance_ms": REBALANCE_MS, "owned": {}, "version": version}
+    talk.beat("bad", 0, regex="(", says_message=False, **said)
+    talk.beat("bad", 0, regex="(?=x)", says_message=False, **said)
+    talk.beat("none", 0, regex="", **said)
+    talk.describe_consumer()
+    talk.beat("none", -1, version=version)
+    talk.describe_consumer()
+
+
+def static_consumers(talk: Talk, version: int) -> None:
+    epoch = talk.enter("one", instance="i", version=version)
+    talk.beat("one", epoch, instance="i", owned={"orders": [0, 1, 2]}, version=version)
+    talk.enter("two", instance="i", version=version)
+    talk.beat("one", -2, instance="i", version=version)
+    talk.describe_consumer()
+    talk.beat("one", epoch, instance="i", version=version)
+    talk.beat("two", -2, instance="i", version=version)
+    talk.beat("two", -1, instance="j", version=version)
+    epoch = talk.enter("two", instance="i", version=version)
+    talk.beat("one", epoch, instance="i", version=version)
+    talk.beat("one", -1, instance="i", version=version)
+    talk.beat("two", epoch, instance="i", owned={"orders": [0, 1, 2]}, version=version)
+    talk.describe_consumer()
+    talk.beat("two", -1, instance="i", version=version)
+    talk.describe_consumer()
+
+
+def two_consumers(talk: Talk, assignor: str) -> None:
+    """The second takes its share as the first one gives it up, and the first takes it back."""
+    first = talk.enter("one", assignor=assignor)
+    talk.beat("one", first, owned={"orders": [0, 1, 2]})
+    second = talk.enter("two", assignor=assignor)
+    talk.describe_consumer()
+    talk.beat("two", second)
+    answer = talk.beat("one", first)
+    kept = [list(each.partitions) for each in answer.assignment.topic_partitions] if answer.assignment else [[0, 1, 2]]
+    talk.describe_consumer()
+    talk.beat("two", second)
+    # Not all of it is given up yet.
+    talk.beat("one", answer.member_epoch, owned={"orders": [0, 1, 2]})
+    answer = talk.beat("one", answer.member_epoch, owned={"orders": kept[0]})
+    second = talk.beat("two", second).member_epoch
+    talk.describe_consumer()
+    talk.beat("two", second, owned={"orders": [index for index in range(3) if index not in kept[0]]})
+    talk.describe_consumer()
+    talk.beat("two", -1)
+    answer = talk.beat("one", answer.member_epoch)
+    talk.beat("one", answer.member_epoch, owned={"orders": [0, 1, 2]})
+    talk.describe_consumer()
+
+
+def two_consumers_with_uniform(talk: Talk, _version: int) -> None:
+    two_consumers(talk, "uniform")
+
+
+def two_consumers_with_range(talk: Talk, _version: int) -> None:
+    two_consumers(talk, "range")
+
+
+def different_assignors(talk: Talk, version: int) -> None:
+    talk.enter("one", assignor="range", version=version)
+    talk.enter("two", assignor="uniform", version=version)
+    talk.enter("three", assignor="uniform", version=version)
+    talk.describe_consumer()
+    talk.enter("without a wish", version=version)
+    talk.describe_consumer()
+    talk.enter("four", assignor="uniform", topics=["payments"], version=version)
+    talk.describe_consumer()
+
+
+def different_subscriptions(talk: Talk, version: int) -> None:
+    talk.enter("one", topics=["orders", "payments"], version=version)
+    talk.enter("two", topics=["payments", "nowhere"], version=version)
+    talk.describe_consumer()
+    talk.beat("one", -1, version=version)
+    talk.beat("two", 3, owned={}, version=version)
+    talk.describe_consumer()
+
+
+def lost_answers(talk: Talk, version: int) -> None:
+    """A member that did not get an answer asks again with what it had before."""
+    first = talk.enter("one", version=version)
+    talk.enter("one", version=version)
+    talk.beat("one", first, owned={"orders": [0, 1, 2]}, version=version)
+    talk.enter("two", version=version)
+    talk.beat("two", -1, version=version)
+    talk.beat("one", first, version=version)
+    talk.beat("one", first, owned={"orders": [0, 1, 2]}, version=version)
+    talk.beat("one", first, owned={"orders": [0, 1]}, version=version)
+    talk.describe_consumer()
+
+
+VERSIONED: list[tuple[Conversation, tuple[int, ...]]] = [
+    (one_consumer, (0, 1)),
+    (beats_that_make_no_sense, (0, 1)),
+    (epochs_that_do_not_fit, (0, 1)),
+    (subscriptions_that_change, (1,)),
+    (topics_that_are_not_there, (0, 1)),
+    (expressions, (1,)),
+    (static_consumers, (0, 1)),
+    (two_consumers_with_uniform, (1,)),
+    (two_consumers_with_range, (1,)),
+    (different_assignors, (0, 1)),
+    (different_subscriptions, (0, 1)),
+    (lost_answers, (0, 1)),
+]
+CASES = [(conversation, version) for conversation, versions in VERSIONED for version in versions]
+
+
+@pytest.mark.parametrize(
+    ("conversation", "version"), CASES, ids=[f"{conversation.__name__}-v{version}" for conversation, version in CASES]
+)
+def test_both_answer_alike(conversation: Conversation, version: int, group_sides: Sides) -> None:
+    assert_both_answer_alike(conversation, version, group_sides)
+
+
+# Changes in a burst
+
+
+def topics_are_left(talk: Talk, version: int) -> None:
+    epoch = talk.enter("A", topics=["orders", "payments"], version=version)
+    talk.beat("A", epoch, topics=["payments"], version=version)
+    talk.beat("A", epoch, owned={"orders": [0]}, version=version)
+    talk.beat("A", epoch, owned={}, version=version)
+    talk.describe_consumer()
+
+
+def two_members_at_once(talk: Talk, version: int) -> None:
+    epoch = talk.enter("A", version=version)
+    talk.enter("B", version=version)
+    for member_id, at in (("A", epoch), ("B", epoch), ("B", -1), ("A", epoch)):
+        talk.beat(member_id, at, version=version)
+    talk.describe_consumer()
+
+
+def a_subscription_that_changes_at_once(talk: Talk, version: int) -> None:
+    epoch = talk.enter("A", version=version)
+    talk.beat("A", 0, version=version)
+    talk.beat("A", epoch, topics=["payments"], owned={"orders": [0]}, version=version)
+    talk.describe_consumer()
+
+
+def an_assignor_that_changes_at_once(talk: Talk, version: int) -> None:
+    epoch = talk.enter("A", assignor="range", version=version)
+    talk.beat("A", epoch, assignor="uniform", version=version)
+    talk.beat("A", epoch, version=version)
+    talk.describe_consumer()
+
+
+BURSTS: list[Conversation] = [
+    topics_are_left,
+    two_members_at_once,
+    a_subscription_that_changes_at_once,
+    an_assignor_that_changes_at_once,
+]
 
 
 @pytest.fixture(scope="module")
-def apache(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    root: Path = tmp_path_factory.mktemp("apache")
-    with Node(kafka, root) as node:
-        _prepare(node.bootstrap)
-        yield node.bootstrap
+def patient_sides(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    """Where no conversation is so slow that it sees two assignments."""
+    settings = {"group.consumer.assignment.interval.ms": "15000"}
+    with both_sides(kafka, tmp_path_factory.mktemp("patient"), settings) as sides:
+        yield sides
 
 
-@pytest.fixture(scope="module")
-def tidelog() -> Iterator[str]:
-    # Kafka's default; an embedded cluster's own is 0.
-    with EmbeddedCluster(config={"group.consumer.assignment.interval.ms": 1_000}) as cluster:
-        _prepare(cluster.bootstrap_servers)
-        yield cluster.bootstrap_servers
+@pytest.mark.parametrize("conversation", BURSTS, ids=[each.__name__ for each in BURSTS])
+def test_both_take_their_time_alike(conversation: Conversation, patient_sides: Sides) -> None:
+    assert_both_answer_alike(conversation, 1, patient_sides)
 
 
-def _prepare(bootstrap: str) -> None:
-    topics = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])
-        for name, count in (("orders", 4), ("payments", 2))
-    ]
-    with RawClient(bootstrap) as client:
-        client.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000, validate_only=False), CreateTopicsResponse, 7)
-
-        def is_ready() -> bool:
-            find = FindCoordinatorRequest(key_type=0, coordinator_keys=["ready"])
-            client.call(find, FindCoordinatorResponse, 4)
-            return _send(client, "ready", {}, joins("A")).error_code == 0
-
-        wait_until(is_ready, "the coordinator serves")
-
-
-def _send(client: RawClient, group: str, ids: dict[str, bytes], step: Step) -> ConsumerGroupHeartbeatResponse:
-    said = dict(step)
-    version = said.pop("version", 1)
-    said.pop("without_sentence", None)
-    owned = said.pop("owned", None)
-    partitions = None
-    if owned is not None:
-        topic_id = ids.get("orders", bytes(16))
-        partitions = [TopicPartitions(topic_id=topic_id, partitions=owned)] if owned else []
-    request = ConsumerGroupHeartbeatRequest(
-        group_id=group,
-        member_id=said.pop("member"),
-        member_epoch=said.pop("epoch"),
-        topic_partitions=partitions,
-        **said,
-    )
-    return client.call(request, ConsumerGroupHeartbeatResponse, version)
-
-
-def _hold(bootstrap: str, group: str, steps: list[Step]) -> list[object]:
-    told: list[object] = []
-    ids: dict[str, bytes] = {}
-    with RawClient(bootstrap) as client:
-        for step in steps:
-            answer = _send(client, group, ids, step)
-            while answer.error_code in NOT_READY:
-                client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), FindCoordinatorResponse, 4)
-                answer = _send(client, group, ids, step)
-            assignment = None
-            if answer.assignment is not None:
-                assignment = sorted(len(topic.partitions) for topic in answer.assignment.topic_partitions)
-                for topic in answer.assignment.topic_partitions:
-                    if len(topic.partitions) == 4:
-                        ids["orders"] = topic.topic_id
-            sentence = None if step.get("without_sentence") else answer.error_message
-            told.append(
-                (
-                    answer.error_code,
-                    sentence,
-                    answer.member_id,
-                    answer.member_epoch,
-                    answer.heartbeat_interval_ms,
-                    assignment,
-                )
-            )
-        described = client.call(
-            ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
-            ConsumerGroupDescribeResponse,
-            1,
-        ).groups[0]
-        told.append((described.error_code, described.group_state, described.group_epoch, described.assignment_epoch))
-        told.append(
-            (described.assignor_name, [(m.member_id, m.instance_id, m.member_epoch) for m in described.members])
-        )
-    return told
-
-
-@pytest.mark.parametrize("name", CONVERSATIONS)
-def test_both_say_the_same(name: str, apache: str, tidelog: str) -> None:
-    steps = CONVERSATIONS[name]
-    group = name.replace(" ", "-")
-    assert _hold(tidelog, group, steps) == _hold(apache, group, steps)
+# Both in turn
 
 
 def test_a_group_goes_on_in_the_other_program(kafka: ApacheKafka, tmp_path: Path) -> None:
@@ -204,25 +273,21 @@ def test_a_group_goes_on_in_the_other_program(kafka: ApacheKafka, tmp_path: Path
     theirs.format()
     turns: list[Node | TidelogNode] = [ours, theirs, ours, theirs]
     for turn, node in enumerate(turns):
-        with node.running(), RawClient(node.bootstrap) as client:
+        with node.running():
             if turn == 0:
-                _prepare(node.bootstrap)
+                prepare(node.bootstrap)
             if turn < 2:
                 # Ours makes a group, then Kafka does; the others find them.
-                joined = _beat_when_ready(client, f"made-{turn}", joins("A", instance_id="i"))
-                assert (joined.member_epoch, joined.assignment is not None) == (2, True)
-            for group in range(min(turn + 1, 2)):
-                answer = _beat_when_ready(client, f"made-{group}", beats("A", 2, instance_id="i"))
+                with talk_with(node.bootstrap, f"made-{turn}") as talk:
+                    assert talk.enter(instance="i") == 2
+            for number in range(min(turn + 1, 2)):
+                with talk_with(node.bootstrap, f"made-{number}") as talk:
+                    answer = talk.beat("member", 2, instance="i")
                 assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, 2, None)
 
 
-def _beat_when_ready(client: RawClient, group: str, step: Step) -> ConsumerGroupHeartbeatResponse:
-    answers: list[ConsumerGroupHeartbeatResponse] = []
-
-    def is_answered() -> bool:
-        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), FindCoordinatorResponse, 4)
-        answers.append(_send(client, group, {}, step))
-        return answers[-1].error_code not in NOT_READY
-
-    wait_until(is_answered, "the coordinator of the group serves")
-    return answers[-1]
+def talk_with(bootstrap: str, group: str) -> Talk:
+    """A conversation with a coordinator that has just started, once it is ready."""
+    with RawClient(bootstrap) as client:
+        wait_until(lambda: is_coordinated(client, group), "the coordinator of the group serves")
+    return Talk(bootstrap, group)
