@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tidelog.broker.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
@@ -21,7 +21,7 @@ from tidelog.wire.codec import decode, decode_from, encode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from tidelog.wire.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tidelog.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.records import Record, build_batch, decode_rows
 from tidelog.wire.schema import Request, Response
 
@@ -69,11 +69,24 @@ class World:
             self.loop.close()
 
 
+class Surroundings(Protocol):
+    """Where a client is: one machine with a node, or many."""
+
+    @property
+    def loop(self) -> VirtualTimeLoop: ...
+
+    @property
+    def network(self) -> SimulatedNetwork: ...
+
+    @property
+    def random(self) -> Random: ...
+
+
 class Asker:
     """A client on the other machine."""
 
-    def __init__(self, world: World) -> None:
-        self._connection = NodeConnection(world.loop, world.network.host("client"), "node", PORT, world.random)
+    def __init__(self, world: Surroundings, host: str = "node") -> None:
+        self._connection = NodeConnection(world.loop, world.network.host("client"), host, PORT, world.random)
 
     async def call(self, request: Request, answer: type[A], version: int) -> A:
         is_flexible = version in type(request).flexible
@@ -88,8 +101,16 @@ class Asker:
         _, position = decode_from(ResponseHeader, 1 if is_flexible else 0, received)
         return decode(answer, version, received[position:])
 
-    async def create(self, topic: str, partitions: int = 1) -> int:
-        asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    async def create(
+        self, topic: str, partitions: int = 1, *, replicas: int = 1, configs: Mapping[str, str] | None = None
+    ) -> int:
+        asked = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+        )
         answer = await self.call(CreateTopicsRequest(topics=[asked]), CreateTopicsResponse, 7)
         return answer.topics[0].error_code
 

@@ -57,12 +57,16 @@ def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
         raise ConfigError(
             f"advertised.listeners names {', '.join(sorted(advertised))}, which is not among the listeners"
         )
+    roles = config[keys.PROCESS_ROLES]
     missing = controllers - {spec.name for spec in specs}
-    if missing:
+    if "controller" not in roles:
+        if missing != controllers:
+            raise ConfigError("A node that is no controller has no listener of controller.listener.names")
+    elif missing:
         raise ConfigError(
             f"controller.listener.names names {', '.join(sorted(missing))}, which is not among the listeners"
         )
-    if all(spec.is_controller for spec in specs):
+    if "broker" in roles and all(spec.is_controller for spec in specs):
         raise ConfigError("A broker needs a listener that is not a controller's")
     return specs
 

@@ -36,8 +36,9 @@ from tidelog.broker.health import BrokerState, Health, health_page
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.metrics import BrokerMetrics
-from tidelog.broker.node_config import check_config, voters_of, voters_problem
+from tidelog.broker.node_config import bootstrap_servers, check_config, voters_of, voters_problem
 from tidelog.broker.node_directories import format_opened, open_directories
+from tidelog.broker.node_replication import NodeReplication
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.registration import Registration
 from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
@@ -111,6 +112,8 @@ class BrokerNode:
     ) -> None:
         self.static_config = config
         self.node_id = NodeId(config[keys.NODE_ID])
+        self.is_broker = "broker" in config[keys.PROCESS_ROLES]
+        self.is_controller = "controller" in config[keys.PROCESS_ROLES]
         self.cluster_id = ""
         self.fault: BaseException | None = None
         self.stopped: asyncio.Future[None] = loop.create_future()
@@ -242,7 +245,8 @@ class BrokerNode:
     @property
     def bootstrap_address(self) -> str:
         """What a client on this machine is given to start with."""
-        name = next(spec.name for spec in self._specs if not spec.is_controller)
+        names = [spec.name for spec in self._specs if not spec.is_controller] or [self._specs[0].name]
+        name = names[0]
         endpoint = self._endpoints[name]
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         return f"{host}:{endpoint.port}"
@@ -282,7 +286,28 @@ class BrokerNode:
         self.cluster_id = format_opened(opened, self.static_config, self._seams, self._controller_endpoints())
         self._start_quorum(opened[0])
         await self._active()
+        if self.is_broker:
+            await self._start_broker(opened)
+        self._register_metrics()
+        self.state = BrokerState.RUNNING
+        for dispatcher in self._dispatchers:
+            dispatcher.is_ready = True
+
+    async def _start_broker(self, opened: list[LogDirectory]) -> None:
+        """What a node is beyond its part in the metadata, unless it is a controller alone."""
         self._directories = LogDirectories(opened)
+        self._registration = self._new_registration()
+        self._replication = NodeReplication(
+            self._links,
+            lambda: self.image,
+            self.static_config,
+            self._timers,
+            self._seams.clock,
+            node_id=self.node_id,
+            broker_epoch=lambda: self._registration.epoch,
+            own_listener=next(spec.name for spec in self._specs if not spec.is_controller),
+        )
+        self._stopping.append(self._replication.stop)
         self._partitions = Partitions(
             self.node_id,
             self._directories,
@@ -290,7 +315,9 @@ class BrokerNode:
             config_of=self.topic_config,
             on_placed=self._assignments.placed,
             later=lambda work: self._loop.call_soon(self._in_turn, work),
+            on_role=self._replication.role_changed,
         )
+        self._replication.join(self._partitions)
         self._on_directory_failed = self._partitions.directory_failed
         for directory in opened:
             directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
@@ -310,6 +337,7 @@ class BrokerNode:
         self._transactions.follow(self.image)
         self._service.committed.subscribe(self._image_changed)
         await self._register(opened)
+        self._replication.start()
         self._stopping.append(self._assignments.stop)
         self._assignments.start()
         self._replica_moves = ReplicaMoves(
@@ -323,10 +351,6 @@ class BrokerNode:
         self._replica_moves.resume()
         self._upkeep = Upkeep(self._directories, self._timers, self._config)
         self._stopping.append(self._upkeep.stop)
-        self._register_metrics()
-        self.state = BrokerState.RUNNING
-        for dispatcher in self._dispatchers:
-            dispatcher.is_ready = True
 
     def _start_transactions(self) -> None:
         self._transactions = TransactionCoordinator(
@@ -358,7 +382,7 @@ class BrokerNode:
     def _start_quorum(self, metadata: LogDirectory) -> None:
         assert metadata.identity is not None
         config = self.static_config
-        listener = next(spec.name for spec in self._specs if spec.is_controller)
+        listener = config[keys.CONTROLLER_LISTENER_NAMES][0]
         self._links = ClusterLinks(
             self._loop,
             self._transport,
@@ -396,11 +420,13 @@ class BrokerNode:
             ),
             on_fault=self._metadata_failed,
             static_voters=voters_of(config),
+            bootstrap_servers=bootstrap_servers(config),
             peers=self._links.peers,
+            can_become_voter=self.is_controller,
         )
         self._stopping.append(self._service.abandon)
         self._is_controller_active = lambda: self._service.controller.is_active
-        problem = voters_problem(self._service.quorum.voters, self._service.quorum.local.key)
+        problem = voters_problem(self._service.quorum.voters, config)
         if problem is not None:
             raise NodeError(problem)
         self._service.committed.subscribe(self._look_if_caught_up)
@@ -438,8 +464,8 @@ class BrokerNode:
         listener = await self._server.listen(spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller)
         self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
 
-    async def _register(self, opened: list[LogDirectory]) -> None:
-        self._registration = Registration(
+    def _new_registration(self) -> Registration:
+        return Registration(
             self._ask_controller,
             self._timers,
             self._seams.random,
@@ -449,6 +475,8 @@ class BrokerNode:
             metadata_offset=lambda: self.image.offset,
             offline_directories=self._offline_directories,
         )
+
+    async def _register(self, opened: list[LogDirectory]) -> None:
         self._stopping.append(self._registration.stop)
         ids = [directory.identity.directory_id for directory in opened if directory.identity is not None]
         self._registration.begin(
@@ -498,9 +526,11 @@ class BrokerNode:
     def _register_metrics(self) -> None:
         """What there is to read once the node has all of its parts."""
         registry = self.metrics.registry
+        node_gauges.register_metadata(registry, self._service)
+        if not self.is_broker:
+            return
         node_gauges.register_partitions(registry, self._partitions)
         node_gauges.register_directories(registry, self._directories, self._offline_paths)
-        node_gauges.register_metadata(registry, self._service)
         node_gauges.register_groups(registry, self._groups)
         register_transactions(
             registry, self._transactions, self._transaction_admission, self._partitions, self._seams.clock
@@ -582,23 +612,28 @@ class BrokerNode:
         self._is_stopping = True
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         self._server.close()
+        if self.is_broker:
+            await self._leave()
+        await self._server.drain(DRAIN_TIMEOUT_MS)
+        await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
+        if not self.stopped.done():  # or a fault has ended it meanwhile
+            self._links.close()
+            await self._close()
+        self._raise_fault()
+
+    async def _leave(self) -> None:
+        """Have others lead what this broker leads, and serve nobody any more."""
         # Members that wait for others would wait beyond the end.
         self._transactions.stop()
         self._groups.stop()
         await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()
+        self._replication.stop()
         self._assignments.stop()
         self._replica_moves.stop()
-        await self._server.drain(DRAIN_TIMEOUT_MS)
         self._upkeep.stop()
-        epoch = self._registration.epoch
-        await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
-        if not self.stopped.done():  # or a fault has ended it meanwhile
-            self._links.close()
-            await self._close(BrokerEpoch(epoch))
-        self._raise_fault()
 
-    async def _close(self, epoch: BrokerEpoch) -> None:
+    async def _close(self) -> None:
         """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""
         try:
             self._service.close()
@@ -606,7 +641,8 @@ class BrokerNode:
             logger.critical("the metadata log is not closed, its next start recovers: %s", error)
             self.fault = error
             self._service.abandon()
-        for closed in [directory.close(epoch) for directory in self._directories]:
+        epoch = self._registration.epoch if self.is_broker else BrokerEpoch(-1)
+        for closed in [directory.close(epoch) for directory in self._opened]:
             await _wait(self._loop, closed)
         self._end()
 

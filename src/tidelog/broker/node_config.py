@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from tidelog.broker.quorum_voters import static_voters
+from tidelog.broker.quorum_voters import bootstrap_nodes, static_voters
 from tidelog.model import broker_config as keys
+from tidelog.model.cluster_config import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
 from tidelog.model.config import ConfigError, ConfigValues
-from tidelog.raft.voter_set import ReplicaKey, VoterSet
+from tidelog.raft.voter_set import Node, VoterSet
+
+CONTROLLER = "controller"
 
 
 def check_config(config: ConfigValues) -> None:
@@ -16,16 +19,21 @@ def check_config(config: ConfigValues) -> None:
     authorizer = config[keys.AUTHORIZER_CLASS_NAME]
     if authorizer:
         raise ConfigError(f"authorizer.class.name is {authorizer}, but authorisation is not supported yet: remove it")
-    roles = config[keys.PROCESS_ROLES]
-    if set(roles) != {"broker", "controller"}:
-        raise ConfigError("process.roles must be broker,controller: a node is both, as long as it is a cluster of one")
+    if not config[keys.PROCESS_ROLES]:
+        raise ConfigError("process.roles is empty: a node is a broker, a controller, or both")
     if not config[keys.CONTROLLER_LISTENER_NAMES]:
         raise ConfigError("controller.listener.names is not set: name one of the listeners, for example CONTROLLER")
-    voters = voters_of(config)
-    if len(voters) > 1:
-        raise ConfigError("controller.quorum.voters names several nodes, but only a quorum of one is supported yet")
-    if voters.ids not in {(), (node_id,)}:
+    is_controller = CONTROLLER in config[keys.PROCESS_ROLES]
+    voters, servers = voters_of(config), bootstrap_servers(config)
+    is_named = node_id in voters.ids
+    if len(voters) and is_controller and not is_named:
         raise ConfigError(f"controller.quorum.voters does not name this node: expected {node_id}@host:port")
+    if is_named and not is_controller:
+        raise ConfigError("controller.quorum.voters names this node, which is no controller: see process.roles")
+    if not is_controller and not len(voters) and not servers:
+        raise ConfigError(
+            "a broker that is no controller must be told where the controllers are: set controller.quorum.bootstrap.servers"
+        )
 
 
 def voters_of(config: ConfigValues) -> VoterSet:
@@ -34,14 +42,23 @@ def voters_of(config: ConfigValues) -> VoterSet:
     return static_voters(voters, listeners[0])
 
 
-def voters_problem(voters: VoterSet, local: ReplicaKey) -> str | None:
-    """Why a node can never lead the quorum of its metadata log, and would wait for ever."""
-    if voters.is_only_voter(local):
+def bootstrap_servers(config: ConfigValues) -> tuple[Node, ...]:
+    """Where to ask for the leader of the quorum."""
+    servers: tuple[str, ...] = config[CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]
+    return bootstrap_nodes(servers)
+
+
+def is_of_several(config: ConfigValues) -> bool:
+    """Whether the node belongs to a cluster of more nodes than itself, which must agree on its id and its first voters."""
+    is_controller = CONTROLLER in config[keys.PROCESS_ROLES]
+    return not is_controller or len(voters_of(config)) > 1 or len(bootstrap_servers(config)) > 1
+
+
+def voters_problem(voters: VoterSet, config: ConfigValues) -> str | None:
+    """Why a node can never find the quorum of its metadata log, and would wait for ever."""
+    if len(voters) or bootstrap_servers(config):
         return None
-    if not len(voters):
-        return (
-            "the directory was formatted for a static quorum: set controller.quorum.voters="
-            f"{local.id}@host:port, as when it was written"
-        )
-    names = ", ".join(map(str, voters.ids))
-    return f"the metadata log belongs to the voters {names}, but only a quorum of this node is supported yet"
+    return (
+        "the directory was formatted for a static quorum: set controller.quorum.voters="
+        f"{config[keys.NODE_ID]}@host:port, as when it was written"
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from tidelog.broker.node_config import voters_of
-from tidelog.controller.formatting import format_directories, new_cluster_id
+from tidelog.broker.node_config import is_of_several, voters_of
+from tidelog.controller.formatting import FormatError, format_directories, new_cluster_id
 from tidelog.controller.image import Endpoint
 from tidelog.model import broker_config as keys
 from tidelog.model.config import ConfigValues
@@ -63,6 +63,11 @@ def format_opened(
 ) -> str:
     """Formats what is new, checks what is not, and returns the id of the cluster that the directories belong to."""
     identities = [directory.identity for directory in opened]
+    if is_of_several(config) and identities[0] is None:
+        # Formatted alone, it would be a cluster of its own.
+        raise FormatError(
+            f"{opened[0].path} is not formatted, and the node belongs to a cluster of several: format it with that cluster's id"
+        )
     known = next((identity.cluster_id for identity in identities if identity is not None and identity.cluster_id), None)
     formatted = format_directories(
         seams.files,
@@ -72,7 +77,7 @@ def format_opened(
         controller_endpoints=tuple(VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints),
         random=seams.random,
         clock=seams.clock,
-        is_static_quorum=len(voters_of(config)) > 0,
+        is_static_quorum=len(voters_of(config)) > 0 or is_of_several(config),
     )
     for directory, identity in zip(opened, formatted, strict=True):
         directory.identity = identity

@@ -54,8 +54,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     **_family(
         "replica",
         _REPLICATION,
-        "fetch.backoff.ms fetch.max.bytes fetch.min.bytes fetch.response.max.bytes fetch.wait.max.ms lag.time.max.ms "
-        "selector.class socket.receive.buffer.bytes socket.timeout.ms",
+        "selector.class socket.receive.buffer.bytes",
     ),
     **_family("replication.quota.window", _REPLICATION, "num size.seconds"),
     "unclean.leader.election.interval.ms": _REPLICATION,

@@ -1,4 +1,8 @@
-"""`controller.quorum.voters`: the voters of a static quorum (kraft.version 0), which count as long as the log names none."""
+"""Where the controllers are, as the configuration says.
+
+`controller.quorum.voters` are the voters of a static quorum (kraft.version 0), which count as long as the log names none.
+`controller.quorum.bootstrap.servers` are addresses to ask for the leader, whoever listens there.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,16 @@ import re
 from collections.abc import Sequence
 
 from tidelog.model.broker_config import CONTROLLER_QUORUM_VOTERS
+from tidelog.model.cluster_config import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
 from tidelog.model.config import ConfigError
 from tidelog.model.ids import NodeId
-from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
+from tidelog.raft.voter_set import Endpoint, Node, ReplicaKey, Voter, VoterSet
 
-_VOTER = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]@]+):(?P<port>\d{1,5})")
+_ADDRESS = r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]@]+):(?P<port>\d{1,5})"
+_VOTER = re.compile(r"(?P<id>\d{1,10})@" + _ADDRESS)
+_SERVER = re.compile(_ADDRESS)
+# Kafka gives servers whose id is not known ids from here on downwards.
+_FIRST_SERVER_ID = -2
 
 
 def static_voters(values: Sequence[str], listener: str) -> VoterSet:
@@ -27,3 +36,17 @@ def _voter(value: str, listener: str) -> Voter:
     # Which directory a static voter keeps its log in, nobody has written down.
     key = ReplicaKey(NodeId(int(match["id"])), None)
     return Voter(key, (Endpoint(listener, match["host"].strip("[]"), int(match["port"])),))
+
+
+def bootstrap_nodes(values: Sequence[str]) -> tuple[Node, ...]:
+    """The servers that the configuration names. ConfigError for what names none."""
+    return tuple(_server(value, number) for number, value in enumerate(values))
+
+
+def _server(value: str, number: int) -> Node:
+    match = _SERVER.fullmatch(value)
+    if match is None:
+        raise ConfigError(
+            f"Invalid value {value} for configuration {CONTROLLER_QUORUM_BOOTSTRAP_SERVERS.name}: expected host:port"
+        )
+    return Node(NodeId(_FIRST_SERVER_ID - number), match["host"].strip("[]"), int(match["port"]))

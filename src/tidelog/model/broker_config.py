@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidelog.model.cluster_config import CLUSTER_KEYS
 from tidelog.model.config import ConfigKey, ConfigKeys, UpdateMode, int_key, list_key, long_key, string_key
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
 from tidelog.model.data_plane_config import DATA_PLANE_KEYS
@@ -156,6 +157,7 @@ _UNITS_OF_TIME = ConfigKeys(
 _TABLES = (
     NODE_KEYS,
     LISTENER_CONFIG_KEYS,
+    CLUSTER_KEYS,
     CONTROLLER_CONFIG_KEYS,
     DATA_PLANE_KEYS,
     GROUP_COORDINATOR_KEYS,
@@ -184,8 +186,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "log.cleaner.dedupe.buffer.size": _TUNES_ANOTHER_PROGRAM,
     "log.cleaner.io.buffer.size": _TUNES_ANOTHER_PROGRAM,
     "controller.quorum.append.linger.ms": _TUNES_ANOTHER_PROGRAM,
-    "controller.quorum.bootstrap.servers": "a node of a cluster of one asks nobody",
-    "inter.broker.listener.name": "a node of a cluster of one talks to no other broker",
     "share.coordinator.state.topic.min.isr": _LATER,
     "share.coordinator.state.topic.num.partitions": _LATER,
     "share.coordinator.state.topic.replication.factor": _LATER,

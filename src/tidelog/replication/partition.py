@@ -124,7 +124,9 @@ class Partition:
             # Followers may have an epoch that this log knows nothing of; they must find a larger one here to cut it off.
             log.begin_leader_epoch(metadata.leader_epoch)
         min_in_sync = min(self.config.min_insync_replicas, len(metadata.replicas))
-        leading = Leading(log, start, metadata.isr, followers, min_in_sync)
+        # Until newer metadata comes, the controller may have agreed to what it was asked for.
+        joining = before.joining if before and metadata.partition_epoch == self.partition_epoch else ()
+        leading = Leading(log, start, metadata.isr, followers, min_in_sync, joining)
         self._become(leading, metadata, tell=is_new_epoch)
         self._advance_high_watermark(leading)
 
@@ -280,7 +282,7 @@ class Partition:
         committed = log.log_end_offset
         if leading.followers:
             for node, follower in leading.followers.items():
-                if follower.log_end_offset < committed and node in leading.isr:
+                if follower.log_end_offset < committed and (node in leading.isr or node in leading.joining):
                     committed = follower.log_end_offset
         if committed <= log.high_watermark:
             return
@@ -379,6 +381,93 @@ class Partition:
             self._deleted.reached(self._low_watermark(leading))
         if self._watchers and leading.log.high_watermark != before:
             self._wakeups.changed(self)
+        tell = self._wakeups.on_caught_up
+        if tell is not None and node not in leading.isr and self._has_committed(leading, follower):
+            tell(self, node)
+
+    def _has_committed(self, leading: Leading, follower: FollowerProgress) -> bool:
+        """Whether a follower has all that is committed, and all that was there when this epoch began: then it may join."""
+        return follower.log_end_offset >= max(leading.log.high_watermark, leading.epoch_start_offset)
+
+    def count_joining(self, nodes: tuple[NodeId, ...]) -> None:
+        """From now on nothing is committed without `nodes`: the controller is asked to count them as in sync. Empty to undo it,
+        once it is certain that the controller has not agreed."""
+        role = self.role
+        if isinstance(role, Leading):
+            role.joining = nodes
+            self._advance_high_watermark(role)
+
+    # --- following ---------------------------------------------------------------------------------------------------------
+
+    def append_fetched(
+        self, records: BytesLike, leader_epoch: int, high_watermark: int, leader_log_start_offset: int
+    ) -> ErrorCode:
+        """Append what the leader of `leader_epoch` answered to a fetch from this log's end, as it is; and learn from the leader
+        how far is committed and where its log starts."""
+        role = self.role
+        if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        log = role.log
+        try:
+            if records:
+                appended = log.append_as_follower(records)
+                if isinstance(appended, AppendRefused):
+                    logger.warning("%s: what the leader sent is refused: %s", self.topic_partition, appended)
+                    return appended.error
+            if high_watermark >= 0:
+                log.set_high_watermark(min(high_watermark, log.log_end_offset))
+            if log.log_start_offset < leader_log_start_offset <= log.high_watermark:
+                log.delete_records_before(leader_log_start_offset)
+        except StorageError as error:
+            return self._fail(error)
+        if self._watchers:
+            self._wakeups.changed(self)
+        return _NONE
+
+    def truncate_diverged(self, leader_end: EpochEndOffset, leader_epoch: int) -> ErrorCode:
+        """Cut off what the leader of `leader_epoch` does not have, which says where an epoch ends in its log (KIP-595).
+
+        Where this log has no such epoch, it goes back to the last one before, and the next fetch tells whether that was enough.
+        """
+        role = self.role
+        if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        log = role.log
+        own = log.end_offset_for_epoch(leader_end.leader_epoch)
+        if own == UNDEFINED_EPOCH_END:
+            offset = leader_end.end_offset
+        elif own.leader_epoch == leader_end.leader_epoch:
+            offset = min(own.end_offset, leader_end.end_offset)
+        else:
+            offset = own.end_offset
+        return self._cut(log, max(0, min(offset, log.log_end_offset)))
+
+    def restart_within(self, leader_start: int, leader_end: int, leader_epoch: int) -> ErrorCode:
+        """The leader of `leader_epoch` has nothing at this log's end: cut the log at the leader's end, or, where all of it lies
+        before the leader's start, begin anew there."""
+        role = self.role
+        if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        log = role.log
+        if leader_end < log.log_end_offset:
+            logger.warning("%s is cut from %d to the leader's %d", self.topic_partition, log.log_end_offset, leader_end)
+            return self._cut(log, leader_end)
+        if leader_start <= log.log_end_offset:
+            return _NONE
+        try:
+            log.truncate_fully_and_start_at(leader_start)
+        except StorageError as error:
+            return self._fail(error)
+        return _NONE
+
+    def _cut(self, log: PartitionLog, offset: int) -> ErrorCode:
+        try:
+            log.truncate_to(offset)
+        except StorageError as error:
+            return self._fail(error)
+        if self._watchers:
+            self._wakeups.changed(self)
+        return _NONE
 
     def end_offset_for_epoch(
         self, current_leader_epoch: int, leader_epoch: int, *, leader_only: bool = True

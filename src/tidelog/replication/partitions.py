@@ -65,7 +65,8 @@ class Partitions:
     """All replicas on a node. `config_of` gives a topic's configuration as it is at the moment of the call.
 
     `on_placed` is told where a replica lies if the metadata says otherwise: the controller must learn it (AssignReplicasToDirs).
-    `later` calls back once others had their turn; without it nothing is put off.
+    `later` calls back once others had their turn; without it nothing is put off. `on_role` is told of each partition to which
+    the metadata gave a role, also the one that it had, and of those that are gone.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class Partitions:
         config_of: Callable[[TopicName], TopicConfig],
         on_placed: Callable[[TopicId, PartitionIndex, DirectoryId], None] | None = None,
         later: Callable[[Callable[[], None]], object] | None = None,
+        on_role: Callable[[Partition], None] | None = None,
     ) -> None:
         self.wakeups = Wakeups()
+        self._on_role = on_role
         self._node_id = node_id
         self._directories = directories
         self._clock = clock
@@ -250,6 +253,11 @@ class Partitions:
             partition.lead(log, metadata)
         else:
             partition.follow(log, metadata)
+        self._tell_role(partition)
+
+    def _tell_role(self, partition: Partition) -> None:
+        if self._on_role is not None:
+            self._on_role(partition)
 
     def _add(self, topic_partition: TopicPartition, topic_id: TopicId) -> Partition:
         partition = Partition(
@@ -322,6 +330,7 @@ class Partitions:
                 del self._by_name[topic_partition.topic]
         error = self.missing(topic_partition.topic, index)
         partition.go_offline(error, f"this broker has no replica of {topic_partition} any more")
+        self._tell_role(partition)
         directory = self._directories.directory_of(topic_partition)
         if directory is None:
             return

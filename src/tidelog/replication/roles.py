@@ -23,6 +23,9 @@ class Leading:
     """The other replicas, in sync or not."""
     min_in_sync: int
     """`min.insync.replicas`, or the number of replicas where there are fewer than that."""
+    joining: tuple[NodeId, ...] = ()
+    """Those that the controller was asked to count as in sync. It may have agreed already, and may elect one of them: nothing is
+    committed without them from the moment of asking."""
 
 
 @dataclass(slots=True)

@@ -9,10 +9,12 @@ when the request is through: `hold`, the appends, `release`. Without a hold they
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 
 if TYPE_CHECKING:
@@ -63,10 +65,12 @@ class OffsetWaiters:
 class Wakeups:
     """Tells the watchers of partitions that have changed. One for all partitions of a node."""
 
-    __slots__ = ("_changed", "_holds")
+    __slots__ = ("_changed", "_holds", "on_caught_up")
 
     def __init__(self) -> None:
         self._holds = 0
+        self.on_caught_up: Callable[[Partition, NodeId], None] | None = None
+        """Told of a follower that is not in sync and has all that is committed, with every fetch of it."""
         # A dict for its order: watchers are told in the order of the changes.
         self._changed: dict[Partition, None] = {}
 

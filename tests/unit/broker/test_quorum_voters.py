@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.support.simulated_node import World
+from tidelog.broker.listeners import listener_specs
 from tidelog.broker.node import NodeError
-from tidelog.broker.quorum_voters import static_voters
+from tidelog.broker.node_config import check_config
+from tidelog.broker.quorum_voters import bootstrap_nodes, static_voters
+from tidelog.controller.formatting import FormatError
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.ids import NodeId
-from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter
+from tidelog.raft.voter_set import Endpoint, Node, ReplicaKey, Voter
 
 
 def world(*voters: str, after: World | None = None) -> World:
@@ -69,8 +72,48 @@ def test_a_static_quorum_without_its_voters_is_refused_rather_than_waited_for() 
         started_and_stopped(world(after=first))
 
 
-def test_a_quorum_of_others_is_refused() -> None:
+def test_a_controller_that_is_no_voter_is_refused() -> None:
     with pytest.raises(ConfigError, match="does not name this node: expected 1@host:port"):
         started_and_stopped(world("2@node:9093"))
-    with pytest.raises(ConfigError, match="only a quorum of one"):
+
+
+def test_a_directory_of_a_cluster_of_several_is_not_formatted_by_the_way() -> None:
+    with pytest.raises(FormatError, match="format it with that cluster's id"):
         started_and_stopped(world("1@node:9093", "2@other:9093"))
+
+
+def test_servers_to_ask_are_addresses_with_numbers_of_their_own() -> None:
+    assert bootstrap_nodes(["one:9093", "[::1]:9094"]) == (
+        Node(NodeId(-2), "one", 9093),
+        Node(NodeId(-3), "::1", 9094),
+    )
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.bootstrap\.servers: expected host:port"):
+        bootstrap_nodes(["one"])
+    with pytest.raises(ConfigError, match="expected host:port"):
+        bootstrap_nodes(["1@one:9093"])
+
+
+def _role(role: str, **more: str) -> ConfigValues:
+    texts = {
+        "node.id": "1",
+        "process.roles": role,
+        "listeners": "PLAINTEXT://node:9092" if role == "broker" else "CONTROLLER://node:9093",
+        "controller.listener.names": "CONTROLLER",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+    return BROKER_KEYS.parse(texts)
+
+
+def test_a_broker_alone_must_know_where_the_controllers_are() -> None:
+    with pytest.raises(ConfigError, match=r"set controller\.quorum\.bootstrap\.servers"):
+        check_config(_role("broker"))
+    check_config(_role("broker", controller_quorum_bootstrap_servers="other:9093"))
+    with pytest.raises(ConfigError, match="names this node, which is no controller"):
+        check_config(_role("broker", controller_quorum_voters="1@node:9093"))
+
+
+def test_a_node_listens_for_what_it_is() -> None:
+    assert [spec.is_controller for spec in listener_specs(_role("broker"))] == [False]
+    assert [spec.is_controller for spec in listener_specs(_role("controller"))] == [True]
+    with pytest.raises(ConfigError, match="is no controller has no listener"):
+        listener_specs(_role("broker", listeners="PLAINTEXT://node:9092,CONTROLLER://node:9093"))

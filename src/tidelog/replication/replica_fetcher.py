@@ -1,0 +1,366 @@
+"""Follows one leader: one fetch after another for all partitions that it leads and this node has a replica of.
+
+    -> fetch          everything that is not paused, in an incremental session; the leader holds it until there is something
+    <- records        appended as they are, then the high watermark and the leader's log start
+    <- diverging      the log is cut where it left the leader's (KIP-595), and fetched again from there
+    <- out of range   the leader is asked where its log begins and ends, and the own one cut or begun anew
+    <- an error       that partition pauses, first for a moment, then for longer
+    no answer         everything pauses, the session is begun anew
+
+A partition that is to be followed while a fetch is held back by the leader does not wait for it: the connection is given up for a
+new one. Leaders learn that a replica is in sync, and commit, by these fetches.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self
+
+from tidelog.model import cluster_config as keys
+from tidelog.model.clock import Clock
+from tidelog.model.config import ConfigValues
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER_EPOCH, BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicId
+from tidelog.model.timers import Timer, Timers
+from tidelog.replication.follower_session import FollowerSession, Place
+from tidelog.replication.leader_link import LeaderLink
+from tidelog.replication.offset_lookup import EARLIEST, LATEST
+from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Following
+from tidelog.replication.waiting import Wakeups
+from tidelog.storage.leader_epochs import EpochEndOffset
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from tidelog.wire.schema import Response
+
+logger = logging.getLogger(__name__)
+
+FETCH_VERSION = 17
+LIST_OFFSETS_VERSION = 9
+
+# Leader and follower hear of a change within milliseconds of each other; who is early tries again soon.
+PAUSE_MS_MIN = 20
+# Beyond so many failures in a row it is not a matter of moments: the partition joins the others' next fetch, whenever that is.
+HASTY_FAILURES_MAX = 5
+
+_SESSION_ERRORS = {
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Names are those of Kafka's keys `replica.fetch.*` and `replica.socket.timeout.ms`."""
+
+    max_bytes: int = keys.REPLICA_FETCH_MAX_BYTES.default
+    response_max_bytes: int = keys.REPLICA_FETCH_RESPONSE_MAX_BYTES.default
+    min_bytes: int = keys.REPLICA_FETCH_MIN_BYTES.default
+    wait_max_ms: int = keys.REPLICA_FETCH_WAIT_MAX_MS.default
+    backoff_ms: int = keys.REPLICA_FETCH_BACKOFF_MS.default
+    socket_timeout_ms: int = keys.REPLICA_SOCKET_TIMEOUT_MS.default
+
+    @classmethod
+    def from_values(cls, values: ConfigValues) -> Self:
+        return cls(
+            max_bytes=values[keys.REPLICA_FETCH_MAX_BYTES],
+            response_max_bytes=values[keys.REPLICA_FETCH_RESPONSE_MAX_BYTES],
+            min_bytes=values[keys.REPLICA_FETCH_MIN_BYTES],
+            wait_max_ms=values[keys.REPLICA_FETCH_WAIT_MAX_MS],
+            backoff_ms=values[keys.REPLICA_FETCH_BACKOFF_MS],
+            socket_timeout_ms=values[keys.REPLICA_SOCKET_TIMEOUT_MS],
+        )
+
+
+class ThisBroker(Protocol):
+    """Who fetches."""
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch: ...
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One partition, in one epoch of its leader."""
+
+    partition: Partition
+    leader_epoch: int
+    failures: int = 0
+    not_before_ms: int = 0
+
+
+class ReplicaFetcher:
+    """One for each leader. `follow` and `forget` as the metadata says; `stop` ends it."""
+
+    def __init__(
+        self,
+        leader: NodeId,
+        link: LeaderLink,
+        settings: FetchSettings,
+        me: ThisBroker,
+        wakeups: Wakeups,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self.leader = leader
+        self._link = link
+        self._settings = settings
+        self._me = me
+        self._wakeups = wakeups
+        self._timers = timers
+        self._clock = clock
+        self._followed: dict[Place, _Followed] = {}
+        self._session = FollowerSession()
+        # Counts the fetches: an answer to any but the last is of a connection that was given up.
+        self._fetch_number = 0
+        self._is_fetching = False
+        self._has_news = False
+        self._failures = 0
+        self._timer: Timer | None = None
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch this partition from now on. Again, for another epoch of the same leader."""
+        place = (partition.topic_id, partition.topic_partition.partition)
+        known = self._followed.get(place)
+        if known is None or known.partition is not partition or known.leader_epoch != partition.leader_epoch:
+            self._followed[place] = _Followed(partition, partition.leader_epoch)
+            self._has_news = True
+            self._fetch_after(0)
+
+    def forget(self, partition: Partition) -> None:
+        """Fetch it no more."""
+        self._followed.pop((partition.topic_id, partition.topic_partition.partition), None)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._link.reset()
+
+    # --- asking ------------------------------------------------------------------------------------------------------------
+
+    def _fetch_after(self, delay_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._is_stopped:
+            self._timer = self._timers.after(delay_ms, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        if self._is_fetching:
+            if not self._has_news:
+                return
+            # The leader may hold the present fetch for long; the new partition's records must not wait for that.
+            self._give_up()
+        self._fetch()
+
+    def _give_up(self) -> None:
+        self._is_fetching = False
+        self._fetch_number += 1
+        self._session.failed()
+        self._link.reset()
+
+    def _fetch(self) -> None:
+        if self._is_fetching or self._is_stopped:
+            return
+        self._has_news = False
+        now_ms = self._clock.monotonic_ms()
+        wanted: dict[Place, FetchPartition] = {}
+        resumes_ms: int | None = None
+        is_hasty = False
+        for place, followed in list(self._followed.items()):
+            if not self._is_current(followed):
+                del self._followed[place]
+            elif followed.not_before_ms > now_ms:
+                resumes_ms = min(resumes_ms or followed.not_before_ms, followed.not_before_ms)
+                is_hasty = is_hasty or followed.failures <= HASTY_FAILURES_MAX
+            else:
+                wanted[place] = self._asked(place, followed.partition)
+        if resumes_ms is not None:
+            self._fetch_after(resumes_ms - now_ms)
+            # What pauses for a moment joins the others when it may, also where the leader holds their fetch back.
+            self._has_news = is_hasty
+        if not wanted:
+            return
+        named, forgotten = self._session.next_request(wanted)
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._me.node_id, replica_epoch=self._me.broker_epoch),
+            max_wait_ms=self._settings.wait_max_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.response_max_bytes,
+            session_id=self._session.session_id,
+            session_epoch=self._session.epoch,
+            topics=named,
+            forgotten_topics_data=forgotten,
+        )
+        self._fetch_number += 1
+        number = self._fetch_number
+        self._is_fetching = True
+        is_sent = self._link.ask(
+            request,
+            FETCH_VERSION,
+            lambda answer: self._answered(number, wanted, answer),
+            timeout_ms=self._settings.socket_timeout_ms,
+        )
+        if not is_sent:
+            self._fetch_failed()
+
+    def _is_current(self, followed: _Followed) -> bool:
+        role = followed.partition.role
+        return (
+            isinstance(role, Following)
+            and role.leader == self.leader
+            and followed.partition.leader_epoch == followed.leader_epoch
+        )
+
+    def _asked(self, place: Place, partition: Partition) -> FetchPartition:
+        log = partition.log
+        assert log is not None
+        latest = log.leader_epochs.latest_epoch
+        return FetchPartition(
+            partition=place[1],
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=NO_LEADER_EPOCH if latest is None else latest,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=self._settings.max_bytes,
+        )
+
+    # --- what comes back ---------------------------------------------------------------------------------------------------
+
+    def _answered(self, number: int, wanted: dict[Place, FetchPartition], answer: Response | None) -> None:
+        if self._is_stopped or number != self._fetch_number:
+            return
+        self._is_fetching = False
+        if not isinstance(answer, FetchResponse):
+            self._fetch_failed()
+            return
+        error = ErrorCode.of(answer.error_code)
+        if error is not ErrorCode.NONE:
+            logger.debug("the fetch from broker %d is refused: %s", self.leader, error.name)
+            self._session.failed(is_forgotten=error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            if error in _SESSION_ERRORS and not self._failures:
+                self._failures = 1
+                self._fetch()
+            else:
+                self._fetch_failed()
+            return
+        self._failures = 0
+        self._session.answered(answer.session_id)
+        self._wakeups.hold()
+        try:
+            for topic in answer.responses:
+                for data in topic.partitions:
+                    place = (TopicId(topic.topic_id), data.partition_index)
+                    self._take(place, wanted.get(place), data)
+        finally:
+            self._wakeups.release()
+        self._fetch()
+
+    def _fetch_failed(self) -> None:
+        self._is_fetching = False
+        self._session.failed()
+        self._failures += 1
+        self._fetch_after(self._pause_ms(self._failures))
+
+    def _pause_ms(self, failures: int) -> int:
+        return min(self._settings.backoff_ms, PAUSE_MS_MIN << min(failures - 1, 16))
+
+    def _take(self, place: Place, asked: FetchPartition | None, data: PartitionData) -> None:
+        followed = self._followed.get(place)
+        if followed is None or asked is None or not self._is_current(followed):
+            return
+        log = followed.partition.log
+        if log is None or log.log_end_offset != asked.fetch_offset:
+            return
+        error = ErrorCode.of(data.error_code)
+        if error is ErrorCode.NONE:
+            error = self._apply(followed, data)
+        if error is ErrorCode.NONE:
+            followed.failures = 0
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._find_range(place, followed)
+        else:
+            logger.debug("%s from broker %d: %s", followed.partition.topic_partition, self.leader, error.name)
+            self._pause(followed)
+
+    def _apply(self, followed: _Followed, data: PartitionData) -> ErrorCode:
+        partition, diverging = followed.partition, data.diverging_epoch
+        if diverging.epoch >= 0:
+            end = EpochEndOffset(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
+            return partition.truncate_diverged(end, followed.leader_epoch)
+        records = data.records
+        if records is None:
+            records = b""
+        assert isinstance(records, bytes | memoryview), "records come from a connection"
+        return partition.append_fetched(records, followed.leader_epoch, data.high_watermark, data.log_start_offset)
+
+    def _pause(self, followed: _Followed) -> None:
+        followed.failures += 1
+        followed.not_before_ms = self._clock.monotonic_ms() + self._pause_ms(followed.failures)
+
+    # --- out of range ------------------------------------------------------------------------------------------------------
+
+    def _find_range(self, place: Place, followed: _Followed) -> None:
+        """Ask the leader where its log ends and begins. Meanwhile the partition pauses; the answer ends the pause."""
+        self._pause(followed)
+        followed.not_before_ms += self._settings.socket_timeout_ms
+        found: dict[int, int] = {}
+
+        def asked(timestamp: int, answer: Response | None) -> None:
+            followed.not_before_ms = self._clock.monotonic_ms() + self._pause_ms(followed.failures)
+            offset = _offset_in(answer)
+            if self._followed.get(place) is not followed or not self._is_current(followed) or offset is None:
+                return
+            found[timestamp] = offset
+            if len(found) == 2:
+                restarted = followed.partition.restart_within(found[EARLIEST], found[LATEST], followed.leader_epoch)
+                if restarted is ErrorCode.NONE:
+                    followed.not_before_ms = 0
+                    self._has_news = True
+                    self._fetch_after(0)
+
+        for timestamp in (EARLIEST, LATEST):
+            request = ListOffsetsRequest(
+                replica_id=self._me.node_id,
+                isolation_level=0,
+                topics=[_list_offsets_topic(followed.partition, timestamp)],
+                timeout_ms=self._settings.socket_timeout_ms,
+            )
+            self._link.ask(
+                request,
+                LIST_OFFSETS_VERSION,
+                partial(asked, timestamp),
+                timeout_ms=self._settings.socket_timeout_ms,
+            )
+
+
+def _list_offsets_topic(partition: Partition, timestamp: int) -> ListOffsetsTopic:
+    name, index = partition.topic_partition
+    asked = ListOffsetsPartition(
+        partition_index=index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
+    )
+    return ListOffsetsTopic(name=name, partitions=[asked])
+
+
+def _offset_in(answer: Response | None) -> int | None:
+    if not isinstance(answer, ListOffsetsResponse) or len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
+        return None
+    partition = answer.topics[0].partitions[0]
+    return None if partition.error_code or partition.offset < 0 else partition.offset
