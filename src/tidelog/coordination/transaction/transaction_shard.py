@@ -215,7 +215,7 @@ class TransactionShard:
         self.deadlines.set(("time-out", transactional_id), at_ms, abort)
 
     def _expire_ids(self, now_ms: int) -> Decision[None]:
-        """Tombstones for ids that nobody uses, a batch at a time; what is left over follows at once."""
+        """Tombstones for ids that nobody uses, a batch at a time; between two of them the node gets on with its other work."""
         before_ms = now_ms - self._settings.transactional_id_expiration_ms
         expired: list[str] = []
         size_bytes = 0
@@ -226,7 +226,7 @@ class TransactionShard:
                 if size_bytes >= EXPIRY_BATCH_BYTES:
                     break
         is_all = size_bytes < EXPIRY_BATCH_BYTES
-        next_ms = now_ms + self._settings.remove_expired_interval_ms if is_all else now_ms
+        next_ms = now_ms + (self._settings.remove_expired_interval_ms if is_all else 1)
         self.deadlines.set(_EXPIRY, next_ms, self._expire_ids)
         self._pending.update(expired)
 
