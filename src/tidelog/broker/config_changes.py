@@ -33,9 +33,6 @@ log = logging.getLogger(__name__)
 _WITHOUT_EFFECT = frozenset(
     {
         "background.threads",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.threads",
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",

@@ -23,6 +23,7 @@ from tidelog.broker import handlers, node_gauges
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.broker_watch import BrokerWatch
 from tidelog.broker.caller import AllowAll, Caller
+from tidelog.broker.cleaner_metrics import register_log_cleaner
 from tidelog.broker.cluster_links import ClusterLinks
 from tidelog.broker.config_resources import ConfigResourceType
 from tidelog.broker.config_view import BrokerConfigView, effective_config, static_topic_defaults, topic_values
@@ -35,6 +36,7 @@ from tidelog.broker.group_limits import group_config_problem
 from tidelog.broker.health import BrokerState, Health, health_page
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.listeners import ListenerSpec, listener_specs
+from tidelog.broker.log_cleaner import LogCleaner
 from tidelog.broker.metrics import BrokerMetrics
 from tidelog.broker.node_config import bootstrap_servers, check_config, voters_of, voters_problem
 from tidelog.broker.node_directories import format_opened, open_directories
@@ -64,7 +66,7 @@ from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
 from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers, Timers
-from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.model.topic_config import TOPIC_KEYS, compaction_lag_problem
 from tidelog.net.address import Address
 from tidelog.net.http_endpoint import HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
@@ -335,6 +337,8 @@ class BrokerNode:
         self._start_transactions()
         self._groups.follow(self.image)
         self._transactions.follow(self.image)
+        self._log_cleaner = LogCleaner(self._directories, self._seams, self._timers, lambda: self._config)
+        self._stopping.append(self._log_cleaner.stop)
         self._service.committed.subscribe(self._image_changed)
         await self._register(opened)
         self._replication.start()
@@ -351,6 +355,7 @@ class BrokerNode:
         self._replica_moves.resume()
         self._upkeep = Upkeep(self._directories, self._timers, self._config)
         self._stopping.append(self._upkeep.stop)
+        self._log_cleaner.start()
 
     def _start_transactions(self) -> None:
         self._transactions = TransactionCoordinator(
@@ -416,7 +421,10 @@ class BrokerNode:
                     ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
                     ConfigResourceType.GROUP: GROUP_KEYS,
                 },
-                config_problems={ConfigResourceType.GROUP: lambda own: group_config_problem(config, own)},
+                config_problems={
+                    ConfigResourceType.GROUP: lambda own: group_config_problem(config, own),
+                    ConfigResourceType.TOPIC: compaction_lag_problem,
+                },
             ),
             on_fault=self._metadata_failed,
             static_voters=voters_of(config),
@@ -531,6 +539,7 @@ class BrokerNode:
             return
         node_gauges.register_partitions(registry, self._partitions)
         node_gauges.register_directories(registry, self._directories, self._offline_paths)
+        register_log_cleaner(registry, self._log_cleaner, self._directories)
         node_gauges.register_groups(registry, self._groups)
         register_transactions(
             registry, self._transactions, self._transaction_admission, self._partitions, self._seams.clock
@@ -558,6 +567,8 @@ class BrokerNode:
             self._partitions.apply(image, delta)
             self._groups.follow(image, delta)
             self._transactions.follow(image, delta)
+        if delta.configs_changed:
+            self._log_cleaner.look_soon()
         for name in delta.topics_removed.values():
             # Only now: a fetch that waited for the topic has just been answered, and counted.
             self.metrics.topics.remove(name)
@@ -632,6 +643,7 @@ class BrokerNode:
         self._assignments.stop()
         self._replica_moves.stop()
         self._upkeep.stop()
+        self._log_cleaner.stop()
 
     async def _close(self) -> None:
         """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""

@@ -11,7 +11,6 @@ from tidelog.model import broker_config
 
 _GROUPS = "share and streams groups are not there yet"
 _REPLICATION = "a cluster of one replicates nothing"
-_COMPACTION = "compaction is not there yet"
 _METRICS = "it configures the metrics of Apache Kafka"
 _OTHER_PROGRAM = "it tunes Apache Kafka's own threads and buffers"
 _ALONE = "a node of a cluster of one talks to no other"
@@ -58,12 +57,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     ),
     **_family("replication.quota.window", _REPLICATION, "num size.seconds"),
     "unclean.leader.election.interval.ms": _REPLICATION,
-    **_family(
-        "log.cleaner",
-        _COMPACTION,
-        "backoff.ms delete.retention.ms enable io.buffer.load.factor io.max.bytes.per.second max.compaction.lag.ms "
-        "min.cleanable.ratio min.compaction.lag.ms",
-    ),
     **_family("metrics", _METRICS, "num.samples recording.level sample.window.ms"),
     **_family("kafka.metrics", _METRICS, "polling.interval.secs reporters"),
     "metric.reporters": _METRICS,

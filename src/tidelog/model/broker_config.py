@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidelog.model.cleaner_config import CLEANER_KEYS
 from tidelog.model.cluster_config import CLUSTER_KEYS
 from tidelog.model.config import ConfigKey, ConfigKeys, UpdateMode, int_key, list_key, long_key, string_key
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
@@ -160,6 +161,7 @@ _TABLES = (
     CLUSTER_KEYS,
     CONTROLLER_CONFIG_KEYS,
     DATA_PLANE_KEYS,
+    CLEANER_KEYS,
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,
     TRANSACTION_KEYS,
@@ -182,9 +184,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "fetch.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
     "producer.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
     "delete.records.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
-    "log.cleaner.threads": _TUNES_ANOTHER_PROGRAM,
-    "log.cleaner.dedupe.buffer.size": _TUNES_ANOTHER_PROGRAM,
-    "log.cleaner.io.buffer.size": _TUNES_ANOTHER_PROGRAM,
     "controller.quorum.append.linger.ms": _TUNES_ANOTHER_PROGRAM,
     "share.coordinator.state.topic.min.isr": _LATER,
     "share.coordinator.state.topic.num.partitions": _LATER,

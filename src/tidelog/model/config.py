@@ -16,6 +16,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any, Generic, TypeVar, cast
 
@@ -118,6 +119,8 @@ class ConfigKey(Generic[T]):
             return "true" if value else "false"
         if isinstance(value, (list, tuple)):
             return ",".join(str(each) for each in value)
+        if isinstance(value, float):
+            return _java_double(value)
         return "" if value is None else str(value)
 
     def _problem(self, value: T) -> str | None:
@@ -189,6 +192,15 @@ class ConfigKeys(Mapping[str, ConfigKey[Any]]):
         nearest = difflib.get_close_matches(name, self._keys, n=1)
         hint = f"; did you mean {nearest[0]}?" if nearest else ""
         raise ConfigError(f"Unknown configuration {name}{hint}")
+
+
+def _java_double(value: float) -> str:
+    """As Java writes it: from ten million on, and below a thousandth, with an exponent."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{fraction}E{len(digits) - 1 + int(exponent)}"
 
 
 def bool_key(

@@ -6,6 +6,8 @@ for the whole cluster. Only keys that some code acts on are declared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidelog.model.config import (
     LONG_MAX,
     ConfigKey,
@@ -13,6 +15,7 @@ from tidelog.model.config import (
     ConfigType,
     UpdateMode,
     bool_key,
+    double_key,
     int_key,
     list_key,
     long_key,
@@ -65,6 +68,15 @@ COMPRESSION_ZSTD_LEVEL = int_key(
     update_mode=_CHANGES,
     doc="How hard the broker tries where it compresses with zstd itself.",
 )
+DELETE_RETENTION_MS = long_key(
+    "delete.retention.ms",
+    DAY_MS,
+    at_least=0,
+    synonym="log.cleaner.delete.retention.ms",
+    update_mode=_CHANGES,
+    doc="How long a tombstone, or the marker of a transaction, stays after compaction has come across it: as long as a reader "
+    "may take from the beginning of the log to its end without missing that a key was deleted.",
+)
 FILE_DELETE_DELAY_MS = long_key(
     "file.delete.delay.ms",
     60_000,
@@ -97,6 +109,14 @@ INDEX_INTERVAL_BYTES = int_key(
     update_mode=_CHANGES,
     doc="How many bytes of log lie between two entries of the offset index.",
 )
+MAX_COMPACTION_LAG_MS = long_key(
+    "max.compaction.lag.ms",
+    LONG_MAX,
+    at_least=1,
+    synonym="log.cleaner.max.compaction.lag.ms",
+    update_mode=_CHANGES,
+    doc="How long a record may wait for compaction, whatever the dirty ratio is. An active segment that is older rolls.",
+)
 MAX_MESSAGE_BYTES = int_key(
     "max.message.bytes",
     1024 * 1024 + 12,
@@ -128,6 +148,23 @@ MESSAGE_TIMESTAMP_TYPE = string_key(
     synonym="log.message.timestamp.type",
     update_mode=_CHANGES,
     doc="Whether a record keeps the time that its producer gave it, or gets the time at which it was appended.",
+)
+MIN_CLEANABLE_DIRTY_RATIO = double_key(
+    "min.cleanable.dirty.ratio",
+    0.5,
+    at_least=0,
+    at_most=1,
+    synonym="log.cleaner.min.cleanable.ratio",
+    update_mode=_CHANGES,
+    doc="How much of a log, of what could be compacted, must be new before it is compacted again.",
+)
+MIN_COMPACTION_LAG_MS = long_key(
+    "min.compaction.lag.ms",
+    0,
+    at_least=0,
+    synonym="log.cleaner.min.compaction.lag.ms",
+    update_mode=_CHANGES,
+    doc="How long a record stays before compaction may touch it.",
 )
 MIN_INSYNC_REPLICAS = int_key(
     "min.insync.replicas",
@@ -199,6 +236,20 @@ UNCLEAN_LEADER_ELECTION_ENABLE = bool_key(
     doc="Whether a replica that is not in sync may lead where no other can, at the price of the records that it lacks.",
 )
 
+
+def compaction_lag_problem(own: Mapping[str, str]) -> str | None:
+    """What is wrong with the two limits on the wait for compaction together, in Kafka's words."""
+    least, most = (
+        key.parse(own[key.name]) if key.name in own else key.default
+        for key in (MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS)
+    )
+    if least <= most:
+        return None
+    return (
+        f"conflict topic config setting {MIN_COMPACTION_LAG_MS.name} ({least}) > {MAX_COMPACTION_LAG_MS.name} ({most})"
+    )
+
+
 TOPIC_KEYS = ConfigKeys(
     [
         CLEANUP_POLICY,
@@ -206,14 +257,18 @@ TOPIC_KEYS = ConfigKeys(
         COMPRESSION_LZ4_LEVEL,
         COMPRESSION_TYPE,
         COMPRESSION_ZSTD_LEVEL,
+        DELETE_RETENTION_MS,
         FILE_DELETE_DELAY_MS,
         FLUSH_MESSAGES,
         FLUSH_MS,
         INDEX_INTERVAL_BYTES,
+        MAX_COMPACTION_LAG_MS,
         MAX_MESSAGE_BYTES,
         MESSAGE_TIMESTAMP_AFTER_MAX_MS,
         MESSAGE_TIMESTAMP_BEFORE_MAX_MS,
         MESSAGE_TIMESTAMP_TYPE,
+        MIN_CLEANABLE_DIRTY_RATIO,
+        MIN_COMPACTION_LAG_MS,
         MIN_INSYNC_REPLICAS,
         PREALLOCATE,
         RETENTION_BYTES,

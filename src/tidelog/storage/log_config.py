@@ -6,7 +6,7 @@ Immutable. A change of configuration is another `LogConfig`, handed to `Partitio
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Self
 
@@ -34,9 +34,17 @@ class LogConfig:
     file_delete_delay_ms: int = keys.FILE_DELETE_DELAY_MS.default
     preallocate: bool = keys.PREALLOCATE.default
     cleanup_policy: tuple[str, ...] = keys.CLEANUP_POLICY.default
+    min_cleanable_dirty_ratio: float = keys.MIN_CLEANABLE_DIRTY_RATIO.default
+    min_compaction_lag_ms: int = keys.MIN_COMPACTION_LAG_MS.default
+    max_compaction_lag_ms: int = keys.MAX_COMPACTION_LAG_MS.default
+    delete_retention_ms: int = keys.DELETE_RETENTION_MS.default
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    roll_ms: int = field(init=False)
+    """After how long the active segment rolls: it is never compacted, so that a limit on the wait for that is one on this."""
 
     def __post_init__(self) -> None:
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)
         if not 0 < self.segment_bytes <= SEGMENT_BYTES_MAX:
             raise ValueError(f"segment_bytes is {self.segment_bytes}; it must be from 1 to {SEGMENT_BYTES_MAX}")
 
@@ -57,6 +65,10 @@ class LogConfig:
             file_delete_delay_ms=values[keys.FILE_DELETE_DELAY_MS],
             preallocate=values[keys.PREALLOCATE],
             cleanup_policy=values[keys.CLEANUP_POLICY],
+            min_cleanable_dirty_ratio=values[keys.MIN_CLEANABLE_DIRTY_RATIO],
+            min_compaction_lag_ms=values[keys.MIN_COMPACTION_LAG_MS],
+            max_compaction_lag_ms=values[keys.MAX_COMPACTION_LAG_MS],
+            delete_retention_ms=values[keys.DELETE_RETENTION_MS],
             message_timestamp_type=TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME,
         )
 
@@ -72,7 +84,7 @@ class LogConfig:
 
     def roll_jitter_ms(self, random: Random) -> int:
         """By how much one segment's roll by time is brought forward."""
-        most = min(self.segment_jitter_ms, self.segment_ms)
+        most = min(self.segment_jitter_ms, self.roll_ms)
         return random.randrange(most) if most > 0 else 0
 
     def changed(self, **values: object) -> Self:

@@ -197,7 +197,7 @@ class Segment:
         return (
             size > config.segment_bytes - incoming_bytes
             or self._index_entries_left == 0
-            or self._waited_ms(max_timestamp) > config.segment_ms - self.roll_jitter_ms
+            or self._waited_ms(max_timestamp) > config.roll_ms - self.roll_jitter_ms
         )
 
     def append(self, buffers: Sequence[ReadableBytes], batches: Sequence[WrittenBatch]) -> None:
