@@ -71,6 +71,11 @@ class Stream:
     def finish(self) -> None:
         assert self._producer.flush(DEADLINE_S) == 0
 
+    def give_up(self) -> None:
+        """Take back what was not acknowledged. A producer that waits for reports is not let go of, and goes on trying."""
+        self._producer.purge()
+        self.finish()
+
 
 def read_all(bootstrap: str, topic: str) -> list[tuple[int, int, int]]:
     """(partition, offset, number) of everything that is there."""
@@ -147,6 +152,7 @@ def test_what_was_acknowledged_before_a_kill_is_there_after_it(directory: Path) 
         stream = Stream(node.bootstrap, "orders", **{"retries": 0, "message.timeout.ms": 1_000})
         stream.write(until_acknowledged=3_000)
         node.kill()
+    stream.give_up()
     with NodeProcess(directory) as node:
         assert topic_id(node.bootstrap, "orders") == identity
         found = [number for _, _, number in read_all(node.bootstrap, "orders")]
