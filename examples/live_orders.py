@@ -8,9 +8,13 @@ librdkafka and of `tidelog.Consumer` in processes of their own (order_reader.py)
 the new one. While records flow, a member of each group is killed and another one joins, and the node is killed with SIGKILL and
 started again.
 
+At the same time two processes write an invoice for each order that is delivered, in transactions with the offsets of the orders
+that they have read (order_biller.py): one of librdkafka, one of `tidelog`. One of them is killed too, in the middle.
+
 Then: nothing acknowledged is lost and nothing stands twice (kafka-python reads it all back), each group has seen each state of
-each order, nothing that a group had committed was read again, the lag of both groups is zero, everybody leaves, the node
-stops cleanly, and `tidelog verify` finds every file consistent. If any of it is not so, one sentence says what, with exit code 1.
+each order, nothing that a group had committed was read again, the lag of both groups is zero, there is exactly one invoice for
+each order, everybody leaves, the node stops cleanly, and `tidelog verify` finds every file consistent. If any of it is not so,
+one sentence says what, with exit code 1.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ from tidelog.client.admin import NewTopic
 
 TIDELOG = Path(sys.executable).with_name("tidelog")
 READER = Path(__file__).with_name("order_reader.py")
+BILLER = Path(__file__).with_name("order_biller.py")
 TOPIC = "orders"
+INVOICES = "invoices"
 PARTITIONS = 6
 STATES = ("placed", "paid", "shipped", "delivered")
 # How long the stream takes, were nothing to happen to the node.
@@ -49,6 +55,9 @@ DEADLINE_S = 60.0
 SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "5",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -311,6 +320,84 @@ class Group:
         return ", ".join(map(str, self.members))
 
 
+class Billers:
+    """The processes that write invoices, by their names."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, library: str, name: str, *, crash_after: int | None = None) -> None:
+        command = [sys.executable, str(BILLER), library, self._bootstrap, name, TOPIC, INVOICES]
+        self._processes[name] = subprocess.Popen(command + ([] if crash_after is None else [str(crash_after)]))
+
+    def wait_for_crash(self, name: str) -> None:
+        with self._processes.pop(name) as process:
+            if process.wait(DEADLINE_S) != -signal.SIGKILL:
+                sys.exit(f"{name} ended otherwise than by its crash")
+
+    def end(self) -> None:
+        for name in list(self._processes):
+            if self._end(name, signal.SIGTERM) != 0:
+                sys.exit(f"{name} did not end in peace")
+
+    def _end(self, name: str, number: signal.Signals) -> int:
+        process = self._processes.pop(name)
+        process.send_signal(number)
+        with process:
+            return process.wait(DEADLINE_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        for name in list(self._processes):
+            self._end(name, signal.SIGKILL)
+
+
+class Invoices:
+    """Reads the invoices, as one who sees what is committed or as one who sees everything."""
+
+    def __init__(self, bootstrap: str, isolation_level: str) -> None:
+        self.read: dict[str, int] = defaultdict(int)
+        self._consumer = tidelog.Consumer(
+            bootstrap_servers=bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest"
+        )
+        self._consumer.assign([(INVOICES, partition) for partition in range(PARTITIONS)])
+
+    def __len__(self) -> int:
+        return sum(self.read.values())
+
+    def wait_for(self, orders: int) -> None:
+        until(lambda: self._read_on() >= orders, lambda: f"there are invoices for {len(self.read)} of {orders} orders")
+
+    def _read_on(self) -> int:
+        for record in self._consumer.poll(timeout_ms=100):
+            self.read[record.key.decode()] += 1
+        return len(self.read)
+
+    def read_to_end(self) -> None:
+        partitions = self._consumer.assignment()
+        ends = self._consumer.end_offsets(partitions)
+        until(
+            lambda: self._read_on() >= 0 and all(self._consumer.position(each) >= ends[each] for each in partitions),
+            lambda: "the invoices cannot be read to their end",
+        )
+        self._consumer.close()
+
+
+def check_invoices(bootstrap: str, orders: int) -> None:
+    committed, all_written = Invoices(bootstrap, "read_committed"), Invoices(bootstrap, "read_uncommitted")
+    committed.wait_for(orders)
+    committed.read_to_end()
+    all_written.read_to_end()
+    twice = [order for order, count in committed.read.items() if count != 1]
+    if twice or len(committed) != orders:
+        sys.exit(f"there are {len(committed)} invoices for {orders} orders: {twice[:3]} have more than one")
+    print(f"each of {orders} orders has one invoice", end="; ")
+    print(f"{len(all_written) - len(committed)} more stand in transactions that were aborted, which nobody sees")
+
+
 def audit(bootstrap: str) -> Stories:
     """Read everything that the topic holds, with a client that has had no part so far."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False)
@@ -352,7 +439,7 @@ def run(node: Node, directory: str, orders: int, stack: ExitStack) -> None:
     began = time.monotonic()
     print(f"a node serves at {node.bootstrap}, {node.start():.2f} s after its start with an empty directory")
     with tidelog.Admin(bootstrap_servers=node.bootstrap) as admin:
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS), NewTopic(INVOICES, PARTITIONS)])
     billing = stack.enter_context(Group("billing", "classic", node.bootstrap))
     shipping = stack.enter_context(Group("shipping", "consumer", node.bootstrap))
     groups = (billing, shipping)
@@ -363,6 +450,9 @@ def run(node: Node, directory: str, orders: int, stack: ExitStack) -> None:
         group.wait_until_shared()
         print(f"{group.name} ({group.protocol} protocol) shares {PARTITIONS} partitions: {group}")
 
+    billers = stack.enter_context(Billers(node.bootstrap))
+    billers.start("confluent", "biller-1")
+    billers.start("tidelog", "biller-2", crash_after=orders // 10)
     writers = Writers(node.bootstrap, orders)
     writers.start()
     writers.wait_for(0.2)
@@ -370,6 +460,9 @@ def run(node: Node, directory: str, orders: int, stack: ExitStack) -> None:
         f"{billing.crash().library} of billing crashes at {writers.acknowledged} of {writers.events} events;", end=" "
     )
     print(f"{billing.join('confluent').library} joins")
+    billers.wait_for_crash("biller-2")
+    billers.start("tidelog", "biller-2")
+    print(f"one that writes invoices crashes in a transaction at {writers.acknowledged} events; another takes its name")
     writers.wait_for(0.5)
     before = {group.name: dict(group.committed) for group in groups}
     node.end(signal.SIGKILL)
@@ -391,6 +484,8 @@ def run(node: Node, directory: str, orders: int, stack: ExitStack) -> None:
         print(f"{group.name} saw every order whole and in order, its lag is 0: {group}", end="; ")
         print(f"{group.read_again} events came twice, none that was committed")
         group.end()
+    check_invoices(node.bootstrap, orders)
+    billers.end()
     check(audit(node.bootstrap), orders, "kafka-python")
     print("kafka-python reads each event back once, from the beginning")
     if node.end(signal.SIGTERM) != 0:
