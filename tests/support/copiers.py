@@ -133,7 +133,13 @@ class CopierProcess:
 def _copy_with_confluent(said: dict[str, Any], is_over: Callable[[], bool]) -> int:
     from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-    common: dict[str, Any] = {"bootstrap.servers": said["bootstrap"], "log_level": 0, "reconnect.backoff.max.ms": 200}
+    common: dict[str, Any] = {
+        "bootstrap.servers": said["bootstrap"],
+        "log_level": 0,
+        "reconnect.backoff.max.ms": 200,
+        # A producer of librdkafka that gives up its only broker waits for its coordinator for ever, also with Apache Kafka.
+        "metadata.recovery.strategy": "none",
+    }
     random = Random(said["seed"])
     producer = Producer(
         common
