@@ -29,9 +29,6 @@ from tidelog.client.errors import (
 )
 from tidelog.testing import EmbeddedCluster
 
-PROTOCOLS = ["classic", "consumer"]
-STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
-
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
@@ -45,46 +42,9 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_is_committed_is_where_the_next_one_goes_on(bootstrap: str, protocol: str) -> None:
-    scenarios.reads_commits_and_resumes(bootstrap, protocol)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_members_share_and_take_over(bootstrap: str, strategy: str) -> None:
-    scenarios.shares_and_takes_over(bootstrap, "classic", partition_assignment_strategy=strategy)
-
-
-def test_members_share_and_take_over_as_the_coordinator_says(bootstrap: str) -> None:
-    scenarios.shares_and_takes_over(bootstrap, "consumer")
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_offsets_may_be_kept_elsewhere(bootstrap: str, protocol: str) -> None:
-    scenarios.keeps_offsets_elsewhere(bootstrap, protocol)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_pattern_finds_topics_that_come_later(bootstrap: str, protocol: str) -> None:
-    scenarios.follows_a_pattern(bootstrap, protocol)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_static_member_comes_back_to_what_it_had(bootstrap: str, protocol: str) -> None:
-    scenarios.static_member_comes_back(bootstrap, protocol)
-
-
-@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_a_group_of_ours_and_librdkafkas(bootstrap: str, strategy: str) -> None:
-    scenarios.shares_with_librdkafka(bootstrap, strategy)
-
-
-def test_pausing_and_seeking(bootstrap: str) -> None:
-    scenarios.pauses_seeks_and_wakes(bootstrap)
-
-
-def test_columns(bootstrap: str) -> None:
-    scenarios.reads_columns(bootstrap)
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+def test_a_consumer(bootstrap: str, name: str) -> None:
+    scenarios.SCENARIOS[name](bootstrap)
 
 
 def test_a_member_that_polls_too_late_loses_its_partitions_and_joins_again(bootstrap: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -308,3 +309,37 @@ def skips_what_was_aborted(bootstrap: str) -> None:
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         assert [int(row.value) for row in read(consumer, 60)] == list(range(60))
+
+
+_PROTOCOLS = ("classic", "consumer")
+_BY_PROTOCOL = (
+    reads_commits_and_resumes,
+    keeps_offsets_elsewhere,
+    follows_a_pattern,
+    static_member_comes_back,
+)
+_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+SCENARIOS: dict[str, Callable[[str], None]] = {
+    **{
+        f"{scenario.__name__}-{protocol}": partial(scenario, protocol=protocol)
+        for scenario in _BY_PROTOCOL
+        for protocol in _PROTOCOLS
+    },
+    **{
+        f"shares_and_takes_over-{strategy}": partial(
+            shares_and_takes_over, protocol="classic", partition_assignment_strategy=strategy
+        )
+        for strategy in _STRATEGIES
+    },
+    "shares_and_takes_over-consumer": partial(shares_and_takes_over, protocol="consumer"),
+    **{
+        # librdkafka has no strategy of the name of sticky.
+        f"shares_with_librdkafka-{strategy}": partial(shares_with_librdkafka, strategy=strategy)
+        for strategy in _STRATEGIES
+        if strategy != "sticky"
+    },
+    "pauses_seeks_and_wakes": pauses_seeks_and_wakes,
+    "reads_columns": reads_columns,
+}
+"""What a consumer does with any cluster, given where that is."""
