@@ -37,6 +37,22 @@ def test_says_that_nothing_is_set() -> None:
     assert Deadlines().next_ms is None
 
 
+def test_moves_to_a_later_time_only() -> None:
+    deadlines, done = Deadlines(), list[str]()
+    assert not deadlines.move("a", 10)
+    deadlines.set("a", 20, action("a", done))
+    before = deadlines.number
+
+    assert deadlines.move("a", 30)
+    assert not deadlines.move("a", 10)
+
+    assert deadlines.number == before
+    run_until(deadlines, 29)
+    assert done == []
+    run_until(deadlines, 30)
+    assert done == ["a"]
+
+
 def test_is_moved_back_and_forth_and_cancelled() -> None:
     deadlines, done = Deadlines(), list[str]()
     deadlines.set("a", 10, action("early", done))

@@ -1,0 +1,40 @@
+"""When what is answered in a turn leaves: at its end, once for each connection."""
+
+from __future__ import annotations
+
+from tidelog.net.turn import Turn
+
+
+class Noted:
+    """A connection that says when it is flushed."""
+
+    def __init__(self, name: str, flushed: list[str]) -> None:
+        self._name = name
+        self._flushed = flushed
+
+    def flush(self) -> None:
+        self._flushed.append(self._name)
+
+
+def test_leaves_when_the_outermost_turn_ends() -> None:
+    turn, flushed = Turn(), list[str]()
+    with turn:
+        with turn:
+            turn.flush_later(Noted("a", flushed))
+        turn.flush_later(Noted("b", flushed))
+        assert flushed == []
+    assert flushed == ["a", "b"]
+    assert not turn.is_open
+
+
+def test_what_a_flush_brings_about_is_part_of_the_turn() -> None:
+    turn, flushed = Turn(), list[str]()
+
+    class Answering(Noted):
+        def flush(self) -> None:
+            super().flush()
+            turn.flush_later(Noted("later", flushed))
+
+    with turn:
+        turn.flush_later(Answering("first", flushed))
+    assert flushed == ["first", "later"]
