@@ -17,10 +17,16 @@ from tidelog.testing import EmbeddedCluster
 
 
 def test_a_topic_has_the_columns_of_the_connector(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
-    fill(cluster, topic, [0, 1], timestamp_ms=1_700_000_000_123)
-    fill(cluster, topic, [3], headers=[("shop", b"north"), ("empty", None)], timestamp_ms=1_700_000_000_123)
+    fill(cluster.bootstrap_servers, topic, [0, 1], timestamp_ms=1_700_000_000_123)
+    fill(
+        cluster.bootstrap_servers,
+        topic,
+        [3],
+        headers=[("shop", b"north"), ("empty", None)],
+        timestamp_ms=1_700_000_000_123,
+    )
 
-    frame = read(spark, options(cluster, topic, includeHeaders="true"))
+    frame = read(spark, options(cluster.bootstrap_servers, topic, includeHeaders="true"))
     rows = {int(bytes(row["value"])): row for row in frame.collect()}
 
     assert frame.schema.simpleString() == (
@@ -37,9 +43,9 @@ def test_a_topic_has_the_columns_of_the_connector(spark: SparkSession, cluster: 
 
 
 def test_columns_narrow_the_read(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
-    fill(cluster, topic, range(6))
+    fill(cluster.bootstrap_servers, topic, range(6))
 
-    frame = read(spark, options(cluster, topic, columns="offset,value"))
+    frame = read(spark, options(cluster.bootstrap_servers, topic, columns="offset,value"))
 
     assert frame.columns == ["offset", "value"]
     assert sorted((row["offset"], int(bytes(row["value"]))) for row in frame.collect()) == [
@@ -50,11 +56,13 @@ def test_columns_narrow_the_read(spark: SparkSession, cluster: EmbeddedCluster, 
 def test_offsets_bound_the_read_and_decide_how_it_is_divided(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str
 ) -> None:
-    fill(cluster, topic, range(30), partition=1)
+    fill(cluster.bootstrap_servers, topic, range(30), partition=1)
     start = json.dumps({topic: {"0": -2, "1": 5, "2": -2}})
     end = json.dumps({topic: {"0": -1, "1": 25, "2": -1}})
 
-    frame = read(spark, options(cluster, topic, startingOffsets=start, endingOffsets=end, minPartitions="4"))
+    frame = read(
+        spark, options(cluster.bootstrap_servers, topic, startingOffsets=start, endingOffsets=end, minPartitions="4")
+    )
 
     assert numbers(frame) == list(range(5, 25))
     assert frame.rdd.getNumPartitions() == 4
@@ -62,14 +70,19 @@ def test_offsets_bound_the_read_and_decide_how_it_is_divided(
 
 def test_times_bound_the_read(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
     for value in range(9):
-        fill(cluster, topic, [value], timestamp_ms=1_000_000 + value * 1000)
+        fill(cluster.bootstrap_servers, topic, [value], timestamp_ms=1_000_000 + value * 1000)
     common = {"columns": "value"}
 
     assert numbers(
-        read(spark, options(cluster, topic, startingTimestamp="1002000", endingTimestamp="1005000", **common))
+        read(
+            spark,
+            options(cluster.bootstrap_servers, topic, startingTimestamp="1002000", endingTimestamp="1005000", **common),
+        )
     ) == [2, 3, 4]
     by_partition = json.dumps({topic: {"0": 1_003_000, "1": 1_000_000, "2": 1_008_000}})
-    assert numbers(read(spark, options(cluster, topic, startingOffsetsByTimestamp=by_partition, **common))) == [
+    assert numbers(
+        read(spark, options(cluster.bootstrap_servers, topic, startingOffsetsByTimestamp=by_partition, **common))
+    ) == [
         1,
         3,
         4,
@@ -82,8 +95,8 @@ def test_times_bound_the_read(spark: SparkSession, cluster: EmbeddedCluster, top
 def test_a_time_after_the_last_record_is_an_error_or_the_end(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str
 ) -> None:
-    fill(cluster, topic, range(3), timestamp_ms=1_000)
-    late = options(cluster, topic, startingTimestamp="2000")
+    fill(cluster.bootstrap_servers, topic, range(3), timestamp_ms=1_000)
+    late = options(cluster.bootstrap_servers, topic, startingTimestamp="2000")
 
     with pytest.raises(PySparkException, match=r"no record of .*-0 is as young as the starting time 2000"):
         read(spark, late).count()
@@ -93,10 +106,14 @@ def test_a_time_after_the_last_record_is_an_error_or_the_end(
 def test_topics_may_be_chosen_by_pattern_and_by_partition(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str
 ) -> None:
-    fill(cluster, topic, range(9))
+    fill(cluster.bootstrap_servers, topic, range(9))
 
-    assert numbers(read(spark, options(cluster, subscribePattern=f"{topic[:-1]}.", columns="value"))) == list(range(9))
-    assert numbers(read(spark, options(cluster, assign=json.dumps({topic: [0, 2]}), columns="value"))) == [
+    assert numbers(
+        read(spark, options(cluster.bootstrap_servers, subscribePattern=f"{topic[:-1]}.", columns="value"))
+    ) == list(range(9))
+    assert numbers(
+        read(spark, options(cluster.bootstrap_servers, assign=json.dumps({topic: [0, 2]}), columns="value"))
+    ) == [
         0,
         2,
         3,
@@ -107,20 +124,25 @@ def test_topics_may_be_chosen_by_pattern_and_by_partition(
 
 
 def test_an_empty_topic_is_an_empty_table(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
-    assert read(spark, options(cluster, topic)).collect() == []
+    assert read(spark, options(cluster.bootstrap_servers, topic)).collect() == []
 
 
 def test_deleted_records_are_a_loss_only_where_they_were_asked_for(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str
 ) -> None:
-    fill(cluster, topic, range(30))
+    fill(cluster.bootstrap_servers, topic, range(30))
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.delete_records({(topic, 0): 4})
 
-    assert numbers(read(spark, options(cluster, topic, columns="value"))) == [
+    assert numbers(read(spark, options(cluster.bootstrap_servers, topic, columns="value"))) == [
         value for value in range(30) if value % 3 or value >= 12
     ]
-    asked = options(cluster, topic, startingOffsets=json.dumps({topic: {"0": 2, "1": 9, "2": 10}}), columns="value")
+    asked = options(
+        cluster.bootstrap_servers,
+        topic,
+        startingOffsets=json.dumps({topic: {"0": 2, "1": 9, "2": 10}}),
+        columns="value",
+    )
     with pytest.raises(PySparkException, match=r"offsets 2 to 3 of .*-0 are deleted: it begins at 4; .*failOnDataLoss"):
         read(spark, asked).count()
     assert numbers(read(spark, {**asked, "failOnDataLoss": "false"})) == [12, 15, 18, 21, 24, 27, 28]
@@ -138,7 +160,7 @@ def test_a_wrong_option_is_told_when_the_table_is_named(
     spark: SparkSession, cluster: EmbeddedCluster, more: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(PySparkException) as raised:
-        read(spark, {**options(cluster, "orders"), **more})
+        read(spark, {**options(cluster.bootstrap_servers, "orders"), **more})
 
     assert sentence in str(raised.value)
 
@@ -147,11 +169,11 @@ def test_what_a_batch_cannot_do_is_told_before_it_runs(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str
 ) -> None:
     with pytest.raises(PySparkException, match="startingOffsets is latest: a batch has nothing to read from there"):
-        read(spark, options(cluster, topic, startingOffsets="latest")).count()
+        read(spark, options(cluster.bootstrap_servers, topic, startingOffsets="latest")).count()
     with pytest.raises(PySparkException, match="topic no-such-topic cannot be read: there is no topic no-such-topic"):
-        read(spark, options(cluster, "no-such-topic")).count()
+        read(spark, options(cluster.bootstrap_servers, "no-such-topic")).count()
     with pytest.raises(PySparkException, match="the schema of records is given, and cannot be set to a"):
-        spark.read.format("tidelog").options(**options(cluster, topic)).schema("a int").load().count()
+        spark.read.format("tidelog").options(**options(cluster.bootstrap_servers, topic)).schema("a int").load().count()
 
 
 def test_a_directory_is_read_without_a_cluster(spark: SparkSession, tmp_path: Path) -> None:

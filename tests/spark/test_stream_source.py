@@ -7,36 +7,11 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql import SparkSession
 
-from tests.spark.topics import fill, options, stopped, wait_until
+from tests.spark.topics import Output, fill, options, stopped, stream, wait_until
 from tidelog import Admin
 from tidelog.testing import EmbeddedCluster
-
-
-def stream(spark: SparkSession, given: dict[str, str]) -> DataFrame:
-    return spark.readStream.format("tidelog").options(**given).load()
-
-
-class Output:
-    """A directory that a query writes numbers to, a file for each task."""
-
-    def __init__(self, spark: SparkSession, directory: Path) -> None:
-        self._spark = spark
-        self._path = str(directory / "output")
-        self.checkpoint = str(directory / "checkpoint")
-
-    def of(self, rows: DataFrame) -> DataStreamWriter:
-        written = rows.selectExpr("cast(value as string) as value").writeStream.format("json")
-        return written.option("path", self._path).option("checkpointLocation", self.checkpoint)
-
-    def numbers(self) -> list[int]:
-        try:
-            rows = self._spark.read.schema("value string").json(self._path).collect()
-        except PySparkException:
-            return []
-        return sorted(int(row["value"]) for row in rows)
 
 
 @pytest.fixture
@@ -53,9 +28,13 @@ def committed(cluster: EmbeddedCluster, group_id: str) -> dict[tuple[str, int], 
 def test_what_is_there_is_read_in_batches_and_its_progress_shown(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
 ) -> None:
-    fill(cluster, topic, range(30))
+    fill(cluster.bootstrap_servers, topic, range(30))
     given = options(
-        cluster, topic, startingOffsets="earliest", maxOffsetsPerTrigger="12", kafka__group__id=f"g-{topic}"
+        cluster.bootstrap_servers,
+        topic,
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger="12",
+        kafka__group__id=f"g-{topic}",
     )
 
     query = output.of(stream(spark, given)).trigger(availableNow=True).start()
@@ -67,7 +46,7 @@ def test_what_is_there_is_read_in_batches_and_its_progress_shown(
     assert committed(cluster, f"g-{topic}") == {(topic, index): 10 for index in range(3)}
 
     # The same checkpoint goes on with what has come since; nothing is read twice.
-    fill(cluster, topic, range(30, 33))
+    fill(cluster.bootstrap_servers, topic, range(30, 33))
     stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
     assert output.numbers() == list(range(33))
     assert committed(cluster, f"g-{topic}") == {(topic, index): 11 for index in range(3)}
@@ -76,14 +55,14 @@ def test_what_is_there_is_read_in_batches_and_its_progress_shown(
 def test_a_running_query_reads_what_comes_and_finds_new_topics(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
 ) -> None:
-    given = options(cluster, subscribePattern=f"{topic}.*")
+    given = options(cluster.bootstrap_servers, subscribePattern=f"{topic}.*")
     query = output.of(stream(spark, given)).trigger(processingTime="100 milliseconds").start()
     try:
         wait_until(query, lambda: query.lastProgress is not None)
-        fill(cluster, topic, range(6))
+        fill(cluster.bootstrap_servers, topic, range(6))
         wait_until(query, lambda: output.numbers() == list(range(6)))
         cluster.create_topic(f"{topic}-too", partitions=3)
-        fill(cluster, f"{topic}-too", range(6, 9))
+        fill(cluster.bootstrap_servers, f"{topic}-too", range(6, 9))
         wait_until(query, lambda: output.numbers() == list(range(9)))
     finally:
         query.stop()
@@ -92,8 +71,8 @@ def test_a_running_query_reads_what_comes_and_finds_new_topics(
 def test_once_takes_all_whatever_the_limits(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
 ) -> None:
-    fill(cluster, topic, range(9))
-    given = options(cluster, topic, startingOffsets="earliest", maxOffsetsPerTrigger="3")
+    fill(cluster.bootstrap_servers, topic, range(9))
+    given = options(cluster.bootstrap_servers, topic, startingOffsets="earliest", maxOffsetsPerTrigger="3")
 
     query = output.of(stream(spark, given)).trigger(once=True).start()
     stopped(query)
@@ -105,10 +84,10 @@ def test_once_takes_all_whatever_the_limits(
 def test_records_that_were_deleted_before_they_were_read_stop_a_query(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
 ) -> None:
-    fill(cluster, topic, range(9))
-    given = options(cluster, topic, startingOffsets="earliest")
+    fill(cluster.bootstrap_servers, topic, range(9))
+    given = options(cluster.bootstrap_servers, topic, startingOffsets="earliest")
     stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
-    fill(cluster, topic, range(9, 18))
+    fill(cluster.bootstrap_servers, topic, range(9, 18))
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.delete_records({(topic, 0): 5})
 
@@ -123,6 +102,8 @@ def test_records_that_were_deleted_before_they_were_read_stop_a_query(
 def test_what_only_a_batch_can_do_is_told_before_the_query_runs(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
 ) -> None:
-    writer = output.of(stream(spark, options(cluster, topic, endingOffsets="latest"))).trigger(once=True)
+    writer = output.of(stream(spark, options(cluster.bootstrap_servers, topic, endingOffsets="latest"))).trigger(
+        once=True
+    )
     with pytest.raises(PySparkException, match="a stream has no end: leave out endingOffsets"):
         stopped(writer.start())
