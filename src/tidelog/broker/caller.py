@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from tidelog.model.acl import OPERATIONS_ON, AclOperation, ResourceType, operation_bits
+from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection, Principal
 
 
@@ -56,6 +57,9 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Whether the caller may do this. Each handler asks before it acts."""
         return self.authorizer.allows(self.principal, self.host, operation, resource_type, name)
+
+    def may_describe(self, topic: TopicName) -> bool:
+        return self.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def authorized_operations(self, resource_type: ResourceType, name: str) -> int:
         """What `include_authorized_operations` reports."""

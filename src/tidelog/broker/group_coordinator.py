@@ -165,4 +165,4 @@ def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGrou
 
 def member_of(caller: Caller) -> decision.Caller:
     """Who asks, as a coordinator sees it."""
-    return decision.Caller(caller.client_id or "", f"/{caller.host}", caller.api_version)
+    return decision.Caller(caller.client_id or "", f"/{caller.host}", caller.api_version, caller.may_describe)

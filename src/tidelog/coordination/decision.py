@@ -19,6 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicName
 from tidelog.model.pending import Pending
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.schema import CoordinatorKey, CoordinatorValue
@@ -56,6 +57,11 @@ def tombstone(key: CoordinatorKey) -> CoordinatorRecord:
     return CoordinatorRecord(key, None, -1)
 
 
+def every_topic(_name: TopicName) -> bool:
+    """What somebody may see whom nothing is kept from."""
+    return True
+
+
 class Caller(msgspec.Struct, frozen=True, gc=False):
     """Who asks a coordinator, as far as its decisions depend on it."""
 
@@ -63,3 +69,5 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     client_host: str
     """As Kafka shows it, with a slash: `/127.0.0.1`."""
     api_version: int
+    may_describe: Callable[[TopicName], bool] = every_topic
+    """Which topics the caller may know of: an expression stands for no others."""

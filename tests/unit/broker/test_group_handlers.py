@@ -405,6 +405,20 @@ def test_groups_are_deleted_with_their_offsets(node: GroupNode, version: int) ->
     assert told(node, "delete", version) == {ErrorCode.NON_EMPTY_GROUP}
 
 
+def test_an_expression_stands_for_no_topic_that_its_member_may_not_know() -> None:
+    node = new_node(authorizer=Denying((AclOperation.DESCRIBE, "orders-secret")))
+    node.create_topic("orders-open", partitions=1, topic_id=b"o" * 16)
+    node.create_topic("orders-secret", partitions=1, topic_id=b"s" * 16)
+    request = consumer_beat(1)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    request.subscribed_topic_names, request.subscribed_topic_regex = None, "orders.*"
+
+    answer = node.tell(consumer_group_heartbeat, request, ConsumerGroupHeartbeatResponse, 1)
+
+    assert answer.assignment is not None
+    assert {each.topic_id for each in answer.assignment.topic_partitions} == {TOPIC_ID, b"o" * 16}
+
+
 @pytest.mark.parametrize("version", each_version(ListGroupsResponse))
 def test_groups_are_listed_by_state_and_type(node: GroupNode, version: int) -> None:
     node.tell(offset_commit, commit(9), OffsetCommitResponse, 9)

@@ -101,7 +101,7 @@ class ClassicMembers:
                 supported_protocols=[ClassicProtocol(name=p.name, metadata=p.metadata) for p in request.protocols],
             ),
         )
-        progress = Progress(context, group, member, updated, records, now_ms)
+        progress = Progress(context, group, member, updated, records, caller, now_ms)
         progress.update_subscription()
         claimed = _claimed(subscription, context.topics)
         if downgrades and holder is not None:

@@ -113,7 +113,7 @@ class Heartbeats:
         check_room(group, request.member_id, context.settings.consumer_max_size)
         member_id = request.member_id or context.new_member_id()
         member = self._member(group, member_id, request, records)
-        progress = Progress(context, group, member, _updated(member, request, caller), records, now_ms)
+        progress = Progress(context, group, member, _updated(member, request, caller), records, caller, now_ms)
         progress.update_subscription()
         progress.advance(request.topic_partitions)
         updated = progress.updated

@@ -29,6 +29,7 @@ from tidelog.coordination.consumer.records import (
     target_record,
 )
 from tidelog.coordination.consumer.regular_expressions import check_regex, matching_topics
+from tidelog.coordination.decision import Caller
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
 
@@ -46,9 +47,11 @@ class Progress:
         member: ConsumerMember,
         updated: ConsumerMember,
         records: list[CoordinatorRecord],
+        caller: Caller,
         now_ms: int,
     ) -> None:
         self._context = context
+        self._caller = caller
         self._group = group
         self._member = member
         self.updated = updated
@@ -128,7 +131,8 @@ class Progress:
         names = list(context.topics.topic_ids) if due else []
         for regex in due:
             before = self._resolved.get(regex)
-            topics = matching_topics(regex, names)
+            # Whoever brings the refresh about must not be told of topics that it may not know.
+            topics = tuple(name for name in matching_topics(regex, names) if self._caller.may_describe(name))
             found = ResolvedRegex(topics, context.topics.offset, self._now_ms)
             self._resolved[regex] = found
             self.records.append(regex_record(group.group_id, regex, found))
