@@ -1,0 +1,297 @@
+"""A follower and its leader: what is asked for, what is done with each kind of answer, and how soon it is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.data_node import NODE, OTHER, THIRD, DataNode
+from tests.support.log_builder import LogBuilder
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import BrokerEpoch, NodeId
+from tidelog.net.node_connection import Event, NodeConnection
+from tidelog.replication.follower_session import FollowerSession
+from tidelog.replication.leader_link import LeaderLink
+from tidelog.replication.offset_lookup import EARLIEST
+from tidelog.replication.replica_fetcher import FetchSettings, ReplicaFetcher
+from tidelog.replication.replica_fetchers import ReplicaFetchers
+from tidelog.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tidelog.wire.record_batch import restamp
+from tidelog.wire.schema import Request, Response
+
+SESSION = 99
+BATCHES = LogBuilder()
+
+
+class Link(LeaderLink):
+    """Keeps what is asked for, until the test answers it."""
+
+    def __init__(self) -> None:
+        super().__init__(_no_dialling, lambda: ("leader", 9092), "test")
+        self.asked: list[tuple[Request, Callable[[Response | None], None]]] = []
+        self.resets = 0
+
+    def ask(self, request: Request, version: int, then: Callable[[Response | None], None], *, timeout_ms: int) -> bool:
+        assert version > 0
+        assert timeout_ms > 0
+        self.asked.append((request, then))
+        return True
+
+    def reset(self) -> None:
+        self.resets += 1
+        asked, self.asked = self.asked, []
+        for _, then in asked:
+            then(None)
+
+    @property
+    def fetch(self) -> FetchRequest:
+        [(request, _)] = self.asked
+        assert isinstance(request, FetchRequest)
+        return request
+
+    def answer(self, response: Response | None) -> None:
+        [(_, then)] = self.asked
+        self.asked = []
+        then(response)
+
+
+def _no_dialling(host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
+    raise AssertionError("nothing is dialled here")
+
+
+class Follower:
+    """A node that follows one partition, and its leader in the hands of a test."""
+
+    node_id = NODE
+    broker_epoch = BrokerEpoch(5)
+
+    def __init__(self) -> None:
+        self.node = DataNode()
+        self.node.create_topic("orders", replicas=(OTHER, NODE, THIRD), leader=OTHER)
+        self.partition = self.node.partition("orders")
+        self.link = Link()
+        self.fetcher = ReplicaFetcher(
+            OTHER, self.link, FetchSettings(), self, self.node.partitions.wakeups, self.node.timers, self.node.clock
+        )
+        self.fetcher.follow(self.partition)
+        self.pass_ms(0)
+
+    def pass_ms(self, ms: int) -> None:
+        self.node.timers.advance(ms)
+
+    @property
+    def asked(self) -> FetchPartition:
+        [topic] = self.link.fetch.topics
+        [partition] = topic.partitions
+        return partition
+
+    def answer(self, **data: object) -> None:
+        partition = PartitionData(
+            **{  # type: ignore[arg-type]
+                "partition_index": 0,
+                "error_code": 0,
+                "high_watermark": 0,
+                "log_start_offset": 0,
+                "aborted_transactions": None,
+                "records": b"",
+                **data,
+            }
+        )
+        topic = FetchableTopicResponse(topic_id=self.partition.topic_id, partitions=[partition])
+        self.link.answer(FetchResponse(throttle_time_ms=0, error_code=0, session_id=SESSION, responses=[topic]))
+
+    @property
+    def ends(self) -> tuple[int, int, int]:
+        log = self.node.log("orders")
+        return log.log_start_offset, log.high_watermark, log.log_end_offset
+
+
+@pytest.fixture
+def follower() -> Follower:
+    return Follower()
+
+
+def batch(*values: str, offset: int, epoch: int = 0) -> bytes:
+    data = bytearray(BATCHES.batch(*values))
+    restamp(data, 0, base_offset=offset, leader_epoch=epoch)
+    return bytes(data)
+
+
+def test_what_the_leader_sends_is_appended_and_asked_for_from_there(follower: Follower) -> None:
+    assert follower.link.fetch.replica_state.replica_id == NODE
+    assert follower.link.fetch.replica_state.replica_epoch == 5
+    assert (follower.asked.fetch_offset, follower.asked.last_fetched_epoch) == (0, -1)
+    follower.answer(records=batch("a", "b", offset=0) + batch("c", offset=2), high_watermark=2)
+    assert follower.ends == (0, 2, 3)
+    assert (follower.asked.fetch_offset, follower.asked.last_fetched_epoch) == (3, 0)
+    follower.answer(high_watermark=3, log_start_offset=1)
+    assert follower.ends == (1, 3, 3)
+
+
+def test_a_session_names_only_what_has_changed(follower: Follower) -> None:
+    assert (follower.link.fetch.session_id, follower.link.fetch.session_epoch) == (0, 0)
+    follower.answer(records=batch("a", offset=0))
+    assert (follower.link.fetch.session_id, follower.link.fetch.session_epoch) == (SESSION, 1)
+    assert follower.asked.fetch_offset == 1
+    follower.link.answer(FetchResponse(throttle_time_ms=0, error_code=0, session_id=SESSION, responses=[]))
+    assert (follower.link.fetch.session_epoch, follower.link.fetch.topics) == (2, [])
+
+
+def test_a_session_that_the_leader_forgot_is_begun_anew_at_once(follower: Follower) -> None:
+    follower.answer(records=batch("a", offset=0))
+    error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    follower.link.answer(FetchResponse(throttle_time_ms=0, error_code=error, responses=[]))
+    assert (follower.link.fetch.session_id, follower.link.fetch.session_epoch) == (0, 0)
+    assert follower.asked.fetch_offset == 1
+
+
+def test_a_log_that_left_the_leaders_is_cut_where_it_did(follower: Follower) -> None:
+    follower.answer(records=batch("a", offset=0) + batch("b", "c", offset=1, epoch=1))
+    assert follower.asked.last_fetched_epoch == 1
+    follower.answer(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
+    assert follower.ends[2] == 1
+    assert (follower.asked.fetch_offset, follower.asked.last_fetched_epoch) == (1, 0)
+
+
+def test_an_epoch_that_this_log_never_had_cuts_it_to_the_one_before(follower: Follower) -> None:
+    follower.answer(records=batch("a", offset=0) + batch("b", offset=1, epoch=1) + batch("c", offset=2, epoch=4))
+    follower.answer(diverging_epoch=EpochEndOffset(epoch=3, end_offset=9))
+    # Epoch 3 is not here; what came before it is epoch 1, which ends at 2.
+    assert follower.ends[2] == 2
+
+
+def test_an_error_pauses_the_partition_for_longer_each_time(follower: Follower) -> None:
+    for pause_ms in (20, 40, 80):
+        follower.answer(error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+        follower.pass_ms(pause_ms - 1)
+        assert follower.link.asked == []
+        follower.pass_ms(1)
+        # The session knows what is asked for.
+        assert follower.link.fetch.topics == []
+    follower.answer(records=batch("a", offset=0))
+    follower.answer(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    follower.pass_ms(19)
+    assert follower.link.asked == []
+    follower.pass_ms(1)
+    assert len(follower.link.asked) == 1
+
+
+def test_no_answer_pauses_everything(follower: Follower) -> None:
+    follower.link.answer(None)
+    assert follower.link.asked == []
+    follower.pass_ms(20)
+    assert follower.link.fetch.session_epoch == 0
+
+
+def test_records_that_are_damaged_are_not_appended(follower: Follower) -> None:
+    data = bytearray(batch("a", offset=0))
+    data[-1] ^= 1
+    follower.answer(records=bytes(data))
+    assert follower.ends[2] == 0
+    assert follower.link.asked == []
+
+
+@pytest.mark.parametrize(
+    ("leader_start", "leader_end", "expected"),
+    [(10, 20, (10, 10, 10)), (0, 1, (0, 1, 1)), (1, 9, (0, 2, 3))],
+    ids=["behind the leader's start", "beyond the leader's end", "neither, in the end"],
+)
+def test_out_of_range_asks_the_leader_where_its_log_is(
+    follower: Follower, leader_start: int, leader_end: int, expected: tuple[int, int, int]
+) -> None:
+    follower.answer(records=batch("a", "b", "c", offset=0), high_watermark=2)
+    follower.answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    asked, follower.link.asked = follower.link.asked, []
+    assert len(asked) == 2
+    for request, then in asked:
+        assert isinstance(request, ListOffsetsRequest)
+        is_start = request.topics[0].partitions[0].timestamp == EARLIEST
+        then(_offset(leader_start if is_start else leader_end))
+    follower.pass_ms(0)
+    # A batch is never cut in two.
+    assert follower.ends == ((0, 0, 0) if leader_end == 1 else expected)
+    assert [each.partitions[0].fetch_offset for each in follower.link.fetch.topics] in ([follower.ends[2]], [])
+
+
+def test_a_partition_that_is_new_does_not_wait_for_a_fetch_that_is_held_back(follower: Follower) -> None:
+    follower.node.create_topic("payments", replicas=(OTHER, NODE), leader=OTHER)
+    follower.pass_ms(400)
+    follower.fetcher.follow(follower.node.partition("payments"))
+    follower.pass_ms(0)
+    assert follower.link.resets == 1
+    assert len(follower.link.fetch.topics) == 2
+
+
+def test_another_leader_is_fetched_from_by_another_fetcher() -> None:
+    follower = Follower()
+    fetchers = ReplicaFetchers(lambda leader: _fetcher(follower, leader))
+    made: dict[NodeId, Link] = {}
+
+    def _fetcher(follower: Follower, leader: NodeId) -> ReplicaFetcher:
+        made[leader] = Link()
+        node = follower.node
+        return ReplicaFetcher(
+            leader, made[leader], FetchSettings(), follower, node.partitions.wakeups, node.timers, node.clock
+        )
+
+    fetchers.role_changed(follower.partition)
+    follower.pass_ms(0)
+    assert len(made[OTHER].asked) == 1
+    follower.node.change("orders", leader=THIRD)
+    fetchers.role_changed(follower.partition)
+    follower.pass_ms(0)
+    assert made[OTHER].resets == 1
+    assert made[THIRD].fetch.topics[0].partitions[0].current_leader_epoch == 1
+    follower.node.change("orders", leader=NODE)
+    fetchers.role_changed(follower.partition)
+    assert len(fetchers) == 0
+    fetchers.stop()
+
+
+def test_an_answer_of_the_leader_before_changes_nothing(follower: Follower) -> None:
+    [(_, then)] = follower.link.asked
+    follower.node.change("orders", leader=THIRD)
+    follower.link.asked = [(follower.link.fetch, then)]
+    follower.answer(records=batch("late", offset=0), high_watermark=1)
+    assert follower.ends == (0, 0, 0)
+    assert follower.link.asked == []
+
+
+def test_a_session_takes_back_what_is_no_longer_wanted() -> None:
+    session = FollowerSession()
+    one, two = (
+        FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1),
+        FetchPartition(partition=1, fetch_offset=2, partition_max_bytes=1),
+    )
+    topic = b"t" * 16
+    session.next_request({(topic, 0): one, (topic, 1): two})  # type: ignore[dict-item]
+    session.answered(7)
+    named, forgotten = session.next_request({(topic, 1): two})  # type: ignore[dict-item]
+    assert named == []
+    assert [(each.topic_id, each.partitions) for each in forgotten] == [(topic, [0])]
+    session.failed()
+    named, forgotten = session.next_request({(topic, 1): two})  # type: ignore[dict-item]
+    assert ([len(each.partitions) for each in named], forgotten, session.session_id) == ([1], [], 7)
+
+
+def _offset(offset: int) -> ListOffsetsResponse:
+    partition = ListOffsetsPartitionResponse(
+        partition_index=0, error_code=0, timestamp=-1, offset=offset, leader_epoch=0
+    )
+    return ListOffsetsResponse(
+        throttle_time_ms=0, topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition])]
+    )
