@@ -35,6 +35,7 @@ from tidelog.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,
+    EndTxnResponse,
     TxnOffsetCommitRequest,
 )
 from tidelog.wire.schema import Request, Response
@@ -484,6 +485,25 @@ def test_a_cluster_that_learns_version_2_gets_it_with_the_next_transaction() -> 
     raised = [each for each in world.brokers[1].requests if isinstance(each, InitProducerIdRequest)][-1]
     assert (raised.producer_id, raised.producer_epoch) == (1001, 0)
     assert world.transactions["payments"].epoch == 2
+
+
+def test_after_the_last_epoch_the_producer_goes_on_under_another_id() -> None:
+    async def main(world: TransactionalCluster, sender: AsyncProducer) -> None:
+        def exhausted(request: EndTxnRequest) -> Response:
+            answer = world.answer(world.brokers[1], request)
+            assert isinstance(answer, EndTxnResponse)
+            known = world.transactions["payments"]
+            answer.producer_id = known.producer_id = 4711
+            answer.producer_epoch = known.epoch = 0
+            return answer
+
+        world.brokers[1].script = once(EndTxnRequest, exhausted)
+        await sender.init_transactions()
+        for name in (b"1", b"2", b"3"):
+            await one_transaction(sender, name)
+        assert (world.transactions["payments"].producer_id, world.transactions["payments"].epoch) == (4711, 2)
+
+    assert play(main).visible["orders", 0] == [b"1", b"2", b"3"]
 
 
 # Two-phase commit.
