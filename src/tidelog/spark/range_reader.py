@@ -51,7 +51,7 @@ _GONE_AFTER_MS = 5_000
 
 
 class FetchedColumns(NamedTuple):
-    """Records of one fetch with key, value, offset, timestamp and headers, of one timestamp type."""
+    """Records of one fetch with key, value, offset, timestamp and, where asked for, headers; of one timestamp type."""
 
     records: pa.RecordBatch
     timestamp_type: TimestampType
@@ -91,10 +91,12 @@ class RangeReader:
         self._fetcher = Fetcher(seams, self._connections, self._metadata, self._subscription, options, self._news)
         self._waiter: asyncio.Future[None] | None = None
         self._range: OffsetRange | None = None
+        self._headers = True
 
-    def begin(self, wanted: OffsetRange) -> None:
-        """Read `wanted` next. What is left of another range is dropped."""
+    def begin(self, wanted: OffsetRange, *, headers: bool = True) -> None:
+        """Read `wanted` next, with or without headers. What is left of another range is dropped."""
         self.end()
+        self._headers = headers
         self._range = wanted
         self._subscription.end_offset = wanted.end
         self._metadata.set_topics([wanted.partition.topic])
@@ -143,7 +145,7 @@ class RangeReader:
     def _take(self, wanted: OffsetRange) -> FetchedColumns | None:
         """Records that wait, without those behind the range; a fetch that brings none of it moves the position only."""
         try:
-            taken = self._fetcher.take_columns()
+            taken = self._fetcher.take_columns(headers=self._headers)
         except CorruptRecordsError as error:
             raise UnreadableError(str(error)) from error
         finally:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     ArrowArray: TypeAlias = pa.Array[Any]
 
 BATCH_ROWS = 10_000
+# A number of Python's would be made an Arrow one for every batch, which takes longer than the sum.
+_MICROSECONDS = pa.scalar(1000, pa.int64())
 
 
 class RecordColumns:
@@ -28,10 +30,11 @@ class RecordColumns:
         self._columns = columns
         self._schema = arrow_schema(columns)
         self._partition = partition
+        self.with_headers = "headers" in columns
         self._constants: dict[tuple[str, str | int], ArrowArray] = {}
 
     def batches(self, records: pa.RecordBatch, timestamp_type: TimestampType) -> Iterator[pa.RecordBatch]:
-        """`records` has the columns of `wire.columns`, headers included."""
+        """`records` has the columns of `wire.columns`, headers included where they are asked for."""
         for start in range(0, records.num_rows, BATCH_ROWS):
             rows = records.slice(start, BATCH_ROWS)
             yield pa.RecordBatch.from_arrays(
@@ -48,7 +51,7 @@ class RecordColumns:
                 return self._constant(name, int(timestamp_type), rows.num_rows)
             case "timestamp":
                 # Milliseconds on the wire, microseconds in Spark.
-                return pc.multiply(rows.column(name), 1000).view(self._schema.field(name).type)
+                return pc.multiply(rows.column(name), _MICROSECONDS).view(self._schema.field(name).type)
             case "headers":
                 return _headers(rows.column(name), self._schema.field(name).type)
         return rows.column(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -114,7 +115,7 @@ def read_segment(options: SourceOptions, task: SegmentRange) -> Iterator[pa.Reco
         with opened(files, task.segment.log_path) as file:
             for window in _windows(files, file, task):
                 fetched = FetchedPartition(task.wanted.partition, window.offset, window.data, aborted=window.aborted)
-                while (taken := fetched.take_columns()) is not None:
+                while (taken := fetched.take_columns(headers=columns.with_headers)) is not None:
                     yield from columns.batches(rows_before(taken[0], task.wanted.end), taken[1])
     except (StorageError, CorruptBatchError) as error:
         raise UnreadableError(f"{task.segment.log_path} cannot be read: {error}") from error
@@ -130,13 +131,17 @@ class _Window:
 
 
 def _windows(files: Files, file: File, task: SegmentRange) -> Iterator[_Window]:
+    """The windows share memory: each is used before the next is read. Their records are copied into columns."""
+    size = task.segment.size_bytes
+    # Anonymous memory that stays mapped: new bytes for each window would cost as much as reading them.
+    buffer = memoryview(mmap.mmap(-1, _WINDOW_BYTES))
     position = position_before(files, task.segment, file, task.wanted.start)
     offset = task.wanted.start
-    while position < task.segment.size_bytes and offset < task.wanted.end:
-        data = memoryview(file.pread(min(_WINDOW_BYTES, task.segment.size_bytes - position), position))
+    while position < size and offset < task.wanted.end:
+        data = buffer[: file.preadv([buffer[: size - position]], position)]
         first = read_header(data)
         if first.size_bytes > len(data):
-            data = memoryview(file.pread(min(first.size_bytes, task.segment.size_bytes - position), position))
+            data = memoryview(file.pread(min(first.size_bytes, size - position), position))
         used, last = _whole_batches(data, task.wanted.end)
         if last is None:
             # Behind the end, or a batch that is cut off there.

@@ -46,11 +46,11 @@ class _KeptReader:
 
         self._reader = self._background.call(made())
 
-    def read(self, wanted: OffsetRange) -> Iterator[FetchedColumns]:
+    def read(self, wanted: OffsetRange, *, headers: bool) -> Iterator[FetchedColumns]:
         """The records of a range; whoever stops before its end leaves the reader ready for another one."""
 
         async def begin() -> None:
-            self._reader.begin(wanted)
+            self._reader.begin(wanted, headers=headers)
 
         async def end() -> None:
             self._reader.end()
@@ -85,7 +85,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
     if reader is None:
         reader = _KeptReader(options)
     try:
-        for records, timestamp_type in reader.read(wanted):
+        for records, timestamp_type in reader.read(wanted, headers=columns.with_headers):
             yield from columns.batches(records, timestamp_type)
     except GeneratorExit:
         _keep(key, reader)

@@ -147,8 +147,8 @@ class FetchedPartition:
         if markers and read_control_type(markers[0].key) is ControlType.ABORT:
             self._aborting.discard(header.producer_id)
 
-    def take_columns(self) -> tuple[pa.RecordBatch, TimestampType] | None:
-        """What is left, as columns (see `wire.columns`, headers included) of one timestamp type; None where nothing is."""
+    def take_columns(self, *, headers: bool = True) -> tuple[pa.RecordBatch, TimestampType] | None:
+        """What is left, as columns (see `wire.columns`) of one timestamp type; None where nothing is."""
         from tidelog.wire.columns import read_columns  # noqa: PLC0415 - pyarrow is an extra
 
         # A poll for rows may have opened a batch.
@@ -170,7 +170,7 @@ class FetchedPartition:
             memoryview(self._records)[:end],
             start,
             from_offset=self.next_offset,
-            headers=True,
+            headers=headers,
             check_crcs=self._check_crcs,
             is_wanted=lambda header: wanted[header.base_offset],
         )

@@ -352,14 +352,14 @@ class Fetcher:
         self.records_taken += len(taken)
         return taken
 
-    def take_columns(self) -> tuple[TopicPartition, pa.RecordBatch, TimestampType] | None:
+    def take_columns(self, *, headers: bool = True) -> tuple[TopicPartition, pa.RecordBatch, TimestampType] | None:
         """The records of one fetch of one partition; None where nothing waits."""
         while True:
             fetched = self._next()
             if fetched is None:
                 return None
             try:
-                taken = fetched.data.take_columns()
+                taken = fetched.data.take_columns(headers=headers)
             except CorruptBatchError as error:
                 raise self._damaged(fetched, error) from error
             finally:
