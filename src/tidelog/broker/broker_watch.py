@@ -5,7 +5,8 @@ process is gone. Then its session is over at once. A broker that hangs, or a mac
 time-out. Fencing a broker that lives is safe and costs an election: it registers again.
 
     a broker's heartbeat connection breaks            look
-    a controller becomes active                       look at every broker that it has not heard of within `SILENCE_MS`
+    a controller becomes active                       look at every other broker, since the one that died may be why it is; and
+                                                      after `SILENCE_MS` at those that it has not heard of until then
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tidelog.model.timers import Timer, Timers
 from tidelog.net.connection import Connection
 from tidelog.net.node_connection import Event, NodeConnection
 
-# A new active controller has not heard of anybody. Those who live send their heartbeat as soon as they know of it.
+# Those who live send their heartbeat as soon as they know of a new active controller.
 SILENCE_MS = 300
 
 
@@ -68,7 +69,8 @@ class BrokerWatch:
         """This controller decides from now on."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._timers.after(SILENCE_MS, self._look_at_silent)
+        # Not from within the controller's own beginning.
+        self._timer = self._timers.after(0, self._look_at_all)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -77,6 +79,10 @@ class BrokerWatch:
         for connection in self._dialling.values():
             connection.close()
         self._dialling.clear()
+
+    def _look_at_all(self) -> None:
+        self._look_at_silent()
+        self._timer = self._timers.after(SILENCE_MS, self._look_at_silent)
 
     def _look_at_silent(self) -> None:
         self._timer = None

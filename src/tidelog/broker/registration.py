@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 # Trying again while there is no active controller; with a quorum of one that is over within milliseconds.
 RETRY_MS = 20
+# Trying again where the controller has said no.
+REFUSED_RETRY_MS = 100
 
 Ask = Callable[[Request], Pending[Response]]
 
@@ -59,6 +61,7 @@ class Registration:
         self._timer: Timer | None = None
         self._is_stopped = False
         self._request: BrokerRegistrationRequest | None = None
+        self._refusal = ErrorCode.NONE
         self.epoch = BrokerEpoch(-1)
         self.serving: Pending[None] = Pending()
         self._leaving: Pending[None] | None = None
@@ -108,9 +111,12 @@ class Registration:
             self._beat()
             return
         error = ErrorCode.of(answer.error_code)
-        if error not in {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}:
+        is_passing = error in {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
+        if not is_passing and error is not self._refusal:
             logger.warning("the controller does not register this broker: %s", error.message)
-        self._later(RETRY_MS, self._register)
+        self._refusal = error
+        # A former life of this broker, whose machine lost its power, may be waited for until its session is over.
+        self._later(RETRY_MS if is_passing else REFUSED_RETRY_MS, self._register)
 
     def _beat(self) -> None:
         if self._is_stopped:
