@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 
 import pytest
@@ -110,6 +111,17 @@ def test_a_node_may_open_as_many_files_as_the_system_lets_it(
     broker.raise_open_files_limit()
 
     assert asked == ([] if wanted is None else [wanted])
+
+
+def test_the_collector_looks_for_garbage_again_but_not_in_what_the_start_has_made() -> None:
+    gc.disable()
+    try:
+        broker.spare_the_collector()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def test_a_signal_ends_a_start_that_takes_long() -> None:
