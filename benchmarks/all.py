@@ -12,6 +12,7 @@ import sys
 # The family, and what its process finds in its environment.
 FAMILIES: dict[str, dict[str, str]] = {
     "broker": {},
+    "groups": {},
     "records": {},
     "plain_records": {"TIDELOG_KERNELS": "python"},
     "messages": {},
