@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.node_process import NodeProcess
 from tests.support.transaction_scenarios import (
     KEEPING_SCENARIOS,
     SCENARIOS,
@@ -16,7 +17,7 @@ from tests.support.transaction_scenarios import (
     producer_of,
     read,
 )
-from tidelog import Admin, PreparedTransaction
+from tidelog import Admin, PreparedTransaction, Producer
 from tidelog.client.admin import UpgradeType
 from tidelog.testing import EmbeddedCluster
 
@@ -59,3 +60,33 @@ def test_a_prepared_transaction_survives_its_node(tmp_path: Path) -> None:
             producer.init_transactions(keep_prepared_txn=True)
             assert producer.complete_transaction(PreparedTransaction.parse(recorded))
         assert read(cluster.bootstrap_servers, "orders", committed=True) == [b"prepared"]
+
+
+def test_a_node_that_is_killed_within_transactions_costs_none_and_doubles_none(tmp_path: Path) -> None:
+    committed: list[bytes] = []
+    with NodeProcess(tmp_path) as node:
+        bootstrap, port = node.bootstrap, node.port
+        create(bootstrap, "orders")
+        producer = producer_of(bootstrap, "payments", reconnect_backoff_max_ms=100, retry_backoff_max_ms=100)
+        producer.init_transactions()
+        run_transactions(producer, committed, 20)
+        producer.begin_transaction()
+        producer.send("orders", b"before the kill").result(10)
+        node.kill()
+    with NodeProcess(tmp_path, port=port) as node:
+        # The same transaction goes on: the coordinator has read it back from its log.
+        producer.send("orders", b"after the kill")
+        producer.commit_transaction()
+        committed += [b"before the kill", b"after the kill"]
+        run_transactions(producer, committed, 20)
+        producer.close()
+        assert read(bootstrap, "orders", committed=True) == committed
+
+
+def run_transactions(producer: Producer, committed: list[bytes], count: int) -> None:
+    for number in range(count):
+        value = b"%d" % (len(committed) + number)
+        with producer.transaction():
+            producer.send("orders", value)
+            producer.send_offsets_to_transaction({("orders", 0): number}, "billing")
+        committed.append(value)

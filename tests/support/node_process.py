@@ -15,6 +15,12 @@ import uvloop
 from tests.support.running_node import DEADLINE_S, node_properties, start_node
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
+# Internal topics have as many replicas as there are nodes.
+_ONE_NODE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
 
 
 class NodeProcess:
@@ -58,7 +64,7 @@ class NodeProcess:
 
 
 async def _serve(directory: Path, port: int) -> None:
-    node, slow_work = await start_node(node_properties(directory, port=port))
+    node, slow_work = await start_node(node_properties(directory, port=port, settings=_ONE_NODE))
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
     sys.stdout.write(f"{node.bootstrap_address}\n")

@@ -79,6 +79,12 @@ class TransactionRequests:
         self._concurrent_backoff = RetryBackoff(
             seams.random, min(CONCURRENT_BACKOFF_MS, options.retry_backoff_ms), options.retry_backoff_max_ms
         )
+        self._problem: ClientError | None = None
+
+    @property
+    def reason(self) -> str:
+        """What keeps the request that is under way from being done, as the end of a sentence."""
+        return "" if self._problem is None else f": {self._problem}"
 
     async def init_producer_id(
         self, identity: ProducerIdentity | None, *, keep_prepared: bool = False
@@ -225,16 +231,19 @@ class TransactionRequests:
             except ClientError as error:
                 if not error.retriable:
                     raise CoordinatorRefusal(_verdict_of(step, error), error) from error
+                self._problem = error
                 self._coordinators.lost(*route)
             else:
                 code = code_of(answer)
                 if code is ErrorCode.NONE:
+                    self._problem = None
                     return answer
+                self._problem = refusal(code, None, about=step.value)
                 verdict = verdict_of(step, code)
                 if verdict is Verdict.FIND_COORDINATOR:
                     self._coordinators.lost(*route)
                 elif verdict is not Verdict.RETRY:
-                    raise CoordinatorRefusal(verdict, refusal(code, None, about=step.value))
+                    raise CoordinatorRefusal(verdict, self._problem)
                 elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
                     backoff = self._concurrent_backoff
             failures += 1

@@ -120,8 +120,8 @@ class Transactions:
             if not isinstance(error, TimeoutError):
                 raise
             raise TimedOutError(
-                f"the coordinator of transactional id {self.transactional_id!r} had no good answer within {timeout_ms:g} ms: "
-                "call init_transactions again"
+                f"the coordinator of transactional id {self.transactional_id!r} had no good answer within {timeout_ms:g} ms"
+                f"{self._requests.reason}; call init_transactions again"
             ) from None
         self.is_version_2 = self._has_version_2
         if answer.ongoing_txn_producer_id >= 0:
@@ -153,7 +153,9 @@ class Transactions:
             if isinstance(error, ClientError):
                 raise
             # Given up by the caller: nobody knows how far it came.
-            reason = TimedOutError(f"the offsets of group {group.group_id!r} had no good answer in {timeout_ms:g} ms")
+            reason = TimedOutError(
+                f"the offsets of group {group.group_id!r} had no good answer in {timeout_ms:g} ms{self._requests.reason}"
+            )
             failed = self._fail(Verdict.ABORTABLE, reason)
             if not isinstance(error, TimeoutError):
                 raise
@@ -337,8 +339,8 @@ class Transactions:
         await asyncio.wait({ending}, timeout=max(0.0, timeout_ms / 1000))
         if not ending.done():
             raise TimedOutError(
-                f"{call} of transactional id {self.transactional_id!r} had no outcome within {timeout_ms:g} ms and goes on: "
-                "call it again to learn how it went"
+                f"{call} of transactional id {self.transactional_id!r} had no outcome within {timeout_ms:g} ms and goes on"
+                f"{self._requests.reason}; call it again to learn how it went"
             )
         self._ending = None
         if ending.cancelled():
