@@ -52,7 +52,14 @@ class AGroup:
         return self.empty_since_ms
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
         raise NotImplementedError
 

@@ -220,7 +220,14 @@ class _Other:
         return None
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
         return ErrorCode.NONE
 
