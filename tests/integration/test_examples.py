@@ -18,8 +18,8 @@ PROGRAMS: dict[str, tuple[list[str], str]] = {
     "survive_a_kill.py": ([], "demo passed"),
     "live_orders.py": (["--orders", "300"], "demo passed"),
 }
-# A process of live_orders.py.
-PARTS = {"order_reader.py"}
+# Processes of live_orders.py.
+PARTS = {"order_biller.py", "order_reader.py"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
