@@ -17,7 +17,6 @@ from tidelog.broker.handling import HANDLERS
 from tidelog.broker.node import load_handlers
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
-from tidelog.wire.apis import api
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.compression import Compression
 from tidelog.wire.messages import all_messages
@@ -249,7 +248,7 @@ def _pairs() -> list[tuple[type[Request], int]]:
     return [
         (requests[handler.key], version)
         for handler in HANDLERS.values()
-        if "broker" in api(handler.key).listener_kinds
+        if "broker" in handler.listener_kinds
         for version in range(handler.lowest, handler.highest + 1)
     ]
 
