@@ -1,0 +1,1 @@
+"""Transactions beside Apache Kafka."""
