@@ -376,6 +376,7 @@ def _kafka_python(said: dict[str, Any], asked: threading.Event) -> None:
                     _say_committed(rows)
             except KafkaError as error:
                 sys.stderr.write(f"{error!r}\n")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     consumer.close(autocommit=False)
 
 
@@ -441,7 +442,9 @@ def _main(said: dict[str, Any]) -> None:
     elif said["client"] == "aiokafka":
         asyncio.run(_aiokafka(said, asked))
     else:
-        _kafka_python(said, asked)
+        # Whoever is asked to leave before it has joined, while it loads the library even, just ends.
+        with suppress(KeyboardInterrupt):
+            _kafka_python(said, asked)
 
 
 if __name__ == "__main__":
