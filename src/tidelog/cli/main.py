@@ -112,10 +112,15 @@ def broker(
     """
     # Almost all that a start makes stays, and looking for garbage in it takes a tenth of the time. The node's start ends this.
     gc.disable()
-    from tidelog.cli.broker import BrokerOptions, run_broker  # noqa: PLC0415
+    try:
+        from tidelog.cli.broker import BrokerOptions, run_broker  # noqa: PLC0415
 
-    options = BrokerOptions(config, settings or (), log_format, log_level, stops_with_stdin, metrics_port, metrics_host)
-    _exit_with(lambda: run_broker(options))
+        options = BrokerOptions(
+            config, settings or (), log_format, log_level, stops_with_stdin, metrics_port, metrics_host
+        )
+        _exit_with(lambda: run_broker(options))
+    finally:
+        gc.enable()
 
 
 @app.command()

@@ -113,6 +113,12 @@ def test_a_node_may_open_as_many_files_as_the_system_lets_it(
     assert asked == ([] if wanted is None else [wanted])
 
 
+def test_a_failed_start_leaves_the_collector_on() -> None:
+    assert tidelog("broker", "--set", "node.id=first").exit_code == 2
+
+    assert gc.isenabled()
+
+
 def test_the_collector_looks_for_garbage_again_but_not_in_what_the_start_has_made() -> None:
     gc.disable()
     try:
