@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.spark.topics import Output, fill, options, stopped, stream, wait_until
-from tidelog import Admin
+from tests.spark.topics import Output, fill, numbers, options, read, stopped, stream, wait_until
+from tidelog import Admin, Producer
 from tidelog.testing import EmbeddedCluster
 
 
@@ -58,7 +59,9 @@ def test_a_running_query_reads_what_comes_and_finds_new_topics(
     given = options(cluster.bootstrap_servers, subscribePattern=f"{topic}.*")
     query = output.of(stream(spark, given)).trigger(processingTime="100 milliseconds").start()
     try:
-        wait_until(query, lambda: query.lastProgress is not None)
+        written = Path(output.checkpoint) / "offsets" / "0"
+        wait_until(query, written.exists)
+        assert f'{{"{topic}": {{"0": 0, "1": 0, "2": 0}}}}' in written.read_text(), "where it began is written down"
         fill(cluster.bootstrap_servers, topic, range(6))
         wait_until(query, lambda: output.numbers() == list(range(6)))
         cluster.create_topic(f"{topic}-too", partitions=3)
@@ -107,3 +110,34 @@ def test_what_only_a_batch_can_do_is_told_before_the_query_runs(
     )
     with pytest.raises(PySparkException, match="a stream has no end: leave out endingOffsets"):
         stopped(writer.start())
+
+
+def test_only_what_is_committed_is_read_and_markers_are_no_loss(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    given = options(
+        cluster.bootstrap_servers, topic, startingOffsets="earliest", kafka__isolation__level="read_committed"
+    )
+
+    def run() -> list[int]:
+        stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
+        return output.numbers()
+
+    def send(producer: Producer, values: Iterable[int]) -> None:
+        for value in values:
+            producer.send(topic, b"%d" % value, partition=value % 3)
+        producer.flush()
+
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=f"x-{topic}") as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            send(producer, range(6))
+        producer.begin_transaction()
+        send(producer, range(6, 9))
+        producer.abort_transaction()
+        producer.begin_transaction()
+        send(producer, range(9, 12))
+        assert run() == list(range(6)), "neither the aborted nor the open ones"
+        producer.commit_transaction()
+    assert run() == [*range(6), *range(9, 12)]
+    assert numbers(read(spark, {**given, "kafka.isolation.level": "read_uncommitted"})) == list(range(12))
