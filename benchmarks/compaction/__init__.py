@@ -1,0 +1,1 @@
+"""Compaction on Tidelog beside Apache Kafka."""
