@@ -116,6 +116,8 @@ class BrokerNode:
         self.node_id = NodeId(config[keys.NODE_ID])
         self.is_broker = "broker" in config[keys.PROCESS_ROLES]
         self.is_controller = "controller" in config[keys.PROCESS_ROLES]
+        # Asked by every Fetch.
+        self._controller_listeners = frozenset(config[keys.CONTROLLER_LISTENER_NAMES])
         self.cluster_id = ""
         self.fault: BaseException | None = None
         self.stopped: asyncio.Future[None] = loop.create_future()
@@ -212,7 +214,7 @@ class BrokerNode:
         return self._replica_moves
 
     def is_controller_listener(self, listener_name: str) -> bool:
-        return listener_name in self.static_config[keys.CONTROLLER_LISTENER_NAMES]
+        return listener_name in self._controller_listeners
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
         context = ControllerContext(str(caller.principal), caller.client_id, caller.host)
