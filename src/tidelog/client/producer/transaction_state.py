@@ -1,16 +1,16 @@
 """What a transactional producer is at, and what it may do next.
 
-    state \\ event     init          begin           prepare    commit      abort       ended   abortable    fatal
-    UNINITIALIZED     INITIALIZING  -               -          -           -           -       -            FAILED
-    INITIALIZING      -             -               -          -           -           READY*  -            FAILED
-    READY             -             IN_TRANSACTION  -          -           -           -       -            FAILED
-    IN_TRANSACTION    -             -               PREPARING  COMMITTING  ABORTING    -       MUST_ABORT   FAILED
-    PREPARING         -             -               -          -           -           PREPARED  MUST_ABORT FAILED
-    PREPARED          -             -               -          COMMITTING  ABORTING    -       -            FAILED
-    COMMITTING        -             -               -          -           -           READY   MUST_ABORT   FAILED
-    ABORTING          -             -               -          -           -           READY   ABORTING     FAILED
-    MUST_ABORT        -             -               -          -           ABORTING    -       MUST_ABORT   FAILED
-    FAILED            -             -               -          -           -           -       -            FAILED
+    state \\ event     init          begin           prepare    commit      abort     ended     abortable   fatal
+    UNINITIALIZED     INITIALIZING  -               -          -           -         -         -           FAILED
+    INITIALIZING      -             -               -          -           -         READY*    -           FAILED
+    READY             -             IN_TRANSACTION  -          -           -         -         -           FAILED
+    IN_TRANSACTION    -             -               PREPARING  COMMITTING  ABORTING  -         MUST_ABORT  FAILED
+    PREPARING         -             -               -          -           -         PREPARED  MUST_ABORT  FAILED
+    PREPARED          -             -               -          COMMITTING  ABORTING  -         -           FAILED
+    COMMITTING        -             -               -          -           -         READY     MUST_ABORT  FAILED
+    ABORTING          -             -               -          -           -         READY     ABORTING    FAILED
+    MUST_ABORT        -             -               -          -           ABORTING  -         MUST_ABORT  FAILED
+    FAILED            -             -               -          -           -         -         -           FAILED
 
     * PREPARED where an earlier producer left a prepared transaction that is to be kept; UNINITIALIZED where the cluster said
       no, or nothing, so that it can be tried again.
@@ -56,8 +56,8 @@ _MOVES: dict[State, frozenset[State]] = {
 OPEN = frozenset({State.IN_TRANSACTION, State.PREPARING, State.COMMITTING})
 """Where records that were sent go on to the cluster as if nothing had happened."""
 
-UNFINISHED = frozenset({State.IN_TRANSACTION, State.PREPARING, State.MUST_ABORT})
-"""Where a producer that is closed would leave a transaction behind that only its time-out ends. A prepared one is for others."""
+UNFINISHED = frozenset({State.IN_TRANSACTION, State.MUST_ABORT})
+"""Where a transaction is open that its own producer has to end. A prepared one may be for others."""
 
 
 def may_move(state: State, to: State) -> bool:

@@ -203,7 +203,7 @@ class Transactions:
     @property
     def is_in_transaction(self) -> bool:
         """Whether one is open that its producer has to end."""
-        return self.state in {State.IN_TRANSACTION, State.MUST_ABORT}
+        return self.state in UNFINISHED
 
     async def abort_quietly(self) -> None:
         """Abort on the way out of a block that failed: its own error is the one to hear about."""
@@ -217,7 +217,11 @@ class Transactions:
         try:
             if self._ending is not None:
                 await asyncio.wait({self._ending})
-            elif self.state in UNFINISHED:
+                ending, self._ending = self._ending, None
+                if not ending.cancelled():
+                    # Nobody has asked for its outcome again, and nobody will.
+                    ending.exception()
+            if self.state in UNFINISHED:
                 log.info(
                     "transactional id %r: what is open is aborted, since the producer is closed", self.transactional_id
                 )
@@ -232,7 +236,6 @@ class Transactions:
         """No more tasks."""
         for task in (self._adding, self._ending):
             if task is not None and not task.cancel() and not task.cancelled():
-                # Nobody asked for its outcome again, and nobody will.
                 task.exception()
 
     # What the sender asks and tells.
@@ -282,7 +285,7 @@ class Transactions:
             raise TransactionStateError(f"{call} is not possible now: send_offsets_to_transaction is under way")
         if self.error is not None and not heals:
             raise self._raised()
-        self._set(move(self.state, to, call))
+        self._set(to, call)
 
     def _check(self, state: State, call: str) -> None:
         if self.error is not None:
@@ -290,8 +293,8 @@ class Transactions:
         if self.state is not state or self._ending is not None:
             raise TransactionStateError(f"{call} is not possible now: {self.state.value}")
 
-    def _set(self, state: State) -> None:
-        self.state = state
+    def _set(self, state: State, call: str = "the next step") -> None:
+        self.state = move(self.state, state, call)
         if state is not State.IN_TRANSACTION:
             self._close_gate()
 

@@ -651,6 +651,18 @@ def test_closing_waits_for_a_commit_that_goes_on() -> None:
     assert world.ended == [("payments", True)]
 
 
+def test_closing_aborts_what_a_commit_that_nobody_asked_for_again_left_open() -> None:
+    async def main(world: TransactionalCluster, sender: AsyncProducer) -> None:
+        await sender.init_transactions()
+        await sender.begin_transaction()
+        await sender.send("orders", b"x")
+        with pytest.raises(TimedOutError):
+            await sender.commit_transaction(timeout_ms=0)
+
+    script = once(EndTxnRequest, refuse(ErrorCode.TRANSACTION_ABORTABLE))
+    assert play(main, script=script).ended == [("payments", False)]
+
+
 def test_a_coordinator_that_is_not_there_is_one_error_in_time() -> None:
     async def main(world: TransactionalCluster, sender: AsyncProducer) -> None:
         for _ in range(2):
