@@ -143,7 +143,7 @@ def test_every_record_is_copied_once(tmp_path: Path) -> None:
                 stalled[0].go_on()
                 copiers.append(stalled.pop(0))
             for copier in [each for each in copiers if not each.is_running]:
-                assert copier.was_fenced, copier
+                assert copier.was_fenced, str(copier)
                 copiers.remove(copier)
                 copier.kill()
                 fenced += 1
