@@ -21,6 +21,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "metrics": {},
     "clients": {},
     "consumers": {},
+    "spark_source": {},
 }
 
 
