@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Started by the first test that needs it, in about ten seconds."""
     from tests.spark.topics import local_session
 
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java 17, and there is no java")
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
