@@ -83,10 +83,13 @@ class TransactionIndex:
     def all_entries(self) -> list[AbortedTransaction]:
         return list(self.each_entry())
 
-    def each_entry(self) -> Iterator[AbortedTransaction]:
-        """All transactions by the offset of their marker. `DamagedFileError` where one is of an unknown version."""
+    def each_entry(self, first: int = 0) -> Iterator[AbortedTransaction]:
+        """The transactions from the entry `first` on, by the offset of their marker.
+
+        `DamagedFileError` where one is of an unknown version.
+        """
         end = self.entries * ENTRY_BYTES
-        for position in range(0, end, CHUNK_BYTES):
+        for position in range(first * ENTRY_BYTES, end, CHUNK_BYTES):
             chunk = self._opened().pread(min(CHUNK_BYTES, end - position), position)
             for version, *transaction in ENTRY.iter_unpack(chunk[: len(chunk) // ENTRY_BYTES * ENTRY_BYTES]):
                 if version != VERSION:
@@ -100,12 +103,24 @@ class TransactionIndex:
         found: list[AbortedTransaction] = []
         if self.entries == 0 or self._last_offset < fetch_offset:
             return AbortedSearch(found, is_complete=False)
-        for transaction in self.each_entry():
-            if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound:
+        for transaction in self.each_entry(self._first_from(fetch_offset)):
+            if transaction.first_offset < upper_bound:
                 found.append(transaction)
             if transaction.last_stable_offset >= upper_bound:
                 return AbortedSearch(found, is_complete=True)
         return AbortedSearch(found, is_complete=False)
+
+    def _first_from(self, offset: int) -> int:
+        """The number of the first entry whose marker is at or above `offset`: a long index is not read through."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            _, _, _, last_offset, _ = ENTRY.unpack(self._opened().pread(ENTRY_BYTES, middle * ENTRY_BYTES))
+            if last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def truncate_to(self, offset: int) -> None:
         """Remove the transactions whose marker is at or above `offset`."""

@@ -161,3 +161,17 @@ def test_it_follows_its_file(place: Place) -> None:
     assert index.all_entries() == [FIRST, SECOND]
     assert index.remove()
     assert not index.remove()
+
+
+def test_every_range_of_a_longer_index_gets_its_transactions(place: Place) -> None:
+    index = index_in(place)
+    transactions = [aborted(slot, 100 + 3 * slot, 105 + 3 * slot, 103 + 3 * slot) for slot in range(50)]
+    for transaction in transactions:
+        index.append(transaction)
+
+    for fetch_offset in range(95, 270):
+        for upper_bound in (fetch_offset + 1, fetch_offset + 10):
+            wanted = [
+                each for each in transactions if each.last_offset >= fetch_offset and each.first_offset < upper_bound
+            ]
+            assert index.collect(fetch_offset, upper_bound).transactions == wanted
