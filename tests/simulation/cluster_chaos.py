@@ -27,13 +27,24 @@ SETTLE_S_MAX = 60.0
 WRITE_S_MAX = 120.0
 
 
+# Time-outs that are shorter than the faults are long: leaders change all the time. With Kafka's own, most faults pass before.
+QUICK = {
+    "broker.session.timeout.ms": "600",
+    "broker.heartbeat.interval.ms": "100",
+    "replica.lag.time.max.ms": "700",
+    "controller.quorum.election.timeout.ms": "100",
+    "controller.quorum.fetch.timeout.ms": "200",
+    "controller.quorum.election.backoff.max.ms": "100",
+}
+
+
 class BrokenInvariantError(AssertionError):
     """The name of the invariant comes first."""
 
 
 def run_history(seed: int, *, misfortunes: int = MISFORTUNES) -> SimulatedCluster:
     """Lets a cluster live through faults under load, then in peace until it has settled; fails where it does not."""
-    cluster = SimulatedCluster(seed)
+    cluster = SimulatedCluster(seed, config={} if seed % 4 == 0 else QUICK)
     cluster.run(lambda made: _story(made, misfortunes))
     return cluster
 
@@ -48,7 +59,7 @@ async def _story(cluster: SimulatedCluster, misfortunes: int) -> None:
     for _ in range(misfortunes):
         await asyncio.sleep(cluster.random.uniform(0, 2))
         await history.befall()
-        await asyncio.sleep(cluster.random.uniform(0, 2))
+        await asyncio.sleep(cluster.random.uniform(0, 3))
         history.check_logs()
         await history.relieve()
     history.make_peace()
