@@ -117,7 +117,8 @@ class BrokerNode:
         self.is_broker = "broker" in config[keys.PROCESS_ROLES]
         self.is_controller = "controller" in config[keys.PROCESS_ROLES]
         # Asked by every Fetch.
-        self._controller_listeners = frozenset(config[keys.CONTROLLER_LISTENER_NAMES])
+        controller_listeners: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
+        self._controller_listeners = frozenset(controller_listeners)
         self.cluster_id = ""
         self.fault: BaseException | None = None
         self.stopped: asyncio.Future[None] = loop.create_future()
