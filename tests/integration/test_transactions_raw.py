@@ -13,6 +13,12 @@ from tests.support.transactional_clients import TRANSACTION_SETTINGS, make_topic
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidelog.wire.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tidelog.wire.messages.features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -29,6 +35,7 @@ BATCHES = LogBuilder()
 TRANSACTION = 1
 DOWNGRADE = 2
 UPGRADE = 1
+BROKER = 4
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +195,30 @@ def test_a_prepared_transaction_is_ended_by_whoever_knows_its_name(node: Running
     producer.producer_id, producer.epoch = given.producer_id, given.producer_epoch
     assert producer.end().error_code == ErrorCode.NONE
     assert read_all(node.bootstrap, producer.topic) == ["prepared"]
+
+
+# Verification
+
+
+def test_verification_can_be_switched_off_while_the_node_runs(node: RunningNode, client: RawClient) -> None:
+    producer = RawProducer(client, make_topic(node.bootstrap))
+    assert producer.produce_as_before("not added") is ErrorCode.TRANSACTION_ABORTABLE
+
+    verify(client, "false")
+    try:
+        assert producer.produce_as_before("not added") is ErrorCode.NONE
+    finally:
+        verify(client, "true")
+
+
+def verify(client: RawClient, value: str) -> None:
+    change = IncrementalAlterConfigsAlterableConfig(
+        name="transaction.partition.verification.enable", config_operation=0, value=value
+    )
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="", configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = client.call(request, IncrementalAlterConfigsResponse, 1)
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
 
 
 # Levels
