@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.simulation.cluster_chaos import committed_values
 from tests.support.simulated_cluster import Machine, SimulatedCluster, Writer
 from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
@@ -176,7 +177,11 @@ def test_what_a_cut_off_leader_wrote_alone_is_cut_off_when_it_comes_back() -> No
         await cluster.until(lambda: len(_isr(cluster)) == 3, "all in sync again")
         assert await lost != ErrorCode.NONE
         assert await writer.read() == [*writer.acknowledged, b"kept"]
-        assert {end for end, _ in cluster.log_end_offsets("orders").values()} == {2}
+        await cluster.until(
+            lambda: set(cluster.log_end_offsets("orders").values()) == {(2, 2)}, "the high watermark everywhere"
+        )
+        for machine in cluster.machines.values():
+            assert list(committed_values(machine)) == [*writer.acknowledged, b"kept"]
         for each in (asker, took):
             each.close()
         writer.close()
