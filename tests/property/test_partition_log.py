@@ -20,7 +20,7 @@ from tidelog.simulation.disk import SimulatedCrash
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import NO_TRANSACTION, AppendOrigin
+from tidelog.storage.producer_append import NO_TRANSACTION, AppendOrigin, EndTransactionMarker
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.wire.compression import Compression
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
@@ -156,7 +156,11 @@ class Run:
         marker = build_end_txn_marker(
             kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=timestamp
         )
-        accepted(self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR))
+        if self.random.random() < 0.5:
+            accepted(self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR))
+        else:
+            end = EndTransactionMarker(kind is ControlType.COMMIT, 0, timestamp)
+            assert self.log.append_marker(marker, end, producer_id, 0, 0, 0) == batch.base_offset
         self.open_transactions.discard(producer_id)
 
     def truncate(self, *, deep: bool = False) -> None:

@@ -26,8 +26,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
-from tidelog.storage.append import AppendRefused
-from tidelog.storage.producer_append import AppendOrigin
+from tidelog.storage.producer_append import EndTransactionMarker
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 
 logger = logging.getLogger(__name__)
@@ -77,16 +76,20 @@ class LocalMarkers:
 
     def write(self, marker: Marker, partitions: tuple[TopicPartition, ...]) -> list[ErrorCode | Pending[ErrorCode]]:
         """The same marker for each partition: NONE once it is committed, or why it is not written."""
-        batch = marker.to_batch(self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        batch = marker.to_batch(now_ms)
+        end = EndTransactionMarker(marker.is_committed, marker.coordinator_epoch, now_ms)
         wakeups = self._node.partitions.wakeups
         # Who reads several of the partitions sees the whole transaction at once.
         wakeups.hold()
         try:
-            return [self._write(batch, marker, each) for each in partitions]
+            return [self._write(batch, end, marker, each) for each in partitions]
         finally:
             wakeups.release()
 
-    def _write(self, batch: bytes, marker: Marker, where: TopicPartition) -> ErrorCode | Pending[ErrorCode]:
+    def _write(
+        self, batch: bytes, end: EndTransactionMarker, marker: Marker, where: TopicPartition
+    ) -> ErrorCode | Pending[ErrorCode]:
         hosted = self._node.partitions.named(where.topic)
         partition = hosted.get(where.partition)
         if partition is None:
@@ -99,12 +102,9 @@ class LocalMarkers:
                 is_committed=marker.is_committed,
                 transaction_version=marker.transaction_version,
             )
-        appended = partition.append(
-            batch, origin=AppendOrigin.COORDINATOR, transaction_version=marker.transaction_version
+        return partition.append_marker(
+            batch, end, marker.producer_id, marker.producer_epoch, marker.transaction_version
         )
-        if isinstance(appended, AppendRefused):
-            return appended.error
-        return partition.when_committed(appended.last_offset + 1)
 
 
 class MarkerWriter(Protocol):

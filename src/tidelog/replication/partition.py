@@ -35,7 +35,7 @@ from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
+from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker
 from tidelog.wire.record_batch import BytesLike
 
 logger = logging.getLogger(__name__)
@@ -260,6 +260,36 @@ class Partition:
         if self._watchers:
             self._wakeups.changed(self)
         return outcomes
+
+    def append_marker(
+        self,
+        batch: bytes,
+        marker: EndTransactionMarker,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """Append the marker of a transaction's coordinator: NONE once it is committed, or why it is not written.
+
+        See `PartitionLog.append_marker`.
+        """
+        role = self.role
+        if not isinstance(role, Leading):
+            return self._refuse_to_append(role).error
+        if len(role.isr) < role.min_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        try:
+            offset = role.log.append_marker(
+                batch, marker, producer_id, producer_epoch, self.leader_epoch, transaction_version
+            )
+        except StorageError as error:
+            return self._fail(error)
+        if isinstance(offset, AppendRefused):
+            return offset.error
+        self._advance_high_watermark(role)
+        if self._watchers:
+            self._wakeups.changed(self)
+        return self.when_committed(offset + 1)
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""

@@ -52,7 +52,7 @@ from tidelog.storage.partition_metadata import (
     force_partition_metadata,
     name_partition_metadata,
 )
-from tidelog.storage.producer_append import AppendOrigin, Duplicate, PreparedUpdate
+from tidelog.storage.producer_append import AppendOrigin, Duplicate, EndTransactionMarker, PreparedUpdate
 from tidelog.storage.producer_replay import apply_update, marker_of, replay_batch
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.removals import DelayedRemovals
@@ -274,6 +274,57 @@ class PartitionLog:
             except StorageError as error:
                 self._fail(error)
         return outcomes
+
+    def append_marker(
+        self,
+        batch: bytes,
+        marker: EndTransactionMarker,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        transaction_version: int,
+    ) -> int | AppendRefused:
+        """`append_as_leader` for the marker that ends a transaction, which its coordinator has just made. Returns its offset.
+
+        `batch` says what the other arguments do, and is not looked into.
+        """
+        if self.fault is not None:
+            self._raise_offline()
+        config, segment, offset, size = self.config, self._segments.active, self.log_end_offset, len(batch)
+        try:
+            fits = (
+                producer_id >= 0
+                and config.message_timestamp_type is TimestampType.CREATE_TIME
+                and size <= config.segment_bytes
+                and offset < OFFSET_MAX
+                and not segment.should_roll(config, size, offset, marker.timestamp)
+            )
+        except StorageError as error:
+            self._fail(error)
+        if not fits:
+            appended = self.append_as_leader(
+                batch, leader_epoch, origin=AppendOrigin.COORDINATOR, transaction_version=transaction_version
+            )
+            return appended if isinstance(appended, AppendRefused) else appended.first_offset
+        update = self.producers.prepare_end(producer_id, producer_epoch, offset, marker, transaction_version)
+        if isinstance(update, ErrorCode):
+            return AppendRefused(update, f"producer {producer_id}: {update.message}")
+        # A copy: the same marker goes to every partition of the transaction.
+        placed = bytearray(batch)
+        pack_place(placed, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
+        try:
+            if leader_epoch != self._assigned_epoch and leader_epoch >= 0:
+                self._assign_epoch(leader_epoch, offset)
+            self._is_durable = False
+            segment.append((placed,), ((size, offset, marker.timestamp),))
+            self.log_end_offset = Offset(offset + 1)
+            apply_update(self.producers, update, segment.transaction_index)
+            self.producers.update_map_end_offset(offset + 1)
+            if offset + 1 - self._durability.recovery_point >= config.flush_messages:
+                self._flush()
+        except StorageError as error:
+            self._fail(error)
+        return offset
 
     def _follow_sequence(self, batch: CheckedBatch, offset: int) -> AppendInfo | AppendRefused | None:
         """Take in the sequence of a batch that is about to be written at `offset`, unless there is a reason not to write it.

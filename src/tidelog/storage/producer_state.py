@@ -224,6 +224,14 @@ class ProducerStateTable:
                 return ErrorCode.INVALID_TXN_STATE
         return prepare_batch(update, current, state, header, base_offset, origin, verification)
 
+    def prepare_end(
+        self, producer_id: int, epoch: int, offset: int, marker: EndTransactionMarker, transaction_version: int
+    ) -> PreparedUpdate | ErrorCode:
+        """`prepare` for a coordinator's marker that is about to be written at `offset`."""
+        update = PreparedUpdate()
+        state = update.producer(producer_id, self._producers.get(producer_id))[1]
+        return prepare_marker(update, state, epoch, offset, AppendOrigin.COORDINATOR, marker, transaction_version)
+
     def continue_sequence(
         self, producer_id: int, epoch: int, base_sequence: int, base_offset: int, delta: int, timestamp: int
     ) -> bool:

@@ -29,7 +29,7 @@ from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import DESCRIPTORS_PER_SEGMENT
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
+from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker
 from tidelog.storage.segment import RELATIVE_OFFSET_MAX
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import TimestampType, each_batch, read_header
@@ -38,6 +38,7 @@ from tidelog.wire.records import Record, build_batch, each_record
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50, segment_index_bytes=1200, file_delete_delay_ms=1000)
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.LAST_STABLE_OFFSET
+APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
 @pytest.fixture
@@ -456,6 +457,39 @@ class TestTransactions:
         answer = refused(log.append_as_leader(marker(2), 0, origin=AppendOrigin.COORDINATOR))
 
         assert answer.error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+    @pytest.mark.parametrize("config", [LogConfig(), SMALL, LogConfig(message_timestamp_type=APPEND_TIME)])
+    def test_a_marker_that_is_known_goes_the_way_of_any_other(self, config: LogConfig) -> None:
+        def history(*, is_known: bool) -> tuple[list[object], dict[str, bytes]]:
+            logs = LogBuilder()
+            log = logs.open(config)
+            outcomes: list[object] = []
+            for number in range(24):
+                if number % 4:
+                    logs.append(log, "a", epoch=5, producer=(1, number, 0), is_transactional=True)
+                # The last ones are of a replaced coordinator, of a fenced producer, and of an end that raises no epoch.
+                epoch = number - (number == 22)
+                version = 2 * (number == 23)
+                end = EndTransactionMarker(number % 2 == 0, 3 - (number == 21), START_MS + number)
+                batch = build_end_txn_marker(
+                    ControlType.COMMIT if end.is_commit else ControlType.ABORT,
+                    producer_id=1,
+                    producer_epoch=epoch,
+                    coordinator_epoch=end.coordinator_epoch,
+                    timestamp=end.timestamp,
+                )
+                if is_known:
+                    outcomes.append(log.append_marker(batch, end, 1, epoch, 5, version))
+                    continue
+                answer = log.append_as_leader(batch, 5, origin=AppendOrigin.COORDINATOR, transaction_version=version)
+                outcomes.append(answer if isinstance(answer, AppendRefused) else answer.first_offset)
+            assert [isinstance(each, AppendRefused) for each in outcomes] == [False] * 21 + [True] * 3
+            outcomes += [log.first_unstable_offset, log.aborted_transactions(0, log.log_end_offset)]
+            logs.stop(log)
+            names = logs.disk.list_directory(LOG_PATH)
+            return outcomes, {name: logs.disk.read_bytes(f"{LOG_PATH}/{name}", 1 << 20) for name in names}
+
+        assert history(is_known=True) == history(is_known=False)
 
     def test_a_control_batch_that_is_no_marker_is_refused(self, log: PartitionLog) -> None:
         batch = build_batch(
