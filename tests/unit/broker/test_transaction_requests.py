@@ -401,6 +401,16 @@ def test_what_a_marker_is_refused_for(node: TransactionNode) -> None:
     assert write_marker(node, producer) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-1, -1), (7, -1)])
+def test_a_marker_of_no_producer_is_not_written(node: TransactionNode, producer_id: int, epoch: int) -> None:
+    producer = node.producer()
+    producer.send("orders", "a")
+    producer.producer_id, producer.epoch = producer_id, epoch
+
+    assert write_marker(node, producer) is ErrorCode.INVALID_REQUEST
+    assert node.log("orders").log_end_offset == 1
+
+
 # Producers
 
 

@@ -3,6 +3,8 @@
 v2 the transaction version that each was ended by (KIP-1228)
 
 Also how an administrator ends a transaction that its coordinator knows nothing of any more.
+
+A marker without a producer id or epoch is INVALID_REQUEST. Kafka cannot build it either, and fails the whole request.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ _NOT_AUTHORIZED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 def _write(
     marker: WritableTxnMarker, partitions: tuple[TopicPartition, ...], node: Node
 ) -> list[ErrorCode | Pending[ErrorCode]]:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        # It would end nobody's transaction, and leave a batch in the log that no other program writes.
+        return [ErrorCode.INVALID_REQUEST] * len(partitions)
     wanted = Marker(
         marker.producer_id,
         marker.producer_epoch,
