@@ -50,9 +50,13 @@ Offsets = Mapping[tuple[str, int], int | OffsetAndMetadata] | Mapping[TopicParti
 
 def offsets_to_commit(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Positions as an application gives them, checked. ConfigError for what is none."""
+    if not isinstance(offsets, Mapping):
+        raise ConfigError(f"offsets are given by partition, such as {{('orders', 0): 42}}, not {offsets!r:.100}")
     made = {}
     for partition, each in offsets.items():
         known = each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+        if not isinstance(known.offset, int):
+            raise ConfigError(f"an offset is a number, not {known.offset!r:.100}")
         if known.offset < 0:
             raise ConfigError(f"the offset {known.offset} is negative and cannot be committed")
         made[topic_partition(partition)] = known
