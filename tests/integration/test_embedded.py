@@ -128,9 +128,29 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         EmbeddedCluster(directory=tmp_path).start()
 
 
-def test_more_nodes_are_refused() -> None:
-    with pytest.raises(ClusterError, match="3 nodes is not supported yet"):
-        EmbeddedCluster(nodes=3)
+def test_several_nodes_are_one_cluster(before: set[threading.Thread]) -> None:
+    with EmbeddedCluster(nodes=3) as cluster:
+        cluster.create_topic("orders", replication_factor=3)
+        servers = cluster.bootstrap_servers.split(",")
+        write(servers[0], "orders", [b"one", b"two"])
+        found = read(servers[2], "orders", 2)
+
+    assert len(set(servers)) == 3
+    assert found == [b"one", b"two"]
+    assert threads_left(before) == []
+
+
+@pytest.mark.parametrize("nodes", [0, 100])
+def test_a_number_of_nodes_that_makes_no_sense_is_refused(nodes: int) -> None:
+    with pytest.raises(ClusterError, match=f"has 1 to 99 nodes, not {nodes}"):
+        EmbeddedCluster(nodes=nodes)
+
+
+def test_several_nodes_do_not_share_what_is_each_ones_own(before: set[threading.Thread]) -> None:
+    with pytest.raises(ClusterError, match=r"node\.id is each node's own"):
+        EmbeddedCluster(nodes=3, config={"node.id": 1}).start()
+
+    assert threads_left(before) == []
 
 
 def test_a_cluster_that_does_not_run_says_so() -> None:
@@ -158,8 +178,8 @@ def test_a_fault_of_the_node_is_told_at_the_stop(before: set[threading.Thread]) 
     directory = cluster.directory
 
     async def fail() -> None:
-        assert cluster._hosted is not None
-        cluster._hosted.node._metadata_failed(StorageError(directory, "write", errno.ENOSPC))
+        (hosted,) = cluster._hosted
+        hosted.node._metadata_failed(StorageError(directory, "write", errno.ENOSPC))
 
     cluster._call(fail())
 

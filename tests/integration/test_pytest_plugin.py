@@ -69,11 +69,14 @@ def test_options_configure_the_cluster(project: Path) -> None:
 
 def test_the_configuration_file_configures_the_cluster(project: Path) -> None:
     (project / "pytest.ini").write_text("[pytest]\ntidelog_nodes = 3\n")
+    (project / "test_nodes.py").write_text(
+        "def test_it(tidelog_cluster):\n    assert tidelog_cluster.bootstrap_servers.count(',') == 2\n"
+    )
 
-    run = pytest_in(project, "-k", "delete")
+    run = pytest_in(project, "-k", "delete or test_nodes")
 
-    assert run.returncode == 1
-    assert "an embedded cluster of 3 nodes is not supported yet" in run.stdout
+    assert run.returncode == 0, run.stdout
+    assert "2 passed" in run.stdout
 
 
 def test_a_run_that_does_not_use_it_does_not_import_the_broker(tmp_path: Path) -> None:

@@ -168,16 +168,19 @@ def _configs(exit_with: Exit) -> typer.Typer:
 def _cluster(exit_with: Exit) -> typer.Typer:
     group = _group("Look at a Kafka cluster as a whole.")
 
-    @group.callback()
-    def cluster() -> None:
-        """Keeps `describe` a subcommand while it is the only one."""
-
     @group.command()
     def describe(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, as_json: JsonOption = False) -> None:
         """Show the brokers, and who leads the metadata."""
         from tidelog.cli.cluster import describe_cluster  # noqa: PLC0415
 
         exit_with(lambda: describe_cluster(bootstrap, as_json=as_json))
+
+    @group.command()
+    def status(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, as_json: JsonOption = False) -> None:
+        """Show how the cluster does: its nodes and their roles, the quorum and its lag, partitions that are not whole."""
+        from tidelog.cli.cluster_status import show_status  # noqa: PLC0415
+
+        exit_with(lambda: show_status(bootstrap, as_json=as_json))
 
     return group
 

@@ -125,7 +125,9 @@ def broker(
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option("--nodes", help="How many nodes the cluster has.", min=1)] = 1,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", help="How many nodes; without it as many as DIR has, or one.", min=1)
+    ] = None,
     port: Annotated[
         int, typer.Option("--port", help="Port of the first node; 0 for any that is free.", min=0, max=65535)
     ] = 9092,
@@ -138,9 +140,9 @@ def up(
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
 ) -> None:
-    """Run a cluster on this machine until Ctrl-C.
+    """Run a cluster on this machine until Ctrl-C, each node as a process of its own.
 
-    Prints a line that begins with `ready` and names the bootstrap address. DIR/cluster.json lists the nodes.
+    Prints a line that begins with `ready` and names the bootstrap addresses. DIR/cluster.json lists the nodes that run.
     """
     from tidelog.cli.up import UpOptions, run_up  # noqa: PLC0415
 
@@ -158,12 +160,37 @@ def format_(
     ignores_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave directories that are formatted as they are.")
     ] = False,
+    is_standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="The node is the only voter, which is also the default.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            "-I",
+            metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+            help="The first voters, the same for every node of the cluster.",
+        ),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool, typer.Option("--no-initial-controllers", "-N", help="The node joins a cluster that has its voters.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the log directories of a node ready. A node also does it by itself when it first starts."""
+    """Make the log directories of a node ready. One that is a cluster of its own also does it when it first starts."""
     from tidelog.cli.format import FormatOptions, run_format  # noqa: PLC0415
 
-    _exit_with(lambda: run_format(FormatOptions(config, settings or (), cluster_id, ignores_formatted, as_json)))
+    options = FormatOptions(
+        config,
+        settings or (),
+        cluster_id,
+        ignores_formatted,
+        as_json,
+        is_standalone,
+        initial_controllers,
+        no_initial_controllers,
+    )
+    _exit_with(lambda: run_format(options))
 
 
 def _exit_with(command: Callable[[], int]) -> NoReturn:

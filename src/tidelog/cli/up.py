@@ -1,12 +1,16 @@
 """`tidelog up`: a cluster on this machine, each node a process of its own, until SIGINT or SIGTERM.
 
-    DIR/cluster.json                  [{"node": 1, "pid": 4711, "port": 9092, "dir": "..."}], while the cluster runs
+    DIR/cluster.json                  [{"node": 1, "pid": 4711, "port": 9092, "dir": "..."}], the nodes that run
     DIR/cluster.lock                  held by the one `up` that uses the directory
     DIR/node-1/server.properties      written at every start; Apache Kafka starts with it too
     DIR/node-1/data/                  the node's log directory
 
-Nodes get their own process groups, so that Ctrl-C reaches them once, from here; and their standard input is a pipe from here,
-whose end stops them should this process be killed.
+    starting -> ready -> stopping. A node that ends while they start ends the cluster; later the others go on without it, until
+    none is left.
+
+A directory that holds a cluster is started with as many nodes as it has, and with their controller ports, which the quorum has
+written down. Nodes get their own process groups, so that Ctrl-C reaches them once, from here; and their standard input is a pipe
+from here, whose end stops them should this process be killed.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -25,15 +30,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 
-from tidelog.broker.local_cluster import HOST, LocalNode, local_properties
+from tidelog.broker.local_cluster import (
+    EACH_NODES_OWN,
+    HOST,
+    NODES_MAX,
+    LocalNode,
+    controller_ports_of,
+    local_properties,
+    log_directory_of,
+    server_properties_of,
+    write_server_properties,
+)
 from tidelog.broker.server_properties import check_properties, gather_properties
 from tidelog.cli.options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
 from tidelog.cli.rendering import printable
+from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import OsFiles
-from tidelog.storage.properties import format_properties
 
 EXIT_FAILED = 1
 EXIT_WRONG_QUESTION = 2
@@ -45,12 +61,18 @@ LOCK_FILE = "cluster.lock"
 STOP_TIMEOUT_S = 30.0
 
 _PORT_MAX = 65535
+
+# With so many failures in a row the machine has no ports left.
+_PORT_ATTEMPTS_MAX = 20
+
+_HEAD = "Written by `tidelog up` at every start; settings that are to stay belong on its command line."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    nodes: int = 1
+    nodes: int | None = None
+    """None for as many as the directory has, or one."""
     port: int = 9092
     """Of the first node; the others have those that follow. 0 is any that is free."""
     directory: str | None = None
@@ -73,8 +95,7 @@ def run_up(options: UpOptions) -> int:
             signals = stack.enter_context(_signals_as_bytes())
             directory = stack.enter_context(_directory(options))
             nodes = _nodes(options, directory)
-            for node in nodes:
-                _write_properties(node, nodes, options.settings)
+            _prepare(nodes, options.settings)
             cluster = _Cluster(nodes, directory, options, signals)
             return cluster.run()
     except ConfigError as error:
@@ -85,15 +106,11 @@ def run_up(options: UpOptions) -> int:
         return _complain(f"{error.filename or 'the system'}: {error.strerror}", EXIT_FAILED)
 
 
-def server_properties_of(node: LocalNode) -> Path:
-    return Path(node.directory).parent / "server.properties"
-
-
 @contextmanager
 def _directory(options: UpOptions) -> Iterator[Path]:
     """The cluster's directory, locked. A temporary one is removed in the end."""
-    if options.nodes != 1:
-        raise ConfigError(f"a cluster of {options.nodes} nodes is not supported yet: only --nodes 1 is")
+    if (options.nodes or 1) > NODES_MAX:
+        raise ConfigError(f"{options.nodes} nodes are more than one machine is for: {NODES_MAX} at most")
     for name, reason in check_properties(gather_properties(settings=options.settings)).without_effect.items():
         sys.stderr.write(f"tidelog up: {name} is without effect: {reason}\n")
     directory = Path(options.directory or tempfile.mkdtemp(prefix="tidelog-")).absolute()
@@ -110,23 +127,52 @@ def _directory(options: UpOptions) -> Iterator[Path]:
 
 
 def _nodes(options: UpOptions, directory: Path) -> list[LocalNode]:
-    first = options.port or _free_port()
-    if first + options.nodes - 1 > _PORT_MAX:
-        raise ConfigError(f"there is no port {first + options.nodes - 1}: choose a lower one with --port")
-    if options.metrics_port is not None and options.metrics_port + options.nodes - 1 > _PORT_MAX:
-        raise ConfigError(f"there is no port {options.metrics_port + options.nodes - 1}: lower --metrics-port")
-    metrics_ports = range(options.metrics_port or 0, (options.metrics_port or 0) + options.nodes)
-    nodes = []
-    for number in range(options.nodes):
-        port = first + number
+    """The nodes with their ports, all of which are free at the moment."""
+    known = controller_ports_of(OsFiles(), str(directory))
+    count = options.nodes or len(known) or 1
+    if known and count != len(known):
+        raise ConfigError(
+            f"{directory} holds a cluster of {len(known)} nodes, not of {count}: leave --nodes out, or choose another directory"
+        )
+    first = options.port or _free_ports(count)
+    if first + count - 1 > _PORT_MAX:
+        raise ConfigError(f"there is no port {first + count - 1}: choose a lower one with --port")
+    if options.metrics_port is not None and options.metrics_port + count - 1 > _PORT_MAX:
+        raise ConfigError(f"there is no port {options.metrics_port + count - 1}: lower --metrics-port")
+    ports = range(first, first + count)
+    for port in ports:
         if not _is_free(port):
             raise UpError(f"port {port} is in use: choose another one with --port, or --port 0 for any")
-        after_all = first + options.nodes + number
-        is_usable = after_all <= _PORT_MAX and after_all not in metrics_ports and _is_free(after_all)
-        controller_port = after_all if is_usable else _free_port()
-        data = directory / f"node-{number + 1}" / "data"
-        nodes.append(LocalNode(number + 1, str(data), port, controller_port))
-    return nodes
+    controller_ports = (
+        _known_controller_ports(known, ports) if count > 1 and known else _controller_ports(options, ports)
+    )
+    return [
+        LocalNode(number, log_directory_of(str(directory), number), port, controller_port)
+        for number, (port, controller_port) in enumerate(zip(ports, controller_ports, strict=True), start=1)
+    ]
+
+
+def _known_controller_ports(known: Sequence[int], ports: range) -> Sequence[int]:
+    """Those under which the voters know each other. UpError where others have taken one."""
+    for number, port in enumerate(known, start=1):
+        if port in ports:
+            raise UpError(f"port {port} is the controller port of node {number}: choose another one with --port")
+        if not _is_free(port):
+            raise UpError(f"port {port}, the controller port of node {number}, is in use: stop what listens there")
+    return known
+
+
+def _controller_ports(options: UpOptions, ports: range) -> list[int]:
+    """Those after the ports of the nodes, or others where one of them is taken."""
+    metrics_ports = range(options.metrics_port or 0, (options.metrics_port or 0) + len(ports))
+    chosen: list[int] = []
+    for port in range(ports.stop, ports.stop + len(ports)):
+        is_usable = port <= _PORT_MAX and port not in metrics_ports and _is_free(port)
+        while not is_usable:
+            port = _free_ports(1)  # noqa: PLW2901 - the same node's port, chosen anew
+            is_usable = port not in ports and port not in chosen and port not in metrics_ports
+        chosen.append(port)
+    return chosen
 
 
 def _is_free(port: int) -> bool:
@@ -140,19 +186,34 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
+def _free_ports(count: int) -> int:
+    """The first of so many ports in a row that are free."""
+    for _ in range(_PORT_ATTEMPTS_MAX):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((HOST, 0))
+            first: int = probe.getsockname()[1]
+        if first + count - 1 <= _PORT_MAX and all(_is_free(first + number) for number in range(1, count)):
+            return first
+    raise UpError(f"there are no {count} free ports in a row: choose them with --port")
 
 
-def _write_properties(node: LocalNode, nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
-    path = server_properties_of(node)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    given = {**local_properties(node, nodes), **gather_properties(settings=settings)}
-    head = b"# Written by `tidelog up` at every start; settings that are to stay belong on its command line.\n"
-    path.write_bytes(head + format_properties(given))
+def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
+    """Write what the nodes start with; format the directories of several, which must agree on who they are."""
+    given = gather_properties(settings=settings)
+    files = OsFiles()
+    if len(nodes) > 1:
+        for name in EACH_NODES_OWN:
+            if name in given:
+                raise ConfigError(
+                    f"{name} is not for --set: several nodes do not share it, and `up` gives each its own"
+                )
+        # Only several need them before they start, and they take a while to import.
+        from tidelog.broker.local_formatting import format_nodes  # noqa: PLC0415
+
+        format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
+    for node in nodes:
+        Path(server_properties_of(node)).parent.mkdir(parents=True, exist_ok=True)
+        write_server_properties(files, node, {**local_properties(node, nodes), **given}, _HEAD)
 
 
 class _Cluster:
@@ -165,6 +226,7 @@ class _Cluster:
         self._signals = signals
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._addresses: dict[int, str] = {}
+        self._gone: set[int] = set()
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
@@ -178,18 +240,18 @@ class _Cluster:
             if len(self._addresses) == len(self._nodes):
                 self._write_cluster_file(cluster_file)
                 self._tell_ready()
-                self._until_signalled()
+                self._until_signalled(cluster_file)
         finally:
             codes = self._stop()
             cluster_file.unlink(missing_ok=True)
             self._selector.close()
-        if any(codes[node_id] for node_id in self._addresses):
+        if any(codes[node_id] for node_id in self._addresses.keys() - self._gone):
             raise UpError("a node did not stop cleanly; its next start recovers")
         return 0
 
     def _start(self, node: LocalNode) -> None:
         # -P: what lies in the current directory is not taken for a module of Python's.
-        command = [sys.executable, "-P", "-m", "tidelog.cli", "broker", "--config", str(server_properties_of(node))]
+        command = [sys.executable, "-P", "-m", "tidelog.cli", "broker", "--config", server_properties_of(node)]
         command += ["--log-format", self._options.log_format, "--log-level", self._options.log_level]
         command += ["--stop-with-stdin"]
         if self._options.metrics_port is not None:
@@ -205,22 +267,39 @@ class _Cluster:
         while len(self._addresses) < len(self._nodes) and not self._next_event():
             pass
 
-    def _until_signalled(self) -> None:
-        while not self._next_event():
-            pass
+    def _until_signalled(self, cluster_file: Path) -> None:
+        """UpError where the last node ends before."""
+        while True:
+            before = len(self._gone)
+            if self._next_event():
+                return
+            if len(self._gone) > before:
+                self._write_cluster_file(cluster_file)
 
     def _next_event(self) -> bool:
-        """Wait for a signal (True), or for a node to be ready (False). UpError for one that has ended."""
+        """Wait for a signal (True), or for a node to be ready or to end (False). UpError where the cluster ends with it."""
         for key, _ in self._selector.select():
             if key.data is None:
                 self._signals.recv(64)
                 return True
             node_id: int = key.data
             line = self._processes[node_id].stdout.readline().decode(errors="replace")  # type: ignore[union-attr]
-            if not line:
-                raise UpError(f"node {node_id} {self._how_it_ended(node_id)}")
-            self._addresses[node_id] = line.strip().rpartition(" ")[2]
+            if line:
+                self._addresses[node_id] = line.strip().rpartition(" ")[2]
+            else:
+                self._selector.unregister(key.fileobj)
+                self._ended(node_id)
         return False
+
+    def _ended(self, node_id: int) -> None:
+        how = f"node {node_id} {self._how_it_ended(node_id)}"
+        self._gone.add(node_id)
+        is_ready = len(self._addresses) == len(self._nodes)
+        if not is_ready or len(self._gone) == len(self._nodes):
+            raise UpError(how)
+        node = next(each for each in self._nodes if each.node_id == node_id)
+        again = f"tidelog broker --config {shlex.quote(server_properties_of(node))}"
+        _complain(f"{how}; the others go on, and `{again}` starts it again", EXIT_FAILED)
 
     def _how_it_ended(self, node_id: int) -> str:
         try:
@@ -243,6 +322,7 @@ class _Cluster:
                 "dir": node.directory,
             }
             for node in self._nodes
+            if node.node_id not in self._gone
         ]
         unfinished = path.with_suffix(".tmp")
         unfinished.write_text(json.dumps(rows) + "\n")

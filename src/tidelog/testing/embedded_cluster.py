@@ -3,8 +3,9 @@
     with EmbeddedCluster() as cluster:                         # or `async with`
         Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
-The node runs on a thread and an event loop of its own, so that blocking clients in the test do not stop it. It keeps its data in
-a temporary directory, in memory where the system has such a file system with room, and listens on free ports of 127.0.0.1 only.
+The nodes run on a thread and an event loop of their own, so that blocking clients in the test do not stop them. They keep their
+data in a temporary directory, in memory where the system has such a file system with room, and listen on free ports of 127.0.0.1
+only. One node has the directory itself; several have it as `tidelog up` lays it out.
 
     new -> started -> stopped, each once; `stop` may be called again, and before the start
 """
@@ -14,21 +15,38 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
-from tidelog.broker.local_cluster import LocalNode, local_properties
+from tidelog.broker.local_cluster import (
+    EACH_NODES_OWN,
+    HOST,
+    NODES_MAX,
+    LocalNode,
+    controller_ports_of,
+    local_properties,
+    log_directory_of,
+    write_server_properties,
+)
+from tidelog.broker.local_formatting import format_nodes
 from tidelog.broker.server_properties import check_properties
-from tidelog.client.admin import AsyncAdmin
+from tidelog.client.admin import BROKER_DEFAULT, AsyncAdmin
 from tidelog.client.errors import ClientError, RefusedError
+from tidelog.model.clock import SystemClock
+from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicName
+from tidelog.storage.files import OsFiles
 
 T = TypeVar("T")
 
@@ -40,13 +58,15 @@ MEMORY_FREE_BYTES_MIN = 1 << 30
 # A start or stop that takes this long will never end; a test should fail then, not hang.
 TIMEOUT_S = 30.0
 
+_HEARD_S = 0.001
+
 
 class ClusterError(Exception):
     """The cluster cannot do what it was asked for; one sentence says why."""
 
 
 class EmbeddedCluster:
-    """A cluster of one node. `config` holds keys of `server.properties`; `directory` is kept, a temporary one is removed."""
+    """A cluster. `config` holds keys of `server.properties`; `directory` is kept, a temporary one is removed."""
 
     def __init__(
         self,
@@ -55,40 +75,55 @@ class EmbeddedCluster:
         config: Mapping[str, str | int | bool] | None = None,
         directory: str | Path | None = None,
     ) -> None:
-        if nodes != 1:
-            raise ClusterError(f"an embedded cluster of {nodes} nodes is not supported yet: only one node is")
+        if not 1 <= nodes <= NODES_MAX:
+            raise ClusterError(f"an embedded cluster has 1 to {NODES_MAX} nodes, not {nodes}")
+        self._count = nodes
         self._config = {name: _as_text(value) for name, value in (config or {}).items()}
         self._given_directory = None if directory is None else str(directory)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._hosted: HostedNode | None = None
+        self._hosted: list[HostedNode] = []
         self._remove_directory: weakref.finalize[..., EmbeddedCluster] | None = None
         self._is_stopped = False
 
     @property
     def bootstrap_servers(self) -> str:
         """What clients are given as `bootstrap.servers`."""
-        return self._running().node.bootstrap_address
+        return ",".join(each.node.bootstrap_address for each in self._running())
 
     @property
     def directory(self) -> str:
-        """Where the node keeps its data."""
+        """Where the cluster keeps its data."""
         self._running()
         return self._directory
 
     @property
     def cluster_id(self) -> str:
-        return self._running().node.cluster_id
+        return self._running()[0].node.cluster_id
 
     # --- topics ------------------------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
         """Create a topic, ready for use on return. ClusterError where the cluster refuses."""
 
         async def create(admin: AsyncAdmin) -> None:
-            await admin.create_topic(name, partitions=partitions, configs=configs)
+            factor = BROKER_DEFAULT if replication_factor is None else replication_factor
+            await admin.create_topic(name, partitions=partitions, replication_factor=factor, configs=configs)
+            # The other nodes hear of it a moment after the controller, and a client may ask any of them.
+            while not self._is_known_everywhere(name):  # noqa: ASYNC110 - a node has no event for that
+                await asyncio.sleep(_HEARD_S)
 
         self._administer(create)
+
+    def _is_known_everywhere(self, topic: str) -> bool:
+        return all(TopicName(topic) in each.node.image.topic_ids for each in self._hosted)
 
     def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
         """Delete a topic. ClusterError where the cluster refuses; one that does not exist may be fine."""
@@ -121,13 +156,12 @@ class EmbeddedCluster:
         if self._thread is not None or self._is_stopped:
             raise ClusterError("an embedded cluster is started once: make another one")
         self._directory = self._given_directory or self._make_directory()
-        node = LocalNode(1, self._directory, 0, 0)
         try:
-            config = check_properties({**local_properties(node, [node]), **self._config}).values
+            configs = self._configs(self._directory)
             self._loop = new_event_loop()
             self._thread = threading.Thread(target=self._run, name="tidelog-node", daemon=True)
             self._thread.start()
-            self._hosted = self._call(HostedNode.start(config))
+            self._hosted = self._call(_start_all(configs))
         except START_ERRORS as error:
             self._end()
             raise ClusterError(str(error)) from error
@@ -138,10 +172,10 @@ class EmbeddedCluster:
 
     def stop(self) -> None:
         """Stop cleanly and remove the temporary directory."""
-        hosted, self._hosted = self._hosted, None
+        hosted, self._hosted = self._hosted, []
         try:
-            if hosted is not None:
-                self._call(hosted.stop())
+            if hosted:
+                self._call(_stop_all(hosted, is_kept=self._given_directory is not None))
         except START_ERRORS as error:
             raise ClusterError(f"the cluster did not stop cleanly: {error}") from error
         finally:
@@ -163,10 +197,33 @@ class EmbeddedCluster:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    def _running(self) -> HostedNode:
-        if self._hosted is None:
+    def _running(self) -> list[HostedNode]:
+        if not self._hosted:
             raise ClusterError("the embedded cluster does not run: use it inside of `with`")
         return self._hosted
+
+    def _configs(self, directory: str) -> list[ConfigValues]:
+        """What each node starts with. The directories of several are formatted on return."""
+        if self._count == 1:
+            nodes = [LocalNode(1, directory, 0, 0)]
+            return [check_properties({**local_properties(nodes[0], nodes), **self._config}).values]
+        for name in EACH_NODES_OWN:
+            if name in self._config:
+                raise ClusterError(f"{name} is each node's own: an embedded cluster of several nodes sets it")
+        files = OsFiles()
+        known = controller_ports_of(files, directory)
+        if known and len(known) != self._count:
+            raise ClusterError(f"{directory} holds a cluster of {len(known)} nodes, not of {self._count}")
+        nodes = [
+            LocalNode(number, log_directory_of(directory, number), 0, port)
+            for number, port in enumerate(known or _free_ports(self._count), start=1)
+        ]
+        properties = [{**local_properties(node, nodes), **self._config} for node in nodes]
+        configs = [check_properties(each).values for each in properties]
+        format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
+        for node, each in zip(nodes, properties, strict=True):
+            write_server_properties(files, node, each, "Written by an embedded cluster at every start.")
+        return configs
 
     def _make_directory(self) -> str:
         directory = tempfile.mkdtemp(prefix="tidelog-", dir=_memory_directory())
@@ -202,6 +259,42 @@ class EmbeddedCluster:
                 loop.close()
         if self._remove_directory is not None:
             self._remove_directory()
+
+
+async def _start_all(configs: Sequence[ConfigValues]) -> list[HostedNode]:
+    """All nodes, once all serve: they need each other. Where one cannot start, none is left."""
+    started = await asyncio.gather(*map(HostedNode.start, configs), return_exceptions=True)
+    hosted = [each for each in started if isinstance(each, HostedNode)]
+    for outcome in started:
+        if isinstance(outcome, BaseException):
+            for each in hosted:
+                each.abandon()
+            raise outcome
+    return hosted
+
+
+async def _stop_all(hosted: Sequence[HostedNode], *, is_kept: bool) -> None:
+    """Stop all nodes, and only then raise what the first of them met."""
+    if len(hosted) > 1 and not is_kept:
+        # The last of several waits seconds for a quorum to let it go that is gone. Nobody reads what it would write.
+        faults = [each.node.fault for each in hosted if each.node.fault is not None]
+        for each in hosted:
+            each.abandon()
+        if faults:
+            raise faults[0]
+        return
+    for outcome in await asyncio.gather(*(each.stop() for each in hosted), return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now. All are held until all are found, so that they differ."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def _memory_directory() -> str | None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import json_lines, tidelog
+from tidelog.controller.snapshot_file import read_snapshot
+from tidelog.raft.control_records import Voters
 from tidelog.storage.files import OsFiles
 from tidelog.storage.meta_properties import read_meta_properties
 
@@ -56,6 +58,78 @@ def test_another_cluster_is_refused(properties: Path) -> None:
     assert "belongs to cluster one, not to other" in other.stderr
 
 
+VOTERS = "4@one:9093:F6Q5sCdKR3mLmpUTYTnHrQ, 5@[::1]:9094:ygnzyFiRQ3yUm2YhTHbRdw"
+
+
+def first_voters(directory: Path) -> list[tuple[int, str, int]]:
+    """Who votes, and where they listen, as a directory was formatted."""
+    snapshot = read_snapshot(
+        OsFiles(), str(directory / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint")
+    )
+    (voters,) = [record.voter_set for record in snapshot.head.control if isinstance(record, Voters)]
+    return [(each.key.id, each.endpoints[0].host, each.endpoints[0].port) for each in voters.voters]
+
+
+def test_the_initial_controllers_are_the_same_for_every_node(properties: Path, tmp_path: Path) -> None:
+    for number in (4, 6):
+        directory = tmp_path / f"of-{number}"
+        settings = ["--set", f"node.id={number}", "--set", f"log.dirs={directory}"]
+        arguments = ["--cluster-id", "one", "--initial-controllers", VOTERS]
+        rows = json_lines(tidelog("format", "--config", properties, *settings, *arguments, "--json"))
+
+        assert first_voters(directory) == [(4, "one", 9093), (5, "::1", 9094)]
+        assert (rows[0]["directory_id"] == "F6Q5sCdKR3mLmpUTYTnHrQ") is (number == 4)
+
+
+def test_a_node_that_joins_names_no_voters(properties: Path, tmp_path: Path) -> None:
+    result = tidelog("format", "--config", properties, "--cluster-id", "one", "--no-initial-controllers")
+
+    assert result.exit_code == 0
+    assert (tmp_path / "a" / "bootstrap.checkpoint").exists()
+    assert not (tmp_path / "a" / "__cluster_metadata-0").exists()
+
+
+def test_a_node_that_stands_alone_is_the_voter(properties: Path, tmp_path: Path) -> None:
+    several = ["--set", "controller.quorum.bootstrap.servers=one:9093,two:9093"]
+
+    unsaid = tidelog("format", "--config", properties, *several)
+    standalone = tidelog("format", "--config", properties, *several, "--standalone")
+
+    assert unsaid.exit_code == 2
+    assert "say who votes with --initial-controllers" in unsaid.stderr
+    assert standalone.exit_code == 0
+    assert first_voters(tmp_path / "a") == [(4, "localhost", 9093)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--standalone", "--no-initial-controllers"], "--standalone and --no-initial-controllers exclude each other"),
+        (["--standalone", "--set", "controller.quorum.voters=4@one:9093"], "remove controller.quorum.voters"),
+        (["--standalone", "--set", "process.roles=broker"], "--standalone is for a controller"),
+        (["-I", VOTERS], "--initial-controllers needs --cluster-id"),
+        (
+            ["-I", VOTERS, "--cluster-id", "one", "--set", "process.roles=broker"],
+            "names this node, which is no controller",
+        ),
+        (["-I", "4@one:9093", "--cluster-id", "one"], "Invalid initial controller 4@one:9093: expected id@host:port:"),
+        (["-I", "4@one:0:F6Q5sCdKR3mLmpUTYTnHrQ", "--cluster-id", "one"], "Invalid initial controller"),
+        (["-I", "4@one:9093:AAAAAAAAAAAAAAAAAAAAAA", "--cluster-id", "one"], "Invalid initial controller"),
+        (["-I", f"{VOTERS},4@two:1:mE4Z0tKKRAiEkSeVMyEvYQ", "--cluster-id", "one"], "a node is named twice"),
+        (["-I", f"{VOTERS},6@two:1:F6Q5sCdKR3mLmpUTYTnHrQ", "--cluster-id", "one"], "a directory is named twice"),
+    ],
+)
+def test_voters_that_make_no_sense_are_one_sentence(
+    properties: Path, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    result = tidelog("format", "--config", properties, *arguments)
+
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "a" / "meta.properties").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -73,7 +147,9 @@ def test_another_cluster_is_refused(properties: Path) -> None:
             ],
             "tidelog format: listener C has port 0: ",
         ),
-        (["up", "--nodes", "3"], "tidelog up: a cluster of 3 nodes is not supported yet: "),
+        (["up", "--nodes", "100"], "tidelog up: 100 nodes are more than one machine is for: "),
+        (["up", "--nodes", "2", "--port", "65535"], "tidelog up: there is no port 65536: "),
+        (["up", "--nodes", "2", "--port", "0", "--set", "node.id=4"], "tidelog up: node.id is not for --set: "),
         (
             ["up", "--set", "num.partitons=3"],
             "tidelog up: Unknown configuration num.partitons; did you mean num.partitions?",
