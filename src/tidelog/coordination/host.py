@@ -331,8 +331,28 @@ class ActiveShard(Generic[S]):
 
     def start(self) -> None:
         for decision in self.shard.loaded(self._host.now_ms()):
-            self.carry_out(decision, _nobody)
+            if decision.records:
+                self.carry_out(decision, _nobody)
+            else:
+                self._settle_when_committed(decision)
         self._set_timer()
+
+    def _settle_when_committed(self, decision: Decision[Any]) -> None:
+        """What was read may be more than is committed, and nothing is done outside by what may yet be lost. That may take
+        as long as this node leads."""
+        log = self._partition.log
+        committed = ErrorCode.NOT_COORDINATOR if log is None else self._partition.when_committed(log.log_end_offset)
+
+        def settle(error: ErrorCode) -> None:
+            # Too few replicas are in sync by now, but those that were have it.
+            is_there = error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            with self._host.seams.turn:
+                self._settle(decision, ErrorCode.NONE if is_there else _coordinator_error(error), _nobody)
+
+        if isinstance(committed, Pending):
+            committed.then(settle)
+        else:
+            settle(committed)
 
     def drop(self) -> None:
         self.is_dropped = True

@@ -369,8 +369,13 @@ class TransactionShard:
     def _go_on(self, known: TransactionMetadata, now_ms: int) -> Decision[None]:
         if not known.partitions:
             return self.markers_written(known.transactional_id, known.producer_id, known.producer_epoch, now_ms)
-        due = self._markers_due(known)
-        return Decision(None, settled=lambda _error: self._send_markers(due))
+
+        def settled(error: ErrorCode) -> None:
+            # With any other outcome another node leads, or will.
+            if error is ErrorCode.NONE and not self._is_unloaded:
+                self._send_markers(self._markers_due(known))
+
+        return Decision(None, settled=settled)
 
     def unload(self) -> None:
         """Nobody waits here: what is pending is answered by the host, and whoever leads now sends the markers."""
