@@ -47,6 +47,7 @@ from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transaction_gauges import register_transactions
+from tidelog.broker.transaction_questions import TransactionQuestions
 from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.controller import ControllerContext
@@ -369,10 +370,15 @@ class BrokerNode:
             self._server.turn,
             groups=self._groups,
             next_producer_id=self.next_producer_id,
+            link_to=self._replication.link_to,
         )
         self._stopping.append(self._transactions.stop)
+        self._transaction_questions = TransactionQuestions(
+            self.node_id, self._transactions, self._replication.link_to, self._server.turn
+        )
+        self._stopping.append(self._transaction_questions.stop)
         self._transaction_admission = TransactionAdmission(
-            self._transactions, self._seams.clock, self._timers, lambda: self._config
+            self._transaction_questions, self._seams.clock, self._timers, lambda: self._config
         )
 
     def _open_directories(self) -> list[LogDirectory]:
@@ -570,6 +576,7 @@ class BrokerNode:
             self._partitions.apply(image, delta)
             self._groups.follow(image, delta)
             self._transactions.follow(image, delta)
+            self._transaction_questions.follow(image)
         if delta.configs_changed:
             self._log_cleaner.look_soon()
         for name in delta.topics_removed.values():
@@ -642,6 +649,7 @@ class BrokerNode:
         self._groups.stop()
         await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()
+        self._transaction_questions.stop()
         self._replication.stop()
         self._assignments.stop()
         self._replica_moves.stop()

@@ -82,9 +82,14 @@ class NodeReplication:
         if self._in_sync is not None:
             self._in_sync.stop()
 
+    def link_to(self, broker: NodeId, purpose: str) -> LeaderLink:
+        """A connection to another broker, for one purpose."""
+        client_id = f"broker-{self.node_id}-{purpose}-{broker}"
+        return LeaderLink(self._links.dial, lambda: self._address_of(broker), client_id)
+
     def _new_fetcher(self, leader: NodeId) -> ReplicaFetcher:
         assert self._partitions is not None
-        link = LeaderLink(self._links.dial, lambda: self._address_of(leader), f"broker-{self.node_id}-fetcher-{leader}")
+        link = self.link_to(leader, "fetcher")
         return ReplicaFetcher(leader, link, self._settings, self, self._partitions.wakeups, self._timers, self._clock)
 
     def _address_of(self, leader: NodeId) -> HostAndPort | None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
-from tidelog.broker.transaction_coordinator import TransactionCoordinator
+from tidelog.broker.transaction_questions import Outcomes, TransactionQuestions, Writing
 from tidelog.model import transaction_config as keys
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
@@ -26,9 +27,6 @@ from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.replication.partition import Partition
 from tidelog.storage.verification_guard import NO_GUARD
-
-ADDS_PARTITIONS_VERSION = 2
-"""The transaction version whose clients leave it to brokers to add partitions."""
 
 
 class Understanding(Enum):
@@ -65,12 +63,12 @@ class TransactionAdmission:
 
     def __init__(
         self,
-        transactions: TransactionCoordinator,
+        questions: TransactionQuestions,
         clock: Clock,
         timers: Timers,
         config_now: Callable[[], ConfigValues],
     ) -> None:
-        self._transactions = transactions
+        self._questions = questions
         self._clock = clock
         self._timers = timers
         self._config_now = config_now
@@ -97,7 +95,7 @@ class TransactionAdmission:
         if not adds and not verifies:
             admission.guards.update((partition.topic_partition, None) for partition in sequences)
             return admission
-        asked: list[TopicPartition] = []
+        asked: dict[Partition, int] = {}
         for partition, sequence in sequences.items():
             where = partition.topic_partition
             guard = partition.begin_verification(producer_id, producer_epoch, sequence, raises_epochs=adds)
@@ -105,24 +103,30 @@ class TransactionAdmission:
                 admission.errors[where] = guard
                 continue
             if guard != NO_GUARD:
-                asked.append(where)
+                asked[partition] = sequence
             admission.guards[where] = guard if verifies else None
         if not asked:
             return admission
+        partitions = [partition.topic_partition for partition in asked]
+        writing = Writing(transactional_id, producer_id, producer_epoch, partitions)
         if adds:
-            return _Adding(self, transactional_id, producer_id, producer_epoch, asked, admission, tries_again).start()
-        verified = self._transactions.verify_partitions(transactional_id, producer_id, producer_epoch, asked)
-        self.refuse(admission, verified, understanding)
-        return admission
+            return _Adding(self, writing, asked, admission, tries_again).start()
+        verified = self._questions.verify(writing)
+        if not isinstance(verified, Pending):
+            self.refuse(admission, verified, understanding)
+            return admission
+        answer: Pending[Admission] = Pending()
+        verified.then(partial(self._verified, answer, admission, understanding))
+        return answer
 
-    def add(self, adding: _Adding) -> ErrorCode | Pending[ErrorCode]:
-        return self._transactions.add_partitions(
-            adding.transactional_id,
-            adding.producer_id,
-            adding.producer_epoch,
-            adding.asked,
-            ADDS_PARTITIONS_VERSION,
-        )
+    def _verified(
+        self, answer: Pending[Admission], admission: Admission, understanding: Understanding, outcomes: Outcomes
+    ) -> None:
+        self.refuse(admission, outcomes, understanding)
+        answer.complete(admission)
+
+    def add(self, writing: Writing) -> ErrorCode | Pending[ErrorCode]:
+        return self._questions.add(writing)
 
     def refuse(
         self, admission: Admission, outcomes: Mapping[TopicPartition, ErrorCode], understanding: Understanding
@@ -159,32 +163,18 @@ class TransactionAdmission:
 class _Adding:
     """Partitions that are on their way into a transaction."""
 
-    __slots__ = (
-        "_admission",
-        "_answer",
-        "_begun_ms",
-        "_owner",
-        "_tries_again",
-        "asked",
-        "producer_epoch",
-        "producer_id",
-        "transactional_id",
-    )
+    __slots__ = ("_admission", "_answer", "_begun_ms", "_owner", "_sequences", "_tries_again", "_writing")
 
     def __init__(
         self,
         owner: TransactionAdmission,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        asked: list[TopicPartition],
+        writing: Writing,
+        sequences: Mapping[Partition, int],
         admission: Admission,
         tries_again: bool,
     ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.asked = asked
+        self._writing = writing
+        self._sequences = sequences
         self._owner = owner
         self._admission = admission
         self._tries_again = tries_again
@@ -192,7 +182,7 @@ class _Adding:
         self._answer: Pending[Admission] | None = None
 
     def start(self) -> Admission | Pending[Admission]:
-        added = self._owner.add(self)
+        added = self._owner.add(self._writing)
         if not isinstance(added, Pending) and not self._is_to_be_tried_again(added):
             return self._settled(added)
         self._answer = Pending()
@@ -200,7 +190,8 @@ class _Adding:
         return self._answer
 
     def _again(self) -> None:
-        self._follow(self._owner.add(self))
+        self._renew_guards()
+        self._follow(self._owner.add(self._writing))
 
     def _follow(self, added: ErrorCode | Pending[ErrorCode]) -> None:
         if isinstance(added, Pending):
@@ -210,7 +201,12 @@ class _Adding:
 
     def _added(self, error: ErrorCode) -> None:
         assert self._answer is not None
-        if self._is_to_be_tried_again(error):
+        if error is ErrorCode.NONE and self._renew_guards():
+            if self._is_in_time():
+                self._follow(self._owner.add(self._writing))
+            else:
+                self._answer.complete(self._settled(ErrorCode.CONCURRENT_TRANSACTIONS))
+        elif self._is_to_be_tried_again(error):
             self._owner.timers.after(self._owner.retry_backoff_ms, self._again)
         else:
             self._answer.complete(self._settled(error))
@@ -218,9 +214,30 @@ class _Adding:
     def _is_to_be_tried_again(self, error: ErrorCode) -> bool:
         if error is not ErrorCode.CONCURRENT_TRANSACTIONS or not self._tries_again:
             return False
+        return self._is_in_time()
+
+    def _is_in_time(self) -> bool:
         return self._owner.monotonic_ms() - self._begun_ms < self._owner.retry_backoff_max_ms
 
+    def _renew_guards(self) -> bool:
+        """Take the guards that count now. Whether one is new: then what its partition is told by an earlier answer is worth
+        nothing. The markers of the producer's last transaction may arrive while the coordinator is asked about this one."""
+        is_new = False
+        guards, writing = self._admission.guards, self._writing
+        for partition, sequence in self._sequences.items():
+            known = guards[partition.topic_partition]
+            if known is None:
+                continue
+            guard = partition.begin_verification(
+                writing.producer_id, writing.producer_epoch, sequence, raises_epochs=True
+            )
+            # Whatever else has changed the append will say.
+            if not isinstance(guard, ErrorCode) and guard not in {known, NO_GUARD}:
+                guards[partition.topic_partition] = guard
+                is_new = True
+        return is_new
+
     def _settled(self, error: ErrorCode) -> Admission:
-        outcomes = dict.fromkeys(self.asked, error)
+        outcomes = dict.fromkeys(self._writing.partitions, error)
         self._owner.refuse(self._admission, outcomes, Understanding.ADDS_PARTITIONS)
         return self._admission

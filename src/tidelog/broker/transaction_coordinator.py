@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
+from tidelog.broker.broker_requests import LinkTo
+from tidelog.broker.cluster_markers import ClusterMarkers
 from tidelog.broker.coordinator_elections import CoordinatorElections, Hosting
 from tidelog.broker.transaction_markers import GroupLogs, LocalMarkers, TransactionMarkers
 from tidelog.controller.image import ClusterImage
@@ -54,6 +56,7 @@ class TransactionCoordinator:
         *,
         groups: GroupLogs,
         next_producer_id: Callable[[], Pending[int]],
+        link_to: LinkTo,
     ) -> None:
         self._node = node
         self._next_producer_id = next_producer_id
@@ -76,8 +79,9 @@ class TransactionCoordinator:
             load_buffer_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
         )
         self.local_markers = LocalMarkers(node, groups, seams.clock)
+        self._cluster_markers = ClusterMarkers(node, self.local_markers, link_to, turn)
         self.markers = TransactionMarkers(
-            self.local_markers, timers, turn, is_wanted=self._is_wanted, written=self._markers_written
+            self._cluster_markers, timers, turn, is_wanted=self._is_wanted, written=self._markers_written
         )
 
     def _new_shard(self, _index: int, leader_epoch: int) -> TransactionShard:
@@ -93,10 +97,12 @@ class TransactionCoordinator:
     def follow(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
         """Lead what the metadata says, after the node's partitions and its group coordinator have followed it."""
         self._elections.follow(self._host, image, delta)
+        self._cluster_markers.follow(image)
 
     def stop(self) -> None:
         """The node stops."""
         self.markers.stop()
+        self._cluster_markers.stop()
         self._host.close()
 
     def partition_of(self, transactional_id: str) -> int:

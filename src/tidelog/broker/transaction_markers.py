@@ -7,7 +7,7 @@
     anything else                             tried again, later and later
 
 `TransactionMarkers` knows nothing of where a partition is. `LocalMarkers` writes to those that this node leads, and says of all
-others NOT_LEADER_OR_FOLLOWER.
+others NOT_LEADER_OR_FOLLOWER; `cluster_markers` sends those to whoever leads.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from typing import NoReturn
 
 from tests.support.log_builder import LogBuilder
 from tests.unit.broker.group_node import GroupNode
@@ -13,12 +15,15 @@ from tidelog.broker.handlers.init_producer_id import init_producer_id
 from tidelog.broker.handlers.produce import produce
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
+from tidelog.broker.transaction_questions import TransactionQuestions
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import ZERO_UUID, TopicName
+from tidelog.model.ids import ZERO_UUID, NodeId, TopicName
 from tidelog.model.internal_topics import TRANSACTION_STATE
 from tidelog.model.pending import Pending
 from tidelog.model.transaction_config import TRANSACTION_KEYS
+from tidelog.net.node_connection import Event
+from tidelog.replication.leader_link import LeaderLink
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
@@ -57,11 +62,21 @@ class TransactionNode(GroupNode):
             nullcontext(),
             groups=self.groups,
             next_producer_id=self.next_producer_id,
+            link_to=self.link_to,
         )
+        questions = TransactionQuestions(self.node_id, self.transactions, self.link_to, nullcontext())
         self.transaction_admission = TransactionAdmission(
-            self.transactions, self.clock, self.timers, lambda: self.transaction_config
+            questions, self.clock, self.timers, lambda: self.transaction_config
         )
         self._is_coordinating = True
+
+    def link_to(self, broker: NodeId, purpose: str) -> LeaderLink:
+        """Nobody knows where another broker is."""
+
+        def dial(host: str, port: int, on_event: Callable[[Event], None]) -> NoReturn:
+            raise AssertionError(f"{purpose} for broker {broker} at {host}:{port}, {on_event}")
+
+        return LeaderLink(dial, lambda: None, purpose)
 
     def commit(self, *records: MetadataRecord) -> None:
         before = self.image

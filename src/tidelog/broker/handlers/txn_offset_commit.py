@@ -102,7 +102,11 @@ def _as_a_group_coordinator_says(error: ErrorCode) -> ErrorCode:
     if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return ErrorCode.NOT_COORDINATOR
     # It is not this coordinator that the client would have to look for anew.
-    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error is ErrorCode.NOT_COORDINATOR else error
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error in _OTHER_COORDINATOR_AWAY else error
+
+
+# The second is what the clients of older versions do not know.
+_OTHER_COORDINATOR_AWAY = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION})
 
 
 def _sort_out(
