@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from tidelog.client.consumer.records import OffsetAndMetadata, Offsets, offsets_to_commit
+from tidelog.client.consumer.records import OffsetAndMetadata, offsets_to_commit
 from tidelog.client.errors import ConfigError
 
 
 def test_numbers_and_offsets_with_metadata_are_taken() -> None:
-    given: Offsets = {("orders", 0): 42, ("orders", 1): OffsetAndMetadata(7, metadata="seven")}
+    given: dict[tuple[str, int], int | OffsetAndMetadata] = {
+        ("orders", 0): 42,
+        ("orders", 1): OffsetAndMetadata(7, metadata="seven"),
+    }
 
     assert offsets_to_commit(given) == {
         ("orders", 0): OffsetAndMetadata(42),
