@@ -105,7 +105,17 @@ class FetchReading:
                 self._places[partition] = place
                 partition.watch(self)
         self._timer = timers.after(min(limits.max_wait_ms, WAIT_MS_MAX), self._expired)
+        if limits.follower is not None:
+            self._look_for_missed()
         return self._pending
+
+    def _look_for_missed(self) -> None:
+        """A follower's progress commits records, on which a coordinator may append at once to a partition that this fetch has
+        read already and did not watch yet."""
+        for partition, place in tuple(self._places.items()):
+            result, log = self._results[place], partition.log
+            if type(result) is Fetched and log is not None and log.log_end_offset != result.log_end_offset:
+                self.partition_changed(partition)
 
     def partition_changed(self, partition: Partition) -> None:
         """A partition that is waited for has more, or nothing any more."""
