@@ -10,8 +10,6 @@ broker that does not start.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import signal
 import subprocess
 import sys
@@ -19,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.broker.contestants import ContestantError, Contestants
@@ -31,8 +28,9 @@ from benchmarks.broker.publication import PublicationError, publish
 from benchmarks.broker.rows import ROWS, Row, all_figures
 from benchmarks.broker.table import text_table
 from benchmarks.broker.topics import TopicError
+from benchmarks.circumstances import circumstances, named, positive
 from benchmarks.compare import RESULTS
-from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, KafkaError, MissingProgramError
+from tests.support.apache_kafka import ApacheKafka, KafkaError, MissingProgramError
 
 ROUNDS = 3
 EXIT_MISSED = 1
@@ -91,7 +89,7 @@ def measure(options: Options) -> Results:
     sizes = QUICK if options.quick else FULL
     load = LoadClient.built()
     installation = ApacheKafka.installed()
-    results = Results(circumstances(load, installation, options))
+    results = Results(circumstances(installation, load.version(), options.rounds, is_quick=options.quick))
     # Nodes inherit the limit: what they may open, and what holds idle connections to both of them.
     raise_open_files_limit(2 * sizes.connections)
     begun_s = time.monotonic()
@@ -117,33 +115,10 @@ def write(results: Results, options: Options) -> None:
     path.write_text(to_json(results), encoding="utf-8")
 
 
-def circumstances(load: LoadClient, installation: ApacheKafka, options: Options) -> dict[str, str]:
-    tidelog = subprocess.run(
-        [str(Path(sys.executable).parent / "tidelog"), "version"], capture_output=True, text=True, check=True
-    )
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
-        "python": platform.python_version(),
-        "tidelog": "; ".join(tidelog.stdout.splitlines()),
-        "kafka": KAFKA_VERSION,
-        "java": installation.java_version(),
-        "librdkafka": load.version(),
-        "rounds": str(options.rounds),
-        "sizes": "quick" if options.quick else "full",
-    }
-
-
-def machine() -> str:
-    """Cores, memory and system: enough to know whether two results can be held against each other."""
-    pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return f"{os.cpu_count()} cores, {pages * page_bytes / 2**30:.0f} GB, {platform.system()} {platform.release()}"
-
-
 def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.broker", description="Tidelog beside Apache Kafka")
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that all works, and measures nothing")
-    parser.add_argument("--rows", type=named_rows, default=ROWS, metavar="NAME,NAME", help="only these rows")
+    parser.add_argument("--rows", type=named(ROWS), default=ROWS, metavar="NAME,NAME", help="only these rows")
     parser.add_argument("--rounds", type=positive, metavar="N", help=f"counted rounds of each row ({ROUNDS})")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="where the figures go (benchmarks/results/broker.json)"
@@ -158,22 +133,6 @@ def parse(arguments: Sequence[str]) -> Options:
         parser.error("a quick run measures nothing that could be published")
     rounds = given.rounds or (1 if given.quick else ROUNDS)
     return Options(given.quick, given.rows, rounds, given.json, tuple(given.earlier), given.publish, given.directory)
-
-
-def named_rows(text: str) -> tuple[Row, ...]:
-    """Rows in the order of the table."""
-    wanted = {name.strip() for name in text.split(",")}
-    unknown = sorted(wanted - {row.name for row in ROWS})
-    if unknown:
-        there = ", ".join(row.name for row in ROWS)
-        raise argparse.ArgumentTypeError(f"no such row: {', '.join(unknown)}; there are {there}")
-    return tuple(row for row in ROWS if row.name in wanted)
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of rounds")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.broker.__main__ import machine, positive
 from benchmarks.broker.contestants import ContestantError, Contestants
 from benchmarks.broker.figures import OURS, THEIRS
 from benchmarks.broker.topics import TopicError
+from benchmarks.circumstances import machine, positive
 from benchmarks.compaction.courses import FULL, QUICK, SETTINGS, Course, Sample, clean, latency
 from benchmarks.compare import RESULTS
 from tests.support.apache_kafka import ApacheKafka, KafkaError, MissingProgramError

@@ -9,27 +9,25 @@ not end as it should, a record too few or too many, a broker that does not start
 from __future__ import annotations
 
 import argparse
-import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import confluent_kafka
 
-from benchmarks.broker.__main__ import machine, positive
 from benchmarks.broker.contestants import ContestantError, Contestants
 from benchmarks.broker.figures import Results, to_json
 from benchmarks.broker.load_client import LoadError
 from benchmarks.broker.table import text_table
 from benchmarks.broker.topics import TopicError
+from benchmarks.circumstances import circumstances, named, positive
 from benchmarks.compare import RESULTS
 from benchmarks.transactions.load_program import LoadProgram
 from benchmarks.transactions.rows import FULL, QUICK, ROWS, Row, Run
-from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, KafkaError, MissingProgramError
+from tests.support.apache_kafka import ApacheKafka, KafkaError, MissingProgramError
 
 ROUNDS = 3
 EXIT_MISSED = 1
@@ -50,7 +48,7 @@ def main() -> None:
         prog="python -m benchmarks.transactions", description="transactions beside Apache Kafka"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that all works, and measures nothing")
-    parser.add_argument("--rows", type=named_rows, default=ROWS, metavar="NAME,NAME", help="only these rows")
+    parser.add_argument("--rows", type=named(ROWS), default=ROWS, metavar="NAME,NAME", help="only these rows")
     parser.add_argument("--rounds", type=positive, metavar="N", help=f"counted rounds of each row ({ROUNDS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures go (results/transactions.json)")
     given = parser.parse_args()
@@ -75,7 +73,7 @@ def measure(rows: tuple[Row, ...], rounds: int, json: Path, *, is_quick: bool) -
     """Runs the rows. Whatever ends it, no process and no file of a broker is left."""
     load = LoadProgram.built()
     installation = ApacheKafka.installed()
-    results = Results(circumstances(installation, rounds, is_quick=is_quick))
+    results = Results(circumstances(installation, confluent_kafka.libversion()[0], rounds, is_quick=is_quick))
     begun_s = time.monotonic()
 
     def say(what: str) -> None:
@@ -94,33 +92,6 @@ def measure(rows: tuple[Row, ...], rounds: int, json: Path, *, is_quick: bool) -
             json.parent.mkdir(parents=True, exist_ok=True)
             json.write_text(to_json(results), encoding="utf-8")
     return results
-
-
-def circumstances(installation: ApacheKafka, rounds: int, *, is_quick: bool) -> dict[str, str]:
-    tidelog = subprocess.run(
-        [str(Path(sys.executable).parent / "tidelog"), "version"], capture_output=True, text=True, check=True
-    )
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
-        "python": platform.python_version(),
-        "tidelog": "; ".join(tidelog.stdout.splitlines()),
-        "kafka": KAFKA_VERSION,
-        "java": installation.java_version(),
-        "librdkafka": confluent_kafka.libversion()[0],
-        "rounds": str(rounds),
-        "sizes": "quick" if is_quick else "full",
-    }
-
-
-def named_rows(text: str) -> tuple[Row, ...]:
-    """Rows in the order of the table."""
-    wanted = {name.strip() for name in text.split(",")}
-    unknown = sorted(wanted - {row.name for row in ROWS})
-    if unknown:
-        there = ", ".join(row.name for row in ROWS)
-        raise argparse.ArgumentTypeError(f"no such row: {', '.join(unknown)}; there are {there}")
-    return tuple(row for row in ROWS if row.name in wanted)
 
 
 if __name__ == "__main__":
