@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from tidelog.model import broker_config
 
 _GROUPS = "share and streams groups are not there yet"
-_REPLICATION = "a cluster of one replicates nothing"
+_REPLICATION = "replication between nodes does not go by it"
 _METRICS = "it configures the metrics of Apache Kafka"
 _OTHER_PROGRAM = "it tunes Apache Kafka's own threads and buffers"
-_ALONE = "a node of a cluster of one talks to no other"
+_BETWEEN_NODES = "what nodes say to each other does not go by it"
 
 
 def _family(prefix: str, reason: str, names: str) -> dict[str, str]:
@@ -62,15 +62,15 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "metric.reporters": _METRICS,
     "telemetry.max.bytes": _METRICS,
     **_family("controller.performance", _METRICS, "always.log.threshold.ms sample.period.ms"),
-    **_family("controller", _ALONE, "quorum.fetch.max.bytes quorum.fetch.snapshot.max.bytes socket.timeout.ms"),
-    **_family("socket.connection.setup", _ALONE, "timeout.max.ms timeout.ms"),
-    "request.timeout.ms": _ALONE,
+    **_family("controller", _BETWEEN_NODES, "quorum.fetch.max.bytes quorum.fetch.snapshot.max.bytes socket.timeout.ms"),
+    **_family("socket.connection.setup", _BETWEEN_NODES, "timeout.max.ms timeout.ms"),
+    "request.timeout.ms": _BETWEEN_NODES,
     "controlled.shutdown.enable": "a node always stops in a controlled way",
-    "initial.broker.registration.timeout.ms": _ALONE,
+    "initial.broker.registration.timeout.ms": _BETWEEN_NODES,
     "server.max.startup.time.ms": _OTHER_PROGRAM,
     "share.fetch.purgatory.purge.interval.requests": _OTHER_PROGRAM,
     "log.initial.task.delay.ms": _OTHER_PROGRAM,
-    "log.dir.failure.timeout.ms": _ALONE,
+    "log.dir.failure.timeout.ms": _BETWEEN_NODES,
 }
 
 _POLICY = "policies are Java classes, which do not run here"
