@@ -236,6 +236,10 @@ class BrokerNode:
     def broker_watch(self) -> BrokerWatch:
         return self._links.watch
 
+    def on_image(self, heard: Callable[[], None]) -> None:
+        """Tell of every image of the cluster from the next one on, once this node goes by it."""
+        self._service.committed.subscribe(lambda _image, _delta: heard())
+
     def _in_turn(self, work: Callable[[], None]) -> None:
         if not self.stopped.done():
             with self._server.turn:

@@ -58,8 +58,6 @@ MEMORY_FREE_BYTES_MIN = 1 << 30
 # A start or stop that takes this long will never end; a test should fail then, not hang.
 TIMEOUT_S = 30.0
 
-_HEARD_S = 0.001
-
 
 class ClusterError(Exception):
     """The cluster cannot do what it was asked for; one sentence says why."""
@@ -83,6 +81,8 @@ class EmbeddedCluster:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._hosted: list[HostedNode] = []
+        # Set whenever a node has heard something new of the cluster.
+        self._heard = asyncio.Event()
         self._remove_directory: weakref.finalize[..., EmbeddedCluster] | None = None
         self._is_stopped = False
 
@@ -117,8 +117,9 @@ class EmbeddedCluster:
             factor = BROKER_DEFAULT if replication_factor is None else replication_factor
             await admin.create_topic(name, partitions=partitions, replication_factor=factor, configs=configs)
             # The other nodes hear of it a moment after the controller, and a client may ask any of them.
-            while not self._is_known_everywhere(name):  # noqa: ASYNC110 - a node has no event for that
-                await asyncio.sleep(_HEARD_S)
+            while not self._is_known_everywhere(name):
+                self._heard.clear()
+                await self._heard.wait()
 
         self._administer(create)
 
@@ -161,7 +162,7 @@ class EmbeddedCluster:
             self._loop = new_event_loop()
             self._thread = threading.Thread(target=self._run, name="tidelog-node", daemon=True)
             self._thread.start()
-            self._hosted = self._call(_start_all(configs))
+            self._hosted = self._call(_start_all(configs, self._heard.set))
         except START_ERRORS as error:
             self._end()
             raise ClusterError(str(error)) from error
@@ -261,7 +262,7 @@ class EmbeddedCluster:
             self._remove_directory()
 
 
-async def _start_all(configs: Sequence[ConfigValues]) -> list[HostedNode]:
+async def _start_all(configs: Sequence[ConfigValues], heard: Callable[[], None]) -> list[HostedNode]:
     """All nodes, once all serve: they need each other. Where one cannot start, none is left."""
     started = await asyncio.gather(*map(HostedNode.start, configs), return_exceptions=True)
     hosted = [each for each in started if isinstance(each, HostedNode)]
@@ -270,6 +271,8 @@ async def _start_all(configs: Sequence[ConfigValues]) -> list[HostedNode]:
             for each in hosted:
                 each.abandon()
             raise outcome
+    for each in hosted:
+        each.node.on_image(heard)
     return hosted
 
 
