@@ -141,7 +141,7 @@ class ControllerChannel:
                 self._wait(question)
                 return
             try:
-                answer = _read(received, message, request, version)
+                answer = _read(received, message, version, question)
             except MalformedError as error:
                 logger.warning("controller %d: %s", leader.id, error)
                 answer = None
@@ -187,15 +187,15 @@ class ControllerChannel:
             connection.close()
 
 
-def _read(received: memoryview, message: Request, request: Request, version: int) -> Response | None:
-    """The answer to `request`; None where the receiver is not the active controller, or did not understand."""
+def _read(received: memoryview, message: Request, version: int, question: _Question) -> Response | None:
+    """The answer to a question; None where the receiver is not the active controller, or did not understand."""
     _, answer = read_response(received, message.api_key, version)
     if not isinstance(answer, EnvelopeResponse):
         return answer
     if answer.error_code == ErrorCode.NONE and answer.response_data is not None:
-        return envelopes.read_answer(answer.response_data, request)
+        return envelopes.read_answer(answer.response_data, question.request, question.context)
     error = ErrorCode.of(answer.error_code)
-    return None if error is ErrorCode.NOT_CONTROLLER else refusal_of(request, error)
+    return None if error is ErrorCode.NOT_CONTROLLER else refusal_of(question.request, error)
 
 
 def _ignore(_event: Event) -> None:

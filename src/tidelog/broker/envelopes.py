@@ -23,9 +23,9 @@ _VERSION_BYTES = 2
 
 
 def wrap(request: Request, context: ControllerContext) -> EnvelopeRequest:
-    """An envelope around a request, which goes in its newest version."""
+    """An envelope around a request, which goes in the client's version: another one may lack fields that the client has set."""
     return EnvelopeRequest(
-        request_data=request_bytes(request, version_of(request), 0, context.client_id),
+        request_data=request_bytes(request, version_inside(request, context), 0, context.client_id),
         request_principal=_principal_bytes(context.principal),
         client_host_address=_address_bytes(context.host),
     )
@@ -36,7 +36,10 @@ def unwrap(envelope: EnvelopeRequest) -> tuple[RequestHeader, Request, Controlle
     data = envelope.request_data
     header, position = read_request_header(data)
     context = ControllerContext(
-        _principal(envelope.request_principal), header.client_id, _address(envelope.client_host_address)
+        _principal(envelope.request_principal),
+        header.client_id,
+        _address(envelope.client_host_address),
+        header.request_api_version,
     )
     return header, read_request(data, header, position), context
 
@@ -48,9 +51,14 @@ def answer_bytes(answer: Response, header: RequestHeader) -> bytes:
     return encode(answer_header, api(answer.api_key).response_header_version(version)) + encode(answer, version)
 
 
-def read_answer(data: bytes, request: Request) -> Response:
+def read_answer(data: bytes, request: Request, context: ControllerContext) -> Response:
     """The response that came back for a wrapped request. MalformedError where it is none."""
-    return read_response(data, request.api_key, version_of(request))[1]
+    return read_response(data, request.api_key, version_inside(request, context))[1]
+
+
+def version_inside(request: Request, context: ControllerContext) -> int:
+    """The version that a wrapped request has."""
+    return version_of(request) if context.api_version is None else context.api_version
 
 
 def version_of(request: Request) -> int:

@@ -219,7 +219,9 @@ class BrokerNode:
         return listener_name in self._controller_listeners
 
     def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
-        context = ControllerContext(str(caller.principal), caller.client_id, caller.host)
+        # A handler may also ask for something of its own: for a topic, say, that a Metadata request has named.
+        version = caller.api_version if caller.api_key == request.api_key else None
+        context = ControllerContext(str(caller.principal), caller.client_id, caller.host, version)
         if self.is_controller_listener(caller.listener_name):
             # Whoever asks a controller means that one, and learns if it is not the active one.
             return cast("Pending[A]", self.decide(request, context))

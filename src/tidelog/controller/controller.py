@@ -71,6 +71,8 @@ class ControllerContext:
     client_id: str | None = None
     host: str = "127.0.0.1"
     """From where."""
+    api_version: int | None = None
+    """That of the client's own request, whose fields this one has; None where it was not a client that made it up."""
 
 
 @dataclass(frozen=True, slots=True)

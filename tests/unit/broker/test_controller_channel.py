@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -26,7 +27,7 @@ from tidelog.wire.errors import MalformedError
 from tidelog.wire.frames import read_request, read_request_header
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from tidelog.wire.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from tidelog.wire.messages.topics import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest
 from tidelog.wire.schema import Request, Response
 
 PORT = 9093
@@ -38,7 +39,7 @@ HEARD = BrokerHeartbeatResponse(
 )
 CREATE = CreateTopicsRequest(topics=[])
 CREATED = CreateTopicsResponse(throttle_time_ms=0, topics=[])
-ALICE = ControllerContext("User:alice", "her client", "10.0.0.7")
+ALICE = ControllerContext("User:alice", "her client", "10.0.0.7", api_version=5)
 
 
 class Local:
@@ -165,8 +166,15 @@ def test_what_nodes_ask_goes_as_it_is_and_what_clients_ask_in_an_envelope() -> N
         assert isinstance(remote.received[1], EnvelopeRequest)
         header, wrapped, context = envelopes.unwrap(remote.received[1])
         assert (wrapped, context, header.client_id) == (CREATE, ALICE, ALICE.client_id)
+        assert header.request_api_version == ALICE.api_version
 
     World().run(story)
+
+
+def test_an_old_clients_request_arrives_with_the_fields_that_newer_versions_lack() -> None:
+    delete = DeleteTopicsRequest(topics=[], topic_names=["orders"], timeout_ms=1000)
+    header, wrapped, _ = envelopes.unwrap(envelopes.wrap(delete, replace(ALICE, api_version=1)))
+    assert (header.request_api_version, wrapped) == (1, delete)
 
 
 @pytest.mark.parametrize("request_", [HEARTBEAT, CREATE])
