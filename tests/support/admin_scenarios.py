@@ -278,6 +278,26 @@ def leaders_and_disks(admin: Admin, bootstrap: str) -> None:
 # Groups.
 
 
+def replicas_are_reassigned(admin: Admin, _bootstrap: str) -> None:
+    name = new_name("moved")
+    make(admin, name, partitions=2)
+    [own] = [broker.node_id for broker in admin.describe_cluster().brokers]
+
+    outcomes = admin.alter_partition_reassignments({(name, 0): [own], (name, 1): [own, 99], ("nothing", 0): [own]})
+    fixed = admin.alter_partition_reassignments({(name, 0): [own, 98]}, allow_replication_factor_change=False)
+    taken_back = admin.alter_partition_reassignments({(name, 0): None})
+
+    assert {at: code_of(outcome) for at, outcome in outcomes.items()} == {
+        At(name, 0): None,
+        At(name, 1): ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        At("nothing", 0): NO_TOPIC,
+    }
+    assert code_of(fixed[At(name, 0)]) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code_of(taken_back[At(name, 0)]) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    assert admin.list_partition_reassignments() == {}
+    assert admin.list_partition_reassignments([(name, 0), ("nothing", 0)]) == {}
+
+
 def a_group_is_seen_measured_and_removed(admin: Admin, bootstrap: str, protocol: str) -> None:
     name, group = new_name("topic"), new_name("group")
     make(admin, name, 2)
@@ -352,6 +372,7 @@ SCENARIOS: dict[str, Scenario] = {
     "config resources": what_has_a_configuration_is_listed,
     "cluster": the_cluster_is_described,
     "leaders and disks": leaders_and_disks,
+    "replicas are reassigned": replicas_are_reassigned,
     "classic group": lambda admin, bootstrap: a_group_is_seen_measured_and_removed(admin, bootstrap, "classic"),
     "consumer group": lambda admin, bootstrap: a_group_is_seen_measured_and_removed(admin, bootstrap, "consumer"),
     "members": members_are_removed,

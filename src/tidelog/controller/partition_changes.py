@@ -44,6 +44,15 @@ class Election(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """Who has a partition. While it is reassigned, `replicas` are those that are to have it and, last, those that leave."""
+
+    replicas: tuple[NodeId, ...]
+    adding: tuple[NodeId, ...] = ()
+    removing: tuple[NodeId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Elected:
     leader: NodeId
     is_unclean: bool = False
@@ -61,8 +70,9 @@ def change_partition(
     may_lead: Callable[[NodeId], bool] | None = None,
     unclean_stop: NodeId | None = None,
     directories: Mapping[NodeId, DirectoryId] | None = None,
+    assignment: Assignment | None = None,
 ) -> FramedRecord | None:
-    """The record that gives a partition another in-sync set, leader or directory; None where nothing changes.
+    """The record that gives a partition other replicas, another in-sync set, leader or directory; None where nothing changes.
 
     Without `election` the topic says whether an unclean one is allowed. Without `may_lead` that are the active brokers; in either
     case the replica's directory has to be online. `unclean_stop` is a broker that cannot be trusted to have what it had.
@@ -79,6 +89,8 @@ def change_partition(
     )
     if isr is not None:
         change.isr = list(isr)
+    if assignment is not None:
+        change.assign(assignment)
     change.complete_reassignment()
     change.find_eligible(min_insync_replicas(image, topic, defaults), unclean_stop)
     record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
@@ -184,13 +196,20 @@ class _Change:
         self._removing = list(partition.removing_replicas)
         self._eligible = list(partition.eligible_leader_replicas)
 
+    def assign(self, assignment: Assignment) -> None:
+        self.replicas = list(assignment.replicas)
+        self._adding = list(assignment.adding)
+        self._removing = list(assignment.removing)
+
     def complete_reassignment(self) -> None:
-        """A reassignment ends when all that are to be added are in sync and somebody is left."""
+        """A reassignment ends when all that are to be added are in sync and somebody is left. Where fewer come than go, all who
+        stay have to be in sync: the partition would otherwise be less safe than it was."""
         if not self._adding and not self._removing:
             return
         staying = [replica for replica in self.replicas if replica not in self._removing]
         in_sync = [replica for replica in self.isr if replica not in self._removing]
-        if staying and in_sync and all(replica in in_sync for replica in self._adding):
+        awaited = self._adding if len(self._adding) >= len(self._removing) else [*self._adding, *staying]
+        if staying and in_sync and all(replica in in_sync for replica in awaited):
             self.replicas, self.isr, self._adding, self._removing = staying, in_sync, [], []
 
     def find_eligible(self, min_isr: int, unclean_stop: NodeId | None) -> None:

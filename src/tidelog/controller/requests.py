@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tidelog.controller import brokers, cluster_features, configs, partitions, producer_ids, topics
+from tidelog.controller import brokers, cluster_features, configs, partitions, producer_ids, reassignments, topics
 from tidelog.controller.broker_sessions import BrokerSessions
 from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.decision import Decision, Refusal
@@ -29,7 +29,11 @@ from tidelog.wire.messages.features import UpdateFeaturesRequest
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest
 from tidelog.wire.messages.quorum import DescribeQuorumRequest
-from tidelog.wire.messages.reassignments import ElectLeadersRequest
+from tidelog.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from tidelog.wire.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from tidelog.wire.schema import Request, Response
 
@@ -102,6 +106,10 @@ APIS: dict[type[Request], Api] = {
         lambda request, now: configs.decide_alter_configs(now.image, request, now.settings),
         configs.refuse_alter_configs,
     ),
+    AlterPartitionReassignmentsRequest: Api(
+        lambda request, now: reassignments.decide_alter_reassignments(now.image, request, now.defaults),
+        reassignments.refuse_alter_reassignments,
+    ),
     AlterPartitionRequest: Api(
         lambda request, now: partitions.decide_alter_partition(now.image, request, now.defaults),
         partitions.refuse_alter_partition,
@@ -141,6 +149,10 @@ APIS: dict[type[Request], Api] = {
     IncrementalAlterConfigsRequest: Api(
         lambda request, now: configs.decide_incremental_alter_configs(now.image, request, now.settings),
         configs.refuse_incremental_alter_configs,
+    ),
+    ListPartitionReassignmentsRequest: Api(
+        lambda request, now: Decision(reassignments.list_reassignments(now.image, request)),
+        reassignments.refuse_list_reassignments,
     ),
     UnregisterBrokerRequest: Api(
         lambda request, now: brokers.decide_unregister_broker(now.image, request, now.defaults),

@@ -193,10 +193,8 @@ def placed(image: ClusterImage, partitions: int, replicas: int, random: Random) 
     return found
 
 
-def assignment_problem(
-    image: ClusterImage, index: int, replicas: Sequence[NodeId], replication_factor: int | None
-) -> Refusal | None:
-    """What is wrong with replicas that somebody chose by hand."""
+def replicas_problem(image: ClusterImage, replicas: Sequence[NodeId]) -> Refusal | None:
+    """What is wrong with a list of brokers that are to have a partition, whoever of them serves at the moment."""
     if not replicas:
         reason = "The manual partition assignment includes an empty replica list."
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
@@ -207,6 +205,16 @@ def assignment_problem(
         if replicas.count(replica) > 1:
             reason = f"The manual partition assignment includes the broker {replica} more than once."
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    return None
+
+
+def assignment_problem(
+    image: ClusterImage, index: int, replicas: Sequence[NodeId], replication_factor: int | None
+) -> Refusal | None:
+    """What is wrong with replicas that somebody chose by hand for a new partition."""
+    problem = replicas_problem(image, replicas)
+    if problem is not None:
+        return problem
     if replication_factor is not None and len(replicas) != replication_factor:
         reason = (
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "

@@ -39,7 +39,14 @@ from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest, AssignRe
 from tidelog.wire.messages.metadata import MetadataRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from tidelog.wire.messages.reassignments import ElectLeadersRequest, ElectLeadersResponse
+from tidelog.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from tidelog.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -323,6 +330,7 @@ REFUSALS: list[tuple[Request, type[Response]]] = [
         ),
         AlterConfigsResponse,
     ),
+    (AlterPartitionReassignmentsRequest(topics=[]), AlterPartitionReassignmentsResponse),
     (AlterPartitionRequest(broker_id=1, topics=[]), AlterPartitionResponse),
     (AssignReplicasToDirsRequest(broker_id=1, directories=[]), AssignReplicasToDirsResponse),
     (
@@ -353,6 +361,7 @@ REFUSALS: list[tuple[Request, type[Response]]] = [
         ),
         IncrementalAlterConfigsResponse,
     ),
+    (ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse),
     (UnregisterBrokerRequest(broker_id=1), UnregisterBrokerResponse),
     (UpdateFeaturesRequest(feature_updates=[]), UpdateFeaturesResponse),
 ]

@@ -85,6 +85,8 @@ class Admin:
 
     describe_log_dirs = _waiting(AsyncAdmin.describe_log_dirs)
     alter_replica_log_dirs = _waiting(AsyncAdmin.alter_replica_log_dirs)
+    alter_partition_reassignments = _waiting(AsyncAdmin.alter_partition_reassignments)
+    list_partition_reassignments = _waiting(AsyncAdmin.list_partition_reassignments)
 
     list_groups = _waiting(AsyncAdmin.list_groups)
     describe_groups = _waiting(AsyncAdmin.describe_groups)
