@@ -70,7 +70,9 @@ class ClusterLinks:
         self.channel: ControllerChannel
         self.watch: BrokerWatch
 
-    def dial(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
+    def dial(
+        self, host: str, port: int, on_event: Callable[[Event], None], *, stay_connected: bool = False
+    ) -> NodeConnection:
         """A connection to another node of the cluster."""
         return NodeConnection(
             self._loop,
@@ -79,6 +81,7 @@ class ClusterLinks:
             port,
             self._random,
             on_event=on_event,
+            stay_connected=stay_connected,
             reconnect_backoff_ms=RECONNECT_BACKOFF_MS,
             reconnect_backoff_max_ms=RECONNECT_BACKOFF_MAX_MS,
             buffers=self._buffers,

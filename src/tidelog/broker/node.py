@@ -2,7 +2,8 @@
 
     start   lock and, on first use, format the log directories; open the metadata log; lead the quorum (of one, for now);
             learn the cluster; open the partitions; listen; register; serve once the controller has let the broker in
-    stop    accept nothing more; answer what is in flight; leave; write everything down in the order that Kafka expects
+    stop    leave; accept nothing more and answer what is in flight; leave the quorum, after others that are leaving too; write
+            everything down in the order that Kafka expects
 
 Everything that reaches outside comes in through the constructor: clock, chance, files, slow work, the event loop's timers and
 the transport. Nothing below this module knows which ones.
@@ -28,6 +29,7 @@ from tidelog.broker.cluster_links import ClusterLinks
 from tidelog.broker.config_resources import ConfigResourceType
 from tidelog.broker.config_view import BrokerConfigView, effective_config, static_topic_defaults, topic_values
 from tidelog.broker.controller_dispatcher import ControllerDispatcher
+from tidelog.broker.departure import Departure
 from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_sessions import FetchSessions
@@ -583,6 +585,7 @@ class BrokerNode:
             self._groups.follow(image, delta)
             self._transactions.follow(image, delta)
             self._transaction_questions.follow(image)
+        self._registration.follow(image)
         if delta.configs_changed:
             self._log_cleaner.look_soon()
         for name in delta.topics_removed.values():
@@ -638,22 +641,40 @@ class BrokerNode:
             return
         self._is_stopping = True
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        self._server.close()
+        departure = self._depart()
         if self.is_broker:
-            await self._leave()
+            await self._leave(departure)
+            # The other controllers may still need this one, and what is in flight may need it too.
+            await self._server.drain(DRAIN_TIMEOUT_MS, [spec.name for spec in self._specs if not spec.is_controller])
+        if self.is_controller:
+            await _wait(self._loop, departure.others_left(self.image), timeout_ms=LEAVE_TIMEOUT_MS)
+        handed_over = self._service.quorum.shutdown(LEAVE_TIMEOUT_MS)
+        await _wait(self._loop, departure.unless_lost(handed_over), timeout_ms=LEAVE_TIMEOUT_MS)
+        departure.end()
         await self._server.drain(DRAIN_TIMEOUT_MS)
-        await _wait(self._loop, self._service.quorum.shutdown(LEAVE_TIMEOUT_MS), timeout_ms=LEAVE_TIMEOUT_MS)
         if not self.stopped.done():  # or a fault has ended it meanwhile
             self._links.close()
             await self._close()
         self._raise_fault()
 
-    async def _leave(self) -> None:
+    def _depart(self) -> Departure:
+        departure = Departure(
+            self.node_id,
+            self._service.quorum.voters,
+            self.static_config[keys.CONTROLLER_LISTENER_NAMES][0],
+            lambda host, port, on_event: self._links.dial(host, port, on_event, stay_connected=True),
+        )
+        self._stopping.append(departure.end)
+        self._service.committed.subscribe(lambda image, _delta: departure.follow(image))
+        departure.begin()
+        return departure
+
+    async def _leave(self, departure: Departure) -> None:
         """Have others lead what this broker leads, and serve nobody any more."""
         # Members that wait for others would wait beyond the end.
         self._transactions.stop()
         self._groups.stop()
-        await _wait(self._loop, self._registration.leave(), timeout_ms=LEAVE_TIMEOUT_MS)
+        await _wait(self._loop, departure.unless_lost(self._registration.leave()), timeout_ms=LEAVE_TIMEOUT_MS)
         self._registration.stop()
         self._transaction_questions.stop()
         self._replication.stop()

@@ -3,6 +3,8 @@
 new -> registered       BrokerRegistration; the answer is the broker's epoch
     -> serving          a heartbeat after it has caught up with its own registration is answered `is_fenced=False`
     -> leaving          heartbeats with want_shut_down until the controller lets it go
+
+A broker that leaves is let go when all others have said that they know who leads instead, so those say it at once.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 from collections.abc import Callable
 from random import Random
 
-from tidelog.controller.image import Endpoint
+from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.metadata_service import listeners, supported_features
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, random_uuid
@@ -65,6 +67,9 @@ class Registration:
         self.epoch = BrokerEpoch(-1)
         self.serving: Pending[None] = Pending()
         self._leaving: Pending[None] | None = None
+        # The others that leave, as far as this broker has heard; and whether that is news since the last heartbeat.
+        self._others_leaving: frozenset[NodeId] = frozenset()
+        self._has_news = False
 
     def begin(
         self,
@@ -94,6 +99,18 @@ class Registration:
         self._beat()
         return self._leaving
 
+    def follow(self, image: ClusterImage) -> None:
+        """The cluster is like this by now: whoever has begun to leave is not to wait for a whole heartbeat interval."""
+        leaving = frozenset(
+            broker.node_id
+            for broker in image.brokers.values()
+            if broker.in_controlled_shutdown and not broker.fenced and broker.node_id != self._node_id
+        )
+        self._has_news |= not leaving <= self._others_leaving
+        self._others_leaving = leaving
+        if self._has_news and self._timer is not None and self.serving.is_complete:
+            self._later(0, self._beat)
+
     def stop(self) -> None:
         """Report no more."""
         self._is_stopped = True
@@ -121,6 +138,7 @@ class Registration:
     def _beat(self) -> None:
         if self._is_stopped:
             return
+        self._has_news = False
         heartbeat = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self.epoch,
@@ -146,7 +164,7 @@ class Registration:
             return
         if error is ErrorCode.NONE and not answer.is_fenced:
             self.serving.complete(None)
-            self._later(self._interval_ms, self._beat)
+            self._later(0 if self._has_news else self._interval_ms, self._beat)
             return
         self._later(RETRY_MS, self._beat)
 

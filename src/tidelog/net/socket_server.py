@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import Address
@@ -58,6 +59,7 @@ class Listener:
         self._server = server
         self._handler = handler
         self._acceptor: Acceptor | None = None
+        self._is_closed = False
 
     def __str__(self) -> str:
         return f"{self.name}://{self.address}"
@@ -74,6 +76,7 @@ class Listener:
 
     def close(self) -> None:
         """Accepts nothing more. Its connections go on."""
+        self._is_closed = True
         if self._acceptor is not None:
             self._acceptor.close()
 
@@ -81,7 +84,7 @@ class Listener:
         self._acceptor = acceptor
 
     def _accept_if(self, has_room: bool) -> None:
-        if self._acceptor is not None:
+        if self._acceptor is not None and not self._is_closed:
             if has_room:
                 self._acceptor.resume()
             else:
@@ -117,7 +120,8 @@ class SocketServer:
         self._overrides_resolved = False
         self._next_connection_id = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._all_closed: asyncio.Future[None] | None = None
+        self._draining: frozenset[str] = frozenset()
+        self._drained: asyncio.Future[None] | None = None
         self._is_closed = False
         self._full_told_ms: float | None = None
 
@@ -166,16 +170,30 @@ class SocketServer:
             self._sweep_timer.cancel()
             self._sweep_timer = None
 
-    async def drain(self, timeout_ms: int) -> None:
-        """Closes, after the answers to all requests that were taken have left. What takes longer is cut off."""
-        self.close()
-        for connection in list(self.connections.values()):
+    async def drain(self, timeout_ms: int, listeners: Collection[str] | None = None) -> None:
+        """Closes, after the answers to all requests that were taken have left. What takes longer is cut off.
+
+        With names of `listeners` only those are closed, and all others go on.
+        """
+        if listeners is None:
+            self.close()
+        self._draining = frozenset(self.listeners if listeners is None else listeners)
+        for name in self._draining:
+            self.listeners[name].close()
+        for connection in self._undrained():
             connection.finish(lambda finished=connection: self._linger(finished))  # type: ignore[misc]
-        if self.connections:
-            self._all_closed = self._loop.create_future()
-            cut = self._loop.call_later(timeout_ms / 1000, self.abort)
-            await self._all_closed
+        if self._undrained():
+            self._drained = self._loop.create_future()
+            cut = self._loop.call_later(timeout_ms / 1000, self._cut_off)
+            await self._drained
             cut.cancel()
+
+    def _undrained(self) -> list[Connection]:
+        return [each for each in self.connections.values() if each.listener_name in self._draining]
+
+    def _cut_off(self) -> None:
+        for connection in self._undrained():
+            connection.abort()
 
     def abort(self) -> None:
         """Closes everything now."""
@@ -232,8 +250,8 @@ class SocketServer:
         counts.bytes_out += connection.bytes_out
         self._quota.release(connection.listener_name, connection.peer_address.host)
         self._accept_where_possible()
-        if not self.connections and self._all_closed is not None and not self._all_closed.done():
-            self._all_closed.set_result(None)
+        if self._drained is not None and not self._drained.done() and not self._undrained():
+            self._drained.set_result(None)
 
     def _accept_where_possible(self) -> None:
         if not self._is_closed:

@@ -250,6 +250,28 @@ def test_draining_nobody_is_done_at_once() -> None:
     world.play(main)
 
 
+def test_one_listener_is_drained_while_others_go_on() -> None:
+    world = World()
+
+    async def main() -> None:
+        await world.serve()
+        await world.serve("CONTROLLER", 9093)
+        client, voter = await world.client(), await world.client(port=9093)
+        await world.server.drain(60_000, ["CLIENTS"])
+        with pytest.raises(ConnectionRefusedError):
+            await world.client()
+        later = await world.client(port=9093)
+        for each in (voter, later):
+            each.send(b"still there")
+        await asyncio.sleep(1)
+        assert client.ended_s is not None
+        assert [each.received for each in (client, voter, later)] == [b"", *[framed(b"still there")] * 2]
+        await world.server.drain(60_000)
+        assert world.server.connections == {}
+
+    world.play(main)
+
+
 def test_many_connections_in_a_chaotic_network_get_exactly_their_answers() -> None:
     world = World(NodeLimits(connection=ConnectionLimits(unanswered_requests_max=7, output_bytes_max=5000)), hold=True)
 
