@@ -20,46 +20,19 @@ from tidelog.controller.quorum import MetadataQuorum
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import DirectoryId, NodeId
 from tidelog.model.pending import Pending
-from tidelog.model.slow_work import SlowWork, T
 from tidelog.net.node_connection import Event, NodeConnection
 from tidelog.net.socket_server import SocketServer
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
+from tidelog.simulation.slow_disk import SlowDisk
 from tidelog.wire.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.schema import Response
 
 PORT = 9093
 LISTENER = "CONTROLLER"
 REQUEST_TIMEOUT_MS = 2_000
-_DISK_MS_MAX = 4.0
-
-
-class SlowDisk(SlowWork):
-    """Work that takes a moment of virtual time, in order, as a disk's thread does; none after the process has died."""
-
-    def __init__(self, loop: VirtualTimeLoop, random: Random) -> None:
-        self._loop = loop
-        self._random = random
-        self._free_at_s = 0.0
-        self.is_dead = False
-
-    def submit(self, work: Callable[[], T], then: Callable[[T | BaseException], None] | None = None) -> None:
-        self._free_at_s = max(self._free_at_s, self._loop.time()) + self._random.uniform(0, _DISK_MS_MAX) / 1000
-        self._loop.call_at(self._free_at_s, self._run, work, then)
-
-    def _run(self, work: Callable[[], T], then: Callable[[T | BaseException], None] | None) -> None:
-        if self.is_dead:
-            return
-        try:
-            outcome: T | BaseException = work()
-        except Exception as error:
-            if then is None:
-                raise
-            outcome = error
-        if then is not None:
-            then(outcome)
 
 
 class ControllerHost:

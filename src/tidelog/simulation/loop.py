@@ -7,6 +7,11 @@ Callbacks run in the order in which they were asked for, timers in the order of 
 depends on the machine: no clock, no selector, no thread. Real I/O is refused with `RealInputOutputError`; `run_in_executor` runs
 its work at once. Whatever escapes from a callback or an unobserved task ends the run: a simulation that hides an error proves
 nothing.
+
+    loop.stall("node-1")                     # as SIGSTOP: what belongs to that owner waits until `resume`
+    loop.create_task(main(), context=owned_by("node-1"))
+
+Whatever is asked for in an owner's context belongs to that owner, and so does all that comes of it.
 """
 
 from __future__ import annotations
@@ -27,6 +32,16 @@ Ts = TypeVarTuple("Ts")
 
 # 2024-01-01T00:00:00Z: any fixed moment would do, but timestamps near 0 hide mistakes of sign and unit.
 START_MS = 1_704_067_200_000
+
+
+OWNER: contextvars.ContextVar[str] = contextvars.ContextVar("owner")
+
+
+def owned_by(owner: str) -> contextvars.Context:
+    """A context whose callbacks and tasks belong to an owner, who can be stalled."""
+    context = contextvars.copy_context()
+    context.run(OWNER.set, owner)
+    return context
 
 
 class RealInputOutputError(RuntimeError):
@@ -64,7 +79,21 @@ class VirtualTimeLoop(events.AbstractEventLoop):
         self._failure: BaseException | None = None
         self._task_factory: Callable[..., asyncio.Future[Any]] | None = None
         self._exception_handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
+        self._stalled: dict[str, list[asyncio.Handle]] = {}
         self.callbacks_run = 0
+
+    # Stalls.
+
+    def stall(self, owner: str) -> None:
+        """Run nothing of an owner until it resumes. Its timers pass meanwhile, and go off then."""
+        self._stalled.setdefault(owner, [])
+
+    def resume(self, owner: str) -> None:
+        """What has become due meanwhile runs now, in its order."""
+        self._ready.extend(self._stalled.pop(owner, ()))
+
+    def is_stalled(self, owner: str) -> bool:
+        return owner in self._stalled
 
     # Time.
 
@@ -125,9 +154,17 @@ class VirtualTimeLoop(events.AbstractEventLoop):
         # Only what is ready now: what these ask for comes after the timers that are due.
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
-            if not handle.cancelled():
+            if not handle.cancelled() and not (self._stalled and self._holds(handle)):
                 self.callbacks_run += 1
                 handle._run()  # noqa: SLF001 - every loop but asyncio's own has to
+
+    def _holds(self, handle: asyncio.Handle) -> bool:
+        context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else tells it
+        held = self._stalled.get(context.get(OWNER, ""))
+        if held is None:
+            return False
+        held.append(handle)
+        return True
 
     def _advance(self) -> None:
         """Jumps to the next timer and makes everything ready that is due then."""
@@ -324,9 +361,11 @@ class VirtualClock:
     def __init__(self, loop: VirtualTimeLoop, start_ms: int = START_MS) -> None:
         self._loop = loop
         self._start_ms = start_ms
+        self.skew_ms = 0
+        """How wrong the date is. It may change at any time, as if somebody set the clock; elapsed time stays true."""
 
     def now_ms(self) -> TimestampMs:
-        return TimestampMs(self._start_ms + self._loop.time_ms)
+        return TimestampMs(self._start_ms + self._loop.time_ms + self.skew_ms)
 
     def monotonic_ms(self) -> int:
         return self._loop.time_ms

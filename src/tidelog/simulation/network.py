@@ -3,20 +3,26 @@
     network = SimulatedNetwork(loop, Random(7))
     one, two = network.host("node-1"), network.host("node-2")      # each is a Transport, for one node
     network.partition({"node-1"}, {"node-2"})                      # what is on its way is held, as TCP does
+    network.slow("node-1", "node-2", 200)                          # up to 200 ms one way: connections overtake each other
     network.heal()
     two.kill()                                                     # the process dies: peers see a reset
     two.lose_power()                                               # the machine dies: peers see nothing
 
 A connection behaves like TCP. Bytes arrive in order, cut into other pieces than they were written in. A receiver that does not
 read makes its sender wait. What a closing sender has written still arrives; what an aborting one has written may not.
+
+What a node does in answer to the network belongs to its host (`VirtualTimeLoop.stall`); what is on its way belongs to nobody: a
+stalled process still accepts connections and bytes, as its kernel does, and hears of them later.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -24,7 +30,7 @@ from tidelog.net.address import Address
 from tidelog.net.errors import ListenError
 from tidelog.net.limits import SocketOptions
 from tidelog.net.transport import Admit
-from tidelog.simulation.loop import VirtualTimeLoop
+from tidelog.simulation.loop import VirtualTimeLoop, owned_by
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -36,6 +42,9 @@ WINDOW_BYTES_LOW = 64 * 1024
 # takes a quarter of an hour and two minutes; a simulation is as convincing with less.
 RETRANSMISSION_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 120.0
+
+# A connection request that is lost is sent again, later and later, as Linux does it.
+CONNECT_RETRY_S = 1.0
 
 # How often a piece is cut in two on arrival, so that no reader gets used to whole frames.
 CUT_PROBABILITY = 0.3
@@ -55,7 +64,10 @@ class SimulatedNetwork:
         self.latency_ms_max = latency_ms_max
         self._hosts: dict[str, SimulatedHost] = {}
         self._cut: set[tuple[str, str]] = set()
+        self._slow: dict[tuple[str, str], float] = {}
         self._held: list[_Direction] = []
+        self.context = contextvars.Context()
+        """Of what nobody does."""
 
     def host(self, name: str) -> SimulatedHost:
         """The host of that name; a new one the first time."""
@@ -75,9 +87,14 @@ class SimulatedNetwork:
                 if mine is not theirs:
                     self._cut.update((source, target) for source in mine for target in theirs)
 
+    def slow(self, source: str, target: str, latency_ms_max: float) -> None:
+        """Each packet takes any time up to that; those of one connection stay in order."""
+        self._slow[source, target] = latency_ms_max
+
     def heal(self) -> None:
         """Restores every link."""
         self._cut.clear()
+        self._slow.clear()
         self.retry_held()
 
     def retry_held(self) -> None:
@@ -97,8 +114,9 @@ class SimulatedNetwork:
         """Whether a packet that is sent now arrives."""
         return (source, target) not in self._cut and self.host(source).has_power and self.host(target).has_power
 
-    def latency_s(self) -> float:
-        return self.random.uniform(self.latency_ms_min, self.latency_ms_max) / 1000
+    def latency_s(self, source: str, target: str) -> float:
+        latency_ms_max = self._slow.get((source, target), self.latency_ms_max) if self._slow else self.latency_ms_max
+        return self.random.uniform(self.latency_ms_min, latency_ms_max) / 1000
 
     def hold(self, direction: _Direction) -> None:
         self._held.append(direction)
@@ -110,6 +128,7 @@ class SimulatedHost:
     def __init__(self, network: SimulatedNetwork, name: str) -> None:
         self.name = name
         self.has_power = True
+        self.context = owned_by(name)
         self._network = network
         self._acceptors: dict[int, _Acceptor] = {}
         self._endpoints: dict[int, Endpoint] = {}
@@ -131,8 +150,8 @@ class SimulatedHost:
         target = self if host in {"localhost", "127.0.0.1"} else network.host(host)
         connected: asyncio.Future[Endpoint] = network.loop.create_future()
         near, far = _connection(network, self, target, Address(self.name, self.free_port()), Address(target.name, port))
-        arrives_s = network.latency_s()
-        network.loop.call_later(arrives_s, target._arrive, port, near, far, connected)  # noqa: SLF001 - hosts know each other
+        arrive = partial(target._arrive, port, near, far, connected, CONNECT_RETRY_S)  # noqa: SLF001 - hosts know each other
+        network.loop.call_later(network.latency_s(self.name, target.name), arrive, context=network.context)
         gave_up = network.loop.call_later(CONNECT_TIMEOUT_S, _give_up, connected)
         try:
             await connected
@@ -176,21 +195,27 @@ class SimulatedHost:
         for endpoint in self.endpoints():
             endpoint.vanish(tell_peer=tell_peers)
 
-    def _arrive(self, port: int, near: Endpoint, far: Endpoint, connected: asyncio.Future[Endpoint]) -> None:
+    def _arrive(
+        self, port: int, near: Endpoint, far: Endpoint, connected: asyncio.Future[Endpoint], retry_s: float
+    ) -> None:
         """A connection request has come, unless it was lost on the way."""
         network = self._network
-        if (
-            connected.done()
-            or not network.passes(near.own_host, self.name)
-            or not network.passes(self.name, near.own_host)
-        ):
+        if connected.done():
             return
+        back_s = network.latency_s(self.name, near.own_host)
         acceptor = self._acceptors.get(port)
-        if acceptor is None:
+        if not network.passes(near.own_host, self.name) or not network.passes(self.name, near.own_host):
+            again = partial(self._arrive, port, near, far, connected, 2 * retry_s)
+            network.loop.call_later(retry_s, again, context=network.context)
+        elif acceptor is None:
             refused = ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{self.name}', {port})")
-            network.loop.call_later(network.latency_s(), _fail, connected, refused)
+            network.loop.call_later(back_s, _fail, connected, refused, context=network.context)
         elif acceptor.take(far):
-            network.loop.call_later(network.latency_s(), _succeed, connected, near)
+            network.loop.call_later(back_s, _succeed, connected, near, context=network.context)
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Something that the process on this host does, when it runs."""
+        self._network.loop.call_soon(callback, *args, context=self.context)
 
     def _register(self, endpoint: Endpoint) -> int:
         self._next_endpoint += 1
@@ -221,7 +246,7 @@ class _Acceptor:
             return False
         endpoint.open()
         self._backlog.append(endpoint)
-        self._accept()
+        self._host.call_soon(self._accept)
         return True
 
     def pause(self) -> None:
@@ -365,20 +390,23 @@ class Endpoint(asyncio.Transport):
     def room_made(self) -> None:
         if self._writing_paused and self.outgoing.pending_bytes <= WINDOW_BYTES_LOW:
             self._writing_paused = False
-            if self._protocol is not None and not self._lost:
-                self._protocol.resume_writing()
+            self._host.call_soon(self._resume_writing)
+
+    def _resume_writing(self) -> None:
+        if self._protocol is not None and not self._lost and not self._writing_paused:
+            self._protocol.resume_writing()
 
     def _lose(self, error: OSError | None) -> None:
         self._closing = self._lost = True
         self._arrived.clear()
         self._forget()
         if self._protocol is not None:
-            self._network.loop.call_soon(self._protocol.connection_lost, error)
+            self._host.call_soon(self._protocol.connection_lost, error)
 
     def _deliver_soon(self) -> None:
         if not self._delivering:
             self._delivering = True
-            self._network.loop.call_soon(self._deliver)
+            self._host.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         """Hands over one piece, or the end. Each in a step of its own, as a real loop would."""
@@ -429,7 +457,7 @@ class _Direction:
         # Written and not yet handed to the receiving node.
         self.pending_bytes = 0
         self._packets: deque[bytes | None] = deque()
-        self._arrives_ns_min = 0.0
+        self._arrives_s_min = 0.0
         self._held = False
         self._finished = False
         self._was_reset = False
@@ -451,7 +479,7 @@ class _Direction:
         self._finished = self._was_reset = True
         if self._network.random.random() < 0.5:
             self._packets.clear()
-        self._network.loop.call_later(self._network.latency_s(), self._reset_arrives)
+        self._network.loop.call_later(self._latency_s(), self._reset_arrives, context=self._network.context)
 
     def consumed(self, count: int) -> None:
         self.pending_bytes -= count
@@ -474,8 +502,11 @@ class _Direction:
     def _schedule(self) -> None:
         loop = self._network.loop
         # Nothing overtakes what was sent before it.
-        self._arrives_ns_min = max(self._arrives_ns_min, loop.time() + self._network.latency_s())
-        loop.call_at(self._arrives_ns_min, self._packet_arrives)
+        self._arrives_s_min = max(self._arrives_s_min, loop.time() + self._latency_s())
+        loop.call_at(self._arrives_s_min, self._packet_arrives, context=self._network.context)
+
+    def _latency_s(self) -> float:
+        return self._network.latency_s(self._source_end.own_host, self._source_end.peer_host)
 
     def _packet_arrives(self) -> None:
         if self._held or not self._packets:
@@ -503,7 +534,7 @@ class _Direction:
         if not self._held:
             self._held = True
             self._network.hold(self)
-            self._network.loop.call_later(RETRANSMISSION_TIMEOUT_S, self._give_up)
+            self._network.loop.call_later(RETRANSMISSION_TIMEOUT_S, self._give_up, context=self._network.context)
 
     def _give_up(self) -> None:
         if self._held:

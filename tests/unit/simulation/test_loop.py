@@ -13,6 +13,7 @@ from tidelog.simulation.loop import (
     StalledError,
     VirtualClock,
     VirtualTimeLoop,
+    owned_by,
 )
 
 
@@ -170,3 +171,31 @@ def test_a_closed_loop_takes_nothing() -> None:
     assert loop.is_closed()
     with pytest.raises(RuntimeError, match="closed"):
         loop.call_soon(print)
+
+
+def test_a_clock_may_be_set_but_elapsed_time_stays_true() -> None:
+    clock = VirtualClock(VirtualTimeLoop())
+    clock.skew_ms = -5000
+    assert (clock.now_ms(), clock.monotonic_ms()) == (START_MS - 5000, 0)
+
+
+def test_what_belongs_to_a_stalled_owner_waits_and_the_rest_goes_on() -> None:
+    loop = VirtualTimeLoop()
+    seen: list[tuple[str, float]] = []
+
+    async def count(name: str) -> None:
+        for _ in range(3):
+            await asyncio.sleep(1)
+            seen.append((name, loop.time()))
+
+    async def main() -> None:
+        tasks = [loop.create_task(count(name), context=owned_by(name)) for name in ("one", "two")]
+        await asyncio.sleep(0.5)
+        loop.stall("one")
+        assert loop.is_stalled("one")
+        await asyncio.sleep(4)
+        loop.resume("one")
+        await asyncio.gather(*tasks)
+
+    loop.run_until_complete(main())
+    assert seen == [("two", 1), ("two", 2), ("two", 3), ("one", 4.5), ("one", 5.5), ("one", 6.5)]

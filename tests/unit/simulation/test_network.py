@@ -322,3 +322,48 @@ def test_resetting_a_link_breaks_both_ends() -> None:
         assert isinstance(server.lost, ConnectionResetError)
 
     World().run(main)
+
+
+def test_a_stalled_process_is_connected_to_and_written_to_and_hears_of_it_later() -> None:
+    async def main(world: World) -> None:
+        await world.two.listen("two", 9092, world.admit, SocketOptions())
+        world.loop.stall("two")
+        client = await world.one.connect("two", 9092, Peer)
+        client.transport.write(b"hello")
+        await asyncio.sleep(10)
+        assert world.accepted == []
+        world.loop.resume("two")
+        await asyncio.sleep(0.1)
+        assert world.accepted[0].received == b"hello"
+
+    World().run(main)
+
+
+def test_a_slow_link_lets_one_connection_overtake_another_and_none_itself() -> None:
+    async def main(world: World) -> None:
+        first, one = await world.connect()
+        second = await world.one.connect("two", 9092, Peer)
+        await asyncio.sleep(0.1)
+        world.network.slow("one", "two", 500)
+        for number in range(20):
+            first.transport.write(b"%02d" % number)
+            second.transport.write(b"%02d" % number)
+        await asyncio.sleep(20)
+        other = world.accepted[1]
+        assert one.received == other.received == b"".join(b"%02d" % number for number in range(20))
+        assert one.read_at_s[-1] - one.read_at_s[0] > 0.1
+        # Written after the other's, and here before it.
+        assert other.read_at_s[0] < one.read_at_s[0] or one.read_at_s[1] < other.read_at_s[0]
+
+    World().run(main)
+
+
+def test_a_connection_request_that_is_lost_is_sent_again() -> None:
+    async def main(world: World) -> None:
+        await world.two.listen("two", 9092, world.admit, SocketOptions())
+        world.network.cut("one", "two")
+        world.loop.call_later(2, world.network.heal)
+        await world.one.connect("two", 9092, Peer)
+        assert 2 < world.loop.time() < 4
+
+    World().run(main)
