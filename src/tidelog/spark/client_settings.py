@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping
+from typing import Any
 
 from tidelog.client.errors import ConfigError
 from tidelog.client.options import ClientOptions, parse_options
@@ -22,8 +24,8 @@ _REFUSED = {
     "auto.offset.reset": _SPARK_DECIDES,
     "enable.auto.commit": "progress is committed to kafka.group.id as Spark makes it",
     "auto.commit.interval.ms": "progress is committed to kafka.group.id as Spark makes it",
-    "interceptor.classes": "an interceptor could change what is read",
-    "interceptors": "an interceptor could change what is read",
+    "interceptor.classes": "an interceptor could change what is read or written",
+    "interceptors": "an interceptor could change what is read or written",
     "key.deserializer": _BYTES,
     "value.deserializer": _BYTES,
     "key.serializer": _BYTES,
@@ -32,8 +34,15 @@ _REFUSED = {
     "group.protocol": "Spark assigns the partitions, no member of a group does",
     "group.remote.assignor": "Spark assigns the partitions, no member of a group does",
     "partition.assignment.strategy": "Spark assigns the partitions, no member of a group does",
+    "transactional.id": "each task has one of its own; the option transactionalIdPrefix says how they begin",
+    "transaction.two.phase.commit.enable": "it is used where the cluster has it",
+    "partitioner.class": "give kafka.partitioner as default, sticky or round_robin",
+    "observers": "an observer is an object, and options are text",
 }
 _PLAIN_PROTOCOL = "PLAINTEXT"
+# Numbers that also have names.
+_WORDS = frozenset({"acks"})
+_DECIMAL = re.compile(r"\d{1,15}\.\d{1,15}", re.ASCII)
 
 
 def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, object]:
@@ -55,7 +64,7 @@ def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict
         name = key.replace(".", "_")
         if name not in fields:
             raise OptionError(f"there is no option {option}{_hint(key, fields)}")
-        settings[name] = _value(option, text, fields[name].default)
+        settings[name] = _value(option, text, fields[name])
     if "bootstrap_servers" not in settings:
         raise OptionError(
             "the option kafka.bootstrap.servers is missing: name a node of the cluster, as in 127.0.0.1:9092"
@@ -67,13 +76,17 @@ def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict
     return settings
 
 
-def _value(option: str, text: str, default: object) -> object:
-    """The text as the type that the client's option has."""
+def _value(option: str, text: str, field: dataclasses.Field[Any]) -> object:
+    """The text as the type that the client's option has, by its declaration where the default is none."""
     text = text.strip()
-    if isinstance(default, bool):
+    default = field.default
+    if isinstance(default, bool) or field.type == "bool | None":
         return parse_flag(option, text)
-    if isinstance(default, int):
-        return parse_whole(option, text)
+    if field.name in _WORDS:
+        return text.lower()
+    if isinstance(default, int) or field.type == "int | None":
+        # linger_ms and its like may have a fraction, whatever their default is.
+        return float(text) if field.type == "float" and _DECIMAL.fullmatch(text) else parse_whole(option, text)
     if isinstance(default, float):
         try:
             return float(text)

@@ -1,8 +1,10 @@
 """The data source as Spark calls it: `spark.read.format("tidelog")` and `spark.readStream.format("tidelog")`.
 
-    TidelogSource   made by `load()` with the options, which it checks; travels to wherever something is read
+    TidelogSource   made by `load()` or `save()` with the options, which it checks; travels to wherever something is read
     BatchReader     plans in a process of the driver, reads in tasks
     StreamReader    lives in one process of the driver as long as its query; copies of it read in tasks
+
+What is written goes by `sink`.
 
 Spark finds the class through the package `pyspark_tidelog`. Method and argument names are Spark's: it calls them by name.
 """
@@ -13,7 +15,14 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -28,6 +37,8 @@ from tidelog.spark.errors import OptionError
 from tidelog.spark.offset_ranges import OffsetRange
 from tidelog.spark.planning import divide, plan_read
 from tidelog.spark.record_schema import spark_schema
+from tidelog.spark.sink import BatchSink, StreamSink
+from tidelog.spark.sink_options import parse_sink_options
 from tidelog.spark.source_cluster import SourceCluster
 from tidelog.spark.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
 from tidelog.spark.stored_reading import SegmentRange, plan_stored_read, read_segment
@@ -66,6 +77,13 @@ class TidelogSource(DataSource):
         _check_schema(options, schema)
         stream_start(options)
         return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return BatchSink(parse_sink_options(self.options, is_stream=False), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        # In the mode complete each batch is the whole result, appended: a topic is not emptied for it.
+        return StreamSink(parse_sink_options(self.options, is_stream=True), schema)
 
 
 class BatchReader(DataSourceReader):
