@@ -261,6 +261,31 @@ class Partition:
             self._wakeups.changed(self)
         return outcomes
 
+    def append_built(
+        self, batch: bytearray, record_count: int, max_timestamp: int
+    ) -> tuple[Offset, bool] | AppendRefused:
+        """`append` for one whole batch that a coordinator has just made, outside of any transaction.
+
+        Its first offset, and whether it is committed already.
+        """
+        role = self.role
+        if type(role) is Leading and self.config.keeps_create_time and len(role.isr) >= role.min_in_sync:
+            log = role.log
+            try:
+                offset = log.append_built(batch, record_count, max_timestamp, self.leader_epoch)
+            except StorageError as error:
+                return AppendRefused(self._fail(error), str(error))
+            if offset is not None:
+                self._advance_high_watermark(role)
+                if self._watchers:
+                    self._wakeups.changed(self)
+                return offset, log.high_watermark >= offset + record_count
+        appended = self.append(batch, origin=AppendOrigin.COORDINATOR)
+        if isinstance(appended, AppendRefused):
+            return appended
+        log_now = self.log
+        return appended.first_offset, log_now is not None and log_now.high_watermark > appended.last_offset
+
     def append_marker(
         self,
         batch: bytes,

@@ -275,6 +275,28 @@ class PartitionLog:
                 self._fail(error)
         return outcomes
 
+    def append_built(self, batch: bytearray, record_count: int, max_timestamp: int, leader_epoch: int) -> Offset | None:
+        """`append_as_leader` for one whole batch of records that this node has just made, outside of any transaction and with
+        their own time. Returns its first offset. None: nothing is written, and the batch is to go the ordinary way."""
+        if self.fault is not None:
+            self._raise_offline()
+        config, offset, size = self.config, self.log_end_offset, len(batch)
+        end = offset + record_count
+        if end > OFFSET_MAX or leader_epoch != self._assigned_epoch:
+            return None
+        pack_place(batch, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
+        self._is_durable = False
+        try:
+            if not self._segments.active.append_one(config, batch, size, end - 1, max_timestamp):
+                return None
+            self.log_end_offset = Offset(end)
+            self.producers.update_map_end_offset(end)
+            if end - self._durability.recovery_point >= config.flush_messages:
+                self._flush()
+        except StorageError as error:
+            self._fail(error)
+        return offset
+
     def append_marker(
         self,
         batch: bytes,

@@ -231,6 +231,42 @@ class Segment:
         self._bytes_since_index_entry = unindexed
         self.size_bytes = position
 
+    def append_one(
+        self, config: LogConfig, batch: ReadableBytes, size: int, last_offset: int, max_timestamp: int
+    ) -> bool:
+        """`append` for one batch, unless it may have to go into a new segment, or something has to be looked up first.
+
+        False: nothing is written. The quick way of what is written one batch at a time, by coordinators above all.
+        """
+        position = self.size_bytes
+        first, largest = self._first_timestamp, self._largest_timestamp
+        if (
+            position == 0
+            or first is None
+            or largest is None
+            or first < 0
+            or position > config.segment_bytes - size
+            or max_timestamp - first > config.roll_ms - self.roll_jitter_ms
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or self._index_entries_left == 0
+        ):
+            return False
+        file = self.file
+        try:
+            file.pwritev((batch,), position)
+        except StorageError:
+            self._cut_back(file, position)
+            raise
+        if max_timestamp > largest:
+            self._largest_timestamp = max_timestamp
+            self._largest_timestamp_offset = last_offset
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._add_index_entries(last_offset, position)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+        self.size_bytes = position + size
+        return True
+
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         left = self._index_entries_left
         if left is None:
