@@ -12,7 +12,10 @@ import sys
 # The family, and what its process finds in its environment.
 FAMILIES: dict[str, dict[str, str]] = {
     "broker": {},
+    "cluster": {},
     "groups": {},
+    "transactions": {},
+    "compaction": {},
     "records": {},
     "plain_records": {"TIDELOG_KERNELS": "python"},
     "messages": {},

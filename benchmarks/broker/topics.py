@@ -21,9 +21,9 @@ class TopicError(Exception):
     """A broker refused to make or delete a topic, or did not come to lead it."""
 
 
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int, replicas: int = 1) -> None:
     admin = _admin(bootstrap)
-    wanted = NewTopic(name, num_partitions=partitions, replication_factor=1)
+    wanted = NewTopic(name, num_partitions=partitions, replication_factor=replicas)
     try:
         admin.create_topics([wanted], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
     except KafkaException as error:

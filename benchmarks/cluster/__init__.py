@@ -1,0 +1,1 @@
+"""Three nodes of Tidelog beside three of Apache Kafka."""
