@@ -1,0 +1,114 @@
+"""Who takes part in an exactly-once write: the tasks' open transactions, and the transactional ids that tell them apart.
+
+    <prefix>.<scope>.<run>.<worker>.<n>     a task attempt's transaction
+    <prefix>.<scope>.decider                the driver's, for the decisions
+
+The scope is the query, and the sink where a query has several: `orders`, `orders~late`. Whoever cleans up goes by these names, so
+that they have to be read back without a doubt: everything but the prefix is escaped, and no part has a dot of its own. The prefix
+stays as it is, since access is granted by it.
+
+An id belongs to one worker process of one run. It may be used for another transaction only once the one before has ended, and
+never twice within a batch: InitProducerId on it would abort what a decision counts on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+DEFAULT_PREFIX = "tidelog-spark"
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]")
+_DECIDER = "decider"
+_PARTS = 4
+
+
+class Participant(msgspec.Struct, frozen=True):
+    """One task attempt's transaction: everything is written, and the end is left to the driver."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    records: int = 0
+    partitions: tuple[tuple[str, int], ...] = ()
+    """Those that it has written to, for the sentence that names what is lost."""
+
+
+class SinkIdentity(msgspec.Struct, frozen=True):
+    """Whose decisions: the key in the topic of decisions is (query, sink)."""
+
+    query: str
+    """The id of a streaming query, or `txnAppId`."""
+    sink: str = ""
+    """Which of several targets of the query; empty where there is one."""
+    prefix: str = DEFAULT_PREFIX
+    """The option `transactionalIdPrefix`."""
+
+    @property
+    def decider_id(self) -> str:
+        """The driver's transactional id. Whoever has it last may decide."""
+        return f"{self.prefix}.{self._scope}.{_DECIDER}"
+
+    @property
+    def ids_start(self) -> str:
+        """What the transactional ids of all runs begin with."""
+        return f"{self.prefix}.{self._scope}."
+
+    @property
+    def all_ids_start(self) -> str:
+        """The same for all sinks of the query, and for nobody can tell whom else: to be looked at one by one."""
+        return f"{self.prefix}.{escape(self.query)}"
+
+    @property
+    def _scope(self) -> str:
+        return escape(self.query) + (f"~{escape(self.sink)}" if self.sink else "")
+
+    def __str__(self) -> str:
+        return f"{self.query} ({self.sink})" if self.sink else self.query
+
+
+class ParticipantId(NamedTuple):
+    """A task's transactional id, taken apart."""
+
+    identity: SinkIdentity
+    run: str
+    worker: str
+    n: int
+
+
+def transactional_id(identity: SinkIdentity, run: str, worker: str, n: int) -> str:
+    """The id of the `n`th task that a worker process runs in a batch, from 0. `worker` names the process, as a UUID does."""
+    return f"{identity.ids_start}{escape(run)}.{escape(worker)}.{n}"
+
+
+def parse_transactional_id(transactional_id: str, prefix: str = DEFAULT_PREFIX) -> ParticipantId | None:
+    """What `transactional_id` was made of; None for an id of another prefix, of a decider, or of nobody here."""
+    if not transactional_id.startswith(f"{prefix}."):
+        return None
+    parts = transactional_id.removeprefix(f"{prefix}.").split(".")
+    if len(parts) != _PARTS:
+        return None
+    scope, run, worker, number = parts
+    query, has_sink, sink = scope.partition("~")
+    if not (query and run and worker and number.isascii() and number.isdigit()) or bool(has_sink) != bool(sink):
+        return None
+    return ParticipantId(
+        SinkIdentity(_unescaped(query), _unescaped(sink), prefix), _unescaped(run), _unescaped(worker), int(number)
+    )
+
+
+def escape(part: str) -> str:
+    """A name without dots and tildes; letters, digits, `-` and `_` stay as they are."""
+    return "".join(
+        each if _PLAIN.fullmatch(each) else "".join(f"%{byte:02X}" for byte in each.encode()) for each in part
+    )
+
+
+def _unescaped(part: str) -> str:
+    return re.sub(
+        r"(?:%[0-9A-F]{2})+",
+        lambda found: bytes.fromhex(found.group().replace("%", "")).decode(errors="replace"),
+        part,
+    )
