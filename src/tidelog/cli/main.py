@@ -17,7 +17,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
-from tidelog.cli import admin_commands, client_commands
+from tidelog.cli import admin_commands, client_commands, pipeline_commands
 from tidelog.cli.options import (
     DEFAULT_METRICS_HOST,
     ConfigOption,
@@ -218,6 +218,7 @@ def _exit_with(command: Callable[[], int]) -> NoReturn:
 
 admin_commands.add_to(app, _exit_with)
 client_commands.add_to(app, _exit_with)
+app.add_typer(pipeline_commands.pipeline(_exit_with), name="pipeline")
 
 
 def _open_missing_streams() -> None:

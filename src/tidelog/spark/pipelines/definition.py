@@ -1,0 +1,133 @@
+"""What a pipeline is, as a file says it: data that knows nothing of Spark and of clusters.
+
+    Pipeline    from FromTopic, one or several, through SQL or a function, to ToTopic or ToTable
+
+In the transformation each source is a table of the columns that its values are decoded to, and of one struct more, `record`:
+key, value, topic, partition, offset, timestamp, timestampType, headers. Nothing is checked here: `validation` finds all
+mistakes at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
+
+from tidelog.spark.pipelines.decoders import Decoder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Transform = str | Callable[..., DataFrame]
+
+AVAILABLE_NOW = "available_now"
+DEFAULT_MASTER = "local[*]"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How late events may be: Spark's `withWatermark`, for windows and for state that has an end."""
+
+    column: str
+    delay: str
+    """As in '10 minutes'."""
+    expression: str | None = None
+    """Makes the column, where the values have none: 'timestamp_millis(at_ms)', or 'record.timestamp'."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromTopic:
+    """Where records come from."""
+
+    topic: str | None = None
+    """One, or several as in 'orders,payments'."""
+    decode: Decoder | None = None
+    """Without it there is only `record`."""
+    _: KW_ONLY
+    pattern: str | None = None
+    """A regular expression for whole names, instead of a topic."""
+    name: str | None = None
+    """What SQL calls it. Without it the topic's name, with _ for what cannot be in a name."""
+    expect: Mapping[str, str] = field(default_factory=dict)
+    """Conditions in SQL, each by the reason that a record is a dead letter for which it does not hold."""
+    dead_letters: str | None = None
+    """The topic for what cannot be decoded or is not as expected. Without it such a value stops the pipeline."""
+    watermark: Watermark | None = None
+    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """More of the source's, such as maxOffsetsPerTrigger. It starts at earliest and reads what is committed, unless told."""
+    bootstrap: str | None = None
+    """Where it is another cluster than the pipeline's."""
+
+    @property
+    def view(self) -> str:
+        return self.name or re.sub(r"\W", "_", self.topic or "", flags=re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ToTopic:
+    """A topic for what comes out, each row once."""
+
+    topic: str
+    _: KW_ONLY
+    key: str | None = None
+    """An expression in SQL over the columns that come out; text or bytes."""
+    encode: str = "json"
+    """json: each row is one value. columns: what comes out has the columns of a record already, value and others."""
+    delivery: str = "exactly_once"
+    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """More of the sink's."""
+    bootstrap: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToTable:
+    """Files in a directory, or a table of a catalog."""
+
+    path: str | None = None
+    _: KW_ONLY
+    name: str | None = None
+    """Of a table in a catalog, instead of a path."""
+    format: str = "parquet"
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """More of the format's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One job: what `tidelog pipeline run` runs."""
+
+    name: str
+    """Also the name of its query, and of the consumer group that shows how far it is."""
+    source: FromTopic | Sequence[FromTopic]
+    transform: Transform | None = None
+    """SQL over the sources by their names; or a function of their DataFrames, in order, that returns one."""
+    sink: ToTopic | ToTable
+    output_mode: str = "append"
+    """append, update or complete: Spark's own words."""
+    trigger: str | None = None
+    """As in '10 seconds': how often a batch starts. None for as soon as the last one is done; available_now to end then."""
+    checkpoint: str | None = None
+    """A directory, beside the file unless absolute; or a URL. Without it checkpoints/NAME. It makes a restart go on."""
+    bootstrap: str | None = None
+    """The cluster, unless --bootstrap names another."""
+    master: str = DEFAULT_MASTER
+    """Spark's. The one line to change for a cluster of Spark's."""
+    spark: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """Configuration of the Spark session, which all pipelines of a file share."""
+
+    @property
+    def sources(self) -> Sequence[FromTopic]:
+        return (self.source,) if isinstance(self.source, FromTopic) else tuple(self.source)
+
+    @property
+    def has_dead_letters(self) -> bool:
+        return any(each.dead_letters is not None for each in self.sources)
+
+    @property
+    def dead_letters_query(self) -> str:
+        """The name of the query for dead letters, and of its group."""
+        return f"{self.name}.dead-letters"

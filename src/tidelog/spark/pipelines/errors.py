@@ -1,0 +1,64 @@
+"""What keeps a pipeline from running. The text is one sentence for a person.
+
+PipelineError
+├── PipelineFileError   a file that cannot be loaded, or that has no pipeline
+├── DefinitionError     a pipeline that cannot be as it is written
+├── JavaMissingError    Spark needs Java, and there is none that serves
+├── QueryFailedError    Spark has stopped a query
+└── PackageError        an archive that cannot be built
+"""
+
+from __future__ import annotations
+
+import re
+
+_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE)
+_STREAM_FAILED = re.compile(r"terminated with exception: (.+)", re.DOTALL)
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+
+
+class PipelineError(Exception):
+    """Anything that a person has to know about a pipeline."""
+
+
+class PipelineFileError(PipelineError, ValueError):
+    """Found while the file is loaded."""
+
+
+class DefinitionError(PipelineError, ValueError):
+    """One or more mistakes, each a sentence. Found before any job starts."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class JavaMissingError(PipelineError):
+    """Said before Spark would say it in its own way."""
+
+
+class QueryFailedError(PipelineError):
+    """A query that ended with an error."""
+
+
+class PackageError(PipelineError):
+    """Something that the executors need is not there to be packed."""
+
+
+def sentence_of(error: object) -> str:
+    """The one sentence in an error of Spark's: without its traces, plans and codes.
+
+    Where Python raised it inside of Spark, it is what Python said.
+    """
+    text = str(error).strip()
+    if "Traceback (most recent call last)" in text:
+        said = _PYTHON_ERROR.findall(text)
+        if said:
+            # Errors of workers come wrapped in others, the first one innermost.
+            return str(said[0]).strip()
+    found = _STREAM_FAILED.search(text)
+    if found is not None:
+        text = found[1]
+    text = _CONDITION.sub("", _SQL_STATE.sub("", text)).strip()
+    return text.split("\n\n", 1)[0].split("\n=== ", 1)[0].split(";\n", 1)[0].strip().replace("\n", " ")

@@ -1,0 +1,94 @@
+"""A file with pipelines: Python that is run, and the `Pipeline` objects that it leaves in its names.
+
+Modules beside the file may be imported. Functions of theirs and of the file itself reach Spark's workers by value: nothing has
+to be installed there for them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from tidelog.spark.pipelines.definition import Pipeline
+from tidelog.spark.pipelines.errors import PipelineFileError
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFile:
+    path: Path
+    pipelines: Sequence[Pipeline]
+    modules: Sequence[ModuleType]
+    """The file's own, and those beside it that it has imported."""
+
+    @property
+    def directory(self) -> Path:
+        return self.path.parent
+
+    def checkpoint_of(self, pipeline: Pipeline) -> str:
+        """The directory of all that a restart needs, absolute; or a URL as it is."""
+        return self.beside(pipeline.checkpoint or f"checkpoints/{pipeline.name}")
+
+    def beside(self, place: str) -> str:
+        """A path, relative to the file; a URL as it is."""
+        return str(self.directory / place) if is_local(place) else place
+
+
+def is_local(place: str) -> bool:
+    """Whether it is a path, and not a URL."""
+    return "://" not in place
+
+
+def load_pipelines(path: str | Path, only: Sequence[str] = ()) -> PipelineFile:
+    """Run a file, and find its pipelines; those of these names, if any are given. PipelineFileError says what is wrong."""
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise PipelineFileError(f"there is no file {path}")
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    before = set(sys.modules)
+    module = _run(file)
+    pipelines = list({id(each): each for each in vars(module).values() if isinstance(each, Pipeline)}.values())
+    if not pipelines:
+        raise PipelineFileError(f"{path} defines no pipeline: give a name of it a Pipeline(...)")
+    if only:
+        unknown = sorted(set(only) - {each.name for each in pipelines})
+        if unknown:
+            known = ", ".join(each.name for each in pipelines)
+            raise PipelineFileError(f"{path} has no pipeline {unknown[0]}; it has {known}")
+        pipelines = [each for each in pipelines if each.name in only]
+    beside = [
+        imported
+        for name, imported in sys.modules.items()
+        if name not in before and _is_in(imported, file.parent) and imported is not module
+    ]
+    return PipelineFile(file, pipelines, [module, *beside])
+
+
+def _run(file: Path) -> ModuleType:
+    # A name that no other module has; it is known under it while Spark looks for where functions come from.
+    name = f"tidelog_pipeline_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise PipelineFileError(f"{file} is no Python file: its name has to end with .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise PipelineFileError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
+    except Exception as error:
+        # Whatever the file does wrong, its own line says where.
+        lines = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == str(file)]
+        where = f"{file}, line {lines[-1].lineno}" if lines else str(file)
+        raise PipelineFileError(f"{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _is_in(module: ModuleType, directory: Path) -> bool:
+    place = getattr(module, "__file__", None)
+    return place is not None and Path(place).is_relative_to(directory) and "site-packages" not in Path(place).parts

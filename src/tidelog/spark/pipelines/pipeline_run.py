@@ -1,0 +1,198 @@
+"""Pipelines while they run: started together, followed, and stopped when one fails, all have caught up or a person says so.
+
+A stop lets a batch that is under way come to its end, for a while: what it has written then counts at once, and no transaction
+is left for the next run to clean up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.errors import PySparkException
+
+from tidelog.model.clock import Clock, SystemClock
+from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline, ToTable
+from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
+from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
+from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, State, advance, write_progress
+from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_POLL_S = 0.25
+# A batch that takes longer than this is interrupted; the next run does it again.
+_STOP_PATIENCE_MS = 30_000
+
+
+@dataclass(slots=True)
+class _Running:
+    """One query that was started."""
+
+    query: StreamingQuery
+    progress: QueryProgress
+    seen: tuple[int, str] = (-1, "")
+    """The last report that was counted."""
+
+
+@dataclass(slots=True)
+class _RunningPipeline:
+    pipeline: Pipeline
+    checkpoint: str
+    queries: list[_Running] = field(default_factory=list)
+
+    @property
+    def progress(self) -> PipelineProgress:
+        return PipelineProgress(
+            pipeline=self.pipeline.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queries=tuple(each.progress for each in self.queries),
+        )
+
+
+class PipelineRun:
+    """The pipelines of one file in one session. `start`, then `follow` to the end."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        file: PipelineFile,
+        *,
+        until_caught_up: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self._spark = spark
+        self._file = file
+        self._until_caught_up = until_caught_up
+        self._clock = clock or SystemClock()
+        self._pipelines: list[_RunningPipeline] = []
+        self._is_stopping = False
+
+    @property
+    def progress(self) -> list[PipelineProgress]:
+        return [each.progress for each in self._pipelines]
+
+    def start(self) -> None:
+        """Start every query. DefinitionError before any has started; QueryFailedError, and none runs, if one cannot start."""
+        planned = [(each, plan_pipeline(self._spark, each)) for each in self._file.pipelines]
+        try:
+            for pipeline, queries in planned:
+                running = _RunningPipeline(pipeline, self._file.checkpoint_of(pipeline))
+                self._pipelines.append(running)
+                for each in queries:
+                    running.queries.append(self._started(running, each))
+                self._keep(running)
+        except BaseException:
+            self._interrupt()
+            raise
+
+    def follow(self, on_progress: Callable[[Sequence[PipelineProgress]], None]) -> None:
+        """Until all queries have ended; told after each look at them. QueryFailedError, with all stopped, if one fails."""
+        stop_by_ms: int | None = None
+        waited_for: dict[int, tuple[int, str]] = {}
+        while True:
+            changed = self._look()
+            if changed:
+                on_progress(self.progress)
+            failed = [each for each in self._queries if each.progress.state == "failed"]
+            if failed:
+                self._interrupt()
+                self._look()
+                on_progress(self.progress)
+                raise QueryFailedError("; ".join(f"{each.progress.query}: {each.progress.error}" for each in failed))
+            active = [each for each in self._queries if each.query.isActive]
+            if not active:
+                return
+            if self._is_stopping:
+                now_ms = self._clock.monotonic_ms()
+                if stop_by_ms is None:
+                    stop_by_ms = now_ms + _STOP_PATIENCE_MS
+                    waited_for = {id(each): each.seen for each in active}
+                for each in active:
+                    if now_ms >= stop_by_ms or each.seen != waited_for[id(each)] or not _is_busy(each.query):
+                        each.query.stop()
+            active[0].query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # seconds, also parts of one
+
+    def stop(self) -> None:
+        """Have `follow` end soon: safe in the handler of a signal."""
+        self._is_stopping = True
+
+    @property
+    def _queries(self) -> list[_Running]:
+        return [each for pipeline in self._pipelines for each in pipeline.queries]
+
+    def _started(self, running: _RunningPipeline, planned: PlannedQuery) -> _Running:
+        pipeline = running.pipeline
+        sink = planned.sink
+        path = self._file.beside(sink.path) if isinstance(sink, ToTable) and sink.path is not None else None
+        writer = planned.writer(f"{running.checkpoint}/{planned.name}", path)
+        if self._until_caught_up or pipeline.trigger == AVAILABLE_NOW:
+            writer = writer.trigger(availableNow=True)
+        elif pipeline.trigger is not None:
+            writer = writer.trigger(processingTime=pipeline.trigger)
+        try:
+            name = sink.name if isinstance(sink, ToTable) else None
+            query = writer.start() if name is None else writer.toTable(name)
+        except PySparkException as error:
+            raise QueryFailedError(f"{planned.name}: {sentence_of(error)}") from error
+        return _Running(query, QueryProgress(query=planned.name, query_id=str(query.id), run_id=str(query.runId)))
+
+    def _look(self) -> bool:
+        """Take in what Spark reports. Whether there was news."""
+        changed = False
+        for pipeline in self._pipelines:
+            news = [self._look_at(each) for each in pipeline.queries]
+            if any(news):
+                changed = True
+                self._keep(pipeline)
+        return changed
+
+    def _look_at(self, running: _Running) -> bool:
+        before = running.progress
+        # First whether it is active: what it reported before its end is not missed then.
+        is_active = running.query.isActive
+        for each in running.query.recentProgress:
+            report = json.loads(each.json)
+            mark = (int(report["batchId"]), str(report["timestamp"]))
+            if mark > running.seen:
+                running.seen = mark
+                running.progress = advance(running.progress, report)
+        if not is_active and running.progress.state == "running":
+            running.progress = self._ended(running)
+        return running.progress != before
+
+    def _ended(self, running: _Running) -> QueryProgress:
+        error = running.query.exception()
+        state: State
+        if error is not None:
+            state = "failed"
+        elif self._is_stopping:
+            state = "stopped"
+        else:
+            state = "caught up"
+        said = None if error is None else sentence_of(error)
+        return msgspec.structs.replace(running.progress, state=state, error=said)
+
+    def _keep(self, pipeline: _RunningPipeline) -> None:
+        if is_local(pipeline.checkpoint):
+            write_progress(pipeline.checkpoint, pipeline.progress)
+
+    def _interrupt(self) -> None:
+        self._is_stopping = True
+        for each in self._queries:
+            if each.query.isActive:
+                each.query.stop()
+
+
+def _is_busy(query: StreamingQuery) -> bool:
+    """Whether a batch is under way, and not only the next one waited for."""
+    status = query.status
+    return bool(status["isTriggerActive"] and status["isDataAvailable"])

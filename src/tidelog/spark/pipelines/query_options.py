@@ -1,0 +1,81 @@
+"""What a pipeline's definition makes of options for the source and the sink. Pure.
+
+Two things differ from what a query without a pipeline has: it starts at the earliest records, and it reads what is committed.
+A pipeline counts all records, and those of an aborted transaction never were any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, FromTopic, Pipeline, ToTopic
+
+_STARTS = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
+
+# Options that the definition has fields for, by their lower-case names.
+SOURCE_FIELDS = {
+    "subscribe": "the topic",
+    "subscribepattern": "pattern=",
+    "kafka.bootstrap.servers": "bootstrap=",
+    "kafka.group.id": "the name of the pipeline",
+}
+SINK_FIELDS = {
+    "topic": "the topic",
+    "delivery": "delivery=",
+    "kafka.bootstrap.servers": "bootstrap=",
+    "checkpointlocation": "checkpoint=",
+    "queryname": "the name of the pipeline",
+}
+
+
+def source_options(pipeline: Pipeline, source: FromTopic, *, group_id: str) -> dict[str, str]:
+    """Options of the source for one of a pipeline's topics, read on behalf of a group."""
+    chosen = as_text(source.options)
+    lower = {name.lower() for name in chosen}
+    options = {
+        "kafka.bootstrap.servers": source.bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP,
+        "kafka.group.id": group_id,
+    }
+    if source.topic is not None:
+        options["subscribe"] = source.topic
+    if source.pattern is not None:
+        options["subscribePattern"] = source.pattern
+    if not lower.intersection(_STARTS):
+        options["startingOffsets"] = "earliest"
+    if "kafka.isolation.level" not in lower:
+        options["kafka.isolation.level"] = "read_committed"
+    if source.dead_letters is not None and "includeheaders" not in lower:
+        # A dead letter has all that the record had.
+        options["includeHeaders"] = "true"
+    return {**options, **chosen}
+
+
+def sink_options(pipeline: Pipeline, sink: ToTopic) -> dict[str, str]:
+    options = {
+        "kafka.bootstrap.servers": sink.bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP,
+        "delivery": sink.delivery,
+    }
+    # Where the rows have the columns of a record, each may say its topic; the option would win.
+    if sink.topic:
+        options["topic"] = sink.topic
+    return {**options, **as_text(sink.options)}
+
+
+def dead_letter_options(pipeline: Pipeline) -> dict[str, str]:
+    """Dead letters go where the pipeline's own rows would go, with the same care; each row says its topic."""
+    options = {"kafka.bootstrap.servers": pipeline.bootstrap or DEFAULT_BOOTSTRAP}
+    if isinstance(pipeline.sink, ToTopic):
+        options["delivery"] = pipeline.sink.delivery
+        options |= {
+            name: text for name, text in as_text(pipeline.sink.options).items() if name.lower() != "includetimestamp"
+        }
+        if pipeline.sink.bootstrap is not None:
+            options["kafka.bootstrap.servers"] = pipeline.sink.bootstrap
+    return options
+
+
+def as_text(options: Mapping[str, str | int | bool]) -> dict[str, str]:
+    """Options as Spark takes them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value).strip() for name, value in options.items()
+    }

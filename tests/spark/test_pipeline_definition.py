@@ -1,0 +1,163 @@
+"""What is wrong with a pipeline shows without Spark and without a cluster, all of it at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tidelog.spark.pipelines import Avro, FromTopic, Json, Pipeline, Text, ToTable, ToTopic, Watermark
+from tidelog.spark.pipelines.query_options import dead_letter_options, sink_options, source_options
+from tidelog.spark.pipelines.validation import problems_of
+
+ORDERS = FromTopic("orders", Json("id bigint, price double"))
+REVENUE = Pipeline(
+    name="revenue", source=ORDERS, transform="SELECT id, price FROM orders", sink=ToTopic("revenue", key="id")
+)
+
+
+def problems(**changes: Any) -> list[str]:
+    return problems_of([replace(REVENUE, **changes)])
+
+
+def with_source(**changes: Any) -> list[str]:
+    return problems(source=replace(ORDERS, **changes))
+
+
+def test_a_pipeline_that_can_run_has_no_problem() -> None:
+    assert problems_of([REVENUE]) == []
+    assert problems_of([REVENUE, replace(REVENUE, name="copy", sink=ToTable("tables/copy"))]) == []
+    assert problems(trigger="1 minute 30 seconds", checkpoint="s3a://bucket/revenue") == []
+    assert problems(trigger="available_now", output_mode="update") == []
+    assert problems(transform=lambda orders: orders) == []
+    assert problems(transform=None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": "a b"}, "a b: 'a b' cannot be the name of a pipeline: letters"),
+        ({"name": ".."}, "cannot be the name"),
+        ({"source": []}, "revenue: there is no source"),
+        ({"source": "orders"}, "revenue: source 1: expected FromTopic, not str"),
+        ({"source": [ORDERS, ORDERS]}, "2 sources have the name orders: give one of them name="),
+        ({"source": [ORDERS, replace(ORDERS, name="o")], "transform": None}, "several sources need a transform"),
+        ({"transform": " "}, "transform is empty"),
+        ({"transform": 5}, "transform is SQL or a function, not int"),
+        ({"transform": lambda: None}, "transform is given 1 DataFrames, one for each source"),
+        ({"sink": "revenue"}, "sink: expected ToTopic or ToTable, not str"),
+        ({"sink": ToTopic("no topic")}, "sink: 'no topic' cannot be the name of a topic"),
+        ({"sink": ToTopic("x", encode="xml")}, "encode is 'xml'; it can be json or columns"),
+        ({"sink": ToTopic("x", encode="columns", key="id")}, "with encode='columns' a column key says it"),
+        ({"sink": ToTopic("x", key="")}, "key is empty"),
+        ({"sink": ToTopic("x", delivery="twice")}, "delivery is 'twice'; it can be exactly_once or at_least_once"),
+        ({"sink": ToTopic("x", options={"Topic": "y"})}, "the option Topic is said by the topic: leave it out"),
+        ({"sink": ToTopic("x", options={"kafka.acks": "7"})}, "sink: an option that begins with kafka. is wrong"),
+        ({"sink": ToTopic("x", options={"subscribe": "y"})}, "the option subscribe is for reading"),
+        ({"sink": ToTopic("orders")}, "sink writes to orders, which the pipeline reads"),
+        ({"sink": ToTable()}, "sink: give the path of a directory or the name of a table, one of them"),
+        ({"sink": ToTable("t", name="t")}, "one of them"),
+        ({"sink": ToTable("t", partition_by="day")}, "partition_by is a list of columns: ['day']"),
+        ({"sink": ToTable("t"), "output_mode": "update"}, "files are only added"),
+        ({"output_mode": "upsert"}, "output_mode is 'upsert'; it can be append, update, complete"),
+        ({"trigger": "often"}, "trigger is 'often'; it is a time such as '10 seconds', or available_now"),
+        ({"checkpoint": " "}, "checkpoint is empty"),
+        ({"master": ""}, "master is empty"),
+        ({"bootstrap": "host:x"}, "revenue: source: an option that begins with kafka. is wrong"),
+    ],
+)
+def test_each_mistake_has_its_sentence(changes: dict[str, Any], sentence: str) -> None:
+    assert sentence in "\n".join(problems(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"topic": None}, "give a topic or a pattern, one of them"),
+        ({"pattern": "o.*"}, "give a topic or a pattern, one of them"),
+        ({"topic": None, "pattern": "o.*"}, "a pattern is no name for a table: give name= as well"),
+        ({"topic": "1st"}, "'1st' cannot be the name of a table in SQL: give name="),
+        ({"decode": Json("")}, "the schema of Json is empty"),
+        ({"decode": Avro("{")}, "the schema of Avro is wrong"),
+        ({"decode": Avro('"string"', registry="http://r")}, "Avro needs framed=True"),
+        ({"decode": Text("a b")}, "'a b' cannot be the name of Text's column"),
+        ({"decode": None, "dead_letters": "dead"}, "dead_letters without decode="),
+        ({"decode": None, "expect": {"x": "y"}, "dead_letters": "dead"}, "expect is about columns"),
+        ({"expect": {"it is cheap": "price < 5"}}, "expect needs dead_letters="),
+        ({"expect": {"it is cheap": ""}, "dead_letters": "d"}, "expect 'it is cheap' has no condition"),
+        ({"dead_letters": "orders"}, "dead_letters writes to orders, which the pipeline reads"),
+        ({"dead_letters": ""}, "'' cannot be the name of a topic"),
+        ({"watermark": Watermark("record.timestamp", "1 minute")}, "An expression can make one"),
+        ({"watermark": Watermark("record", "1 minute")}, "the watermark cannot be record"),
+        ({"watermark": Watermark("at", "soon")}, "the watermark's delay is 'soon'"),
+        ({"options": {"startingOffset": "earliest"}}, "no option startingoffset; did you mean startingOffsets?"),
+        ({"options": {"endingOffsets": "latest"}}, "a stream has no end"),
+        ({"options": {"kafka.group.id": "g"}}, "the option kafka.group.id is said by the name of the pipeline"),
+        ({"options": {"columns": "value"}}, "columns would take away from record"),
+    ],
+)
+def test_each_mistake_of_a_source_has_its_sentence(changes: dict[str, Any], sentence: str) -> None:
+    assert sentence in "\n".join(with_source(**changes))
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    found = problems_of(
+        [
+            replace(REVENUE, trigger="often", output_mode="upsert", master="local[2]"),
+            replace(REVENUE, checkpoint="c", spark={"spark.ui.enabled": False}),
+            replace(REVENUE, name="other", checkpoint="c", spark={"spark.ui.enabled": True}),
+        ]
+    )
+
+    assert [each.split(";")[0].split(":", 1)[1].strip()[:45] for each in found] == [
+        "output_mode is 'upsert'",
+        "trigger is 'often'",
+        "2 pipelines have this name: each needs a name",
+        "2 pipelines have this checkpoint",
+        "local[*], local[2]",
+        "another pipeline of the file sets spark.ui.en",
+    ]
+
+
+def test_the_source_is_read_whole_and_committed_and_shows_in_a_group() -> None:
+    assert source_options(REVENUE, ORDERS, group_id="revenue") == {
+        "kafka.bootstrap.servers": "127.0.0.1:9092",
+        "kafka.group.id": "revenue",
+        "subscribe": "orders",
+        "startingOffsets": "earliest",
+        "kafka.isolation.level": "read_committed",
+    }
+    chosen = replace(
+        ORDERS,
+        dead_letters="dead",
+        bootstrap="b:1",
+        options={"startingTimestamp": 5, "kafka.isolation.level": "read_uncommitted", "failOnDataLoss": False},
+    )
+    assert source_options(REVENUE, chosen, group_id="g") == {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.group.id": "g",
+        "subscribe": "orders",
+        "includeHeaders": "true",
+        "startingTimestamp": "5",
+        "kafka.isolation.level": "read_uncommitted",
+        "failOnDataLoss": "false",
+    }
+
+
+def test_dead_letters_go_where_the_rows_go_and_each_says_its_topic() -> None:
+    sink = ToTopic("revenue", delivery="at_least_once", bootstrap="b:1", options={"kafka.linger.ms": 5})
+    pipeline = replace(REVENUE, sink=sink, bootstrap="a:1")
+
+    assert sink_options(pipeline, sink) == {
+        "kafka.bootstrap.servers": "b:1",
+        "topic": "revenue",
+        "delivery": "at_least_once",
+        "kafka.linger.ms": "5",
+    }
+    assert dead_letter_options(pipeline) == {
+        "kafka.bootstrap.servers": "b:1",
+        "delivery": "at_least_once",
+        "kafka.linger.ms": "5",
+    }
+    assert dead_letter_options(replace(REVENUE, sink=ToTable("t"))) == {"kafka.bootstrap.servers": "127.0.0.1:9092"}
