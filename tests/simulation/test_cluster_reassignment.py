@@ -12,7 +12,14 @@ from tests.support.simulated_cluster import DIRECTORY, Machine, SimulatedCluster
 from tests.support.simulated_node import Asker
 from tidelog.controller.image import Partition
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicName
 from tidelog.net.errors import RequestFailedError
+from tidelog.wire.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tidelog.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -30,6 +37,7 @@ from tidelog.wire.messages.topics import (
 )
 
 TOPIC = "orders"
+TOPIC_RESOURCE, BROKER = 2, 4
 ROUNDS = 4
 
 
@@ -187,6 +195,52 @@ def test_a_replica_that_was_down_when_it_lost_its_place_has_nothing_to_say_any_m
         writer.close()
 
     five_nodes(8).run(story)
+
+
+async def configure(cluster: SimulatedCluster, kind: int, name: str, **values: str) -> None:
+    asker = Asker(cluster, f"node-{name}" if kind == BROKER else "node-1")
+    changes = [
+        IncrementalAlterConfigsAlterableConfig(name=key.replace("_", "."), config_operation=0, value=value)
+        for key, value in values.items()
+    ]
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = await asker.call(request, IncrementalAlterConfigsResponse, 1)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    asker.close()
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_replica_catches_up_as_fast_as_it_may(side: str) -> None:
+    """About 8 KB at 2 KB a second. Those that are in sync are not held back meanwhile."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        writer = await with_topic(cluster, [1, 2, 3])
+        for _ in range(100):
+            await writer.write()
+        await configure(cluster, TOPIC_RESOURCE, TOPIC, **{f"{side}_replication_throttled_replicas": "*"})
+        for node in ("1", "2", "3", "4"):
+            await configure(cluster, BROKER, node, **{f"{side}_replication_throttled_rate": "2000"})
+        assert partition(cluster).leader == 1
+        replica = cluster.machines[1].node.partitions.named(TopicName(TOPIC))[0] if cluster.machines[1].node else None
+        assert replica is not None
+        assert replica.log is not None
+        expected_s = replica.log.size_bytes / 2000
+
+        began_s = cluster.loop.time()
+        assert await reassign(cluster, [4, 2, 3]) is ErrorCode.NONE
+        assert await writer.write() < 0.5
+        await cluster.until(lambda: is_done(cluster), "the reassignment to be done", within_s=60)
+
+        # A second's worth passes at once, and the last piece is not waited for.
+        assert expected_s / 2 < cluster.loop.time() - began_s < expected_s + 3
+        await check_end(cluster, writer)
+        writer.close()
+
+    cluster = SimulatedCluster(
+        9, 5, roles={4: "broker", 5: "broker"}, config={**QUICK, "replica.fetch.max.bytes": "500"}
+    )
+    cluster.run(story)
 
 
 @pytest.mark.parametrize("seed", range(100, 104))

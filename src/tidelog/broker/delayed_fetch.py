@@ -22,6 +22,7 @@ from tidelog.model.ids import NO_LEADER_EPOCH, NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
 from tidelog.replication.partition import Diverged, Partition
+from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.wire.messages.fetch import FetchResponse
 
@@ -60,7 +61,8 @@ class FetchLimits(msgspec.Struct, frozen=True, gc=False):
 class FetchReading:
     """One fetch, as a watcher of its partitions. `answer_of` makes the response of what was read, once.
 
-    `entries` and `targets` belong together, place by place.
+    `entries` and `targets` belong together, place by place. What `throttles` hold back from a follower is not there for it: it
+    waits as for anything else.
     """
 
     __slots__ = (
@@ -72,6 +74,7 @@ class FetchReading:
         "_results",
         "_sizes",
         "_targets",
+        "_throttles",
         "_timer",
         "_total",
     )
@@ -82,11 +85,13 @@ class FetchReading:
         targets: Sequence[Target],
         limits: FetchLimits,
         answer_of: Callable[[Sequence[ReadResult]], FetchResponse],
+        throttles: ReplicationThrottles | None = None,
     ) -> None:
         self._entries = entries
         self._targets = targets
         self._limits = limits
         self._answer_of = answer_of
+        self._throttles = throttles
         self._results: list[ReadResult] = []
         self._sizes: list[int] = []
         self._total = 0
@@ -191,6 +196,8 @@ class FetchReading:
                 min_one_batch=is_first,
                 note_progress=note_progress,
             )
+            if type(result) is Fetched and result.regions and self._is_held_back(partition, limits.follower):
+                result = msgspec.structs.replace(result, regions=())
         self._results[place] = result
         if type(result) is not Fetched:
             return True
@@ -198,3 +205,6 @@ class FetchReading:
         self._total += size - self._sizes[place]
         self._sizes[place] = size
         return False
+
+    def _is_held_back(self, partition: Partition, follower: NodeId) -> bool:
+        return self._throttles is not None and self._throttles.holds_back(partition, follower)

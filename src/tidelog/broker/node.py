@@ -45,7 +45,7 @@ from tidelog.broker.node_directories import format_opened, open_directories
 from tidelog.broker.node_replication import NodeReplication
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.registration import Registration
-from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
+from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each, moves_throttle
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transaction_gauges import register_transactions
@@ -76,6 +76,7 @@ from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.replication.partitions import Partitions
+from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
@@ -330,6 +331,7 @@ class BrokerNode:
             on_placed=self._assignments.placed,
             later=lambda work: self._loop.call_soon(self._in_turn, work),
             on_role=self._replication.role_changed,
+            throttles=ReplicationThrottles(self.node_id, self._seams.clock, lambda: self._config),
         )
         self._replication.join(self._partitions)
         self._on_directory_failed = self._partitions.directory_failed
@@ -361,6 +363,7 @@ class BrokerNode:
             self._partitions,
             self._timers,
             self._seams.slow_work,
+            moves_throttle(self._seams.clock, lambda: self._config),
             on_placed=self._assignments.placed,
         )
         self._stopping.append(self._replica_moves.stop)

@@ -90,7 +90,16 @@ class NodeReplication:
     def _new_fetcher(self, leader: NodeId) -> ReplicaFetcher:
         assert self._partitions is not None
         link = self.link_to(leader, "fetcher")
-        return ReplicaFetcher(leader, link, self._settings, self, self._partitions.wakeups, self._timers, self._clock)
+        return ReplicaFetcher(
+            leader,
+            link,
+            self._settings,
+            self,
+            self._partitions.wakeups,
+            self._timers,
+            self._clock,
+            self._partitions.throttles,
+        )
 
     def _address_of(self, leader: NodeId) -> HostAndPort | None:
         broker = self._image().brokers.get(leader)

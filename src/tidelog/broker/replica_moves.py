@@ -7,7 +7,8 @@
 A move can be taken back until the swap, by a move to another directory or to where the replica is. A restart goes on with what it
 finds half copied. The swap is two renames. After a crash between them there are two whole logs, and the longer one is kept.
 
-Reading is left to a thread, since the older part of a log is hardly in memory; writing costs what an append costs.
+Reading is left to a thread, since the older part of a log is hardly in memory; writing costs what an append costs. All moves
+together copy no more than `replica.alter.log.dirs.io.max.bytes.per.second`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidelog.model import throttle_config as keys
+from tidelog.model.clock import Clock
+from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import DirectoryId, PartitionIndex, TopicId, TopicPartition
 from tidelog.model.slow_work import SlowWork
@@ -23,6 +27,7 @@ from tidelog.model.timers import Timers
 from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Offline
+from tidelog.replication.throttles import Throttle
 from tidelog.storage.append import AppendRefused
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import FetchIsolation
@@ -67,6 +72,7 @@ class ReplicaMoves:
         partitions: Partitions,
         timers: Timers,
         slow_work: SlowWork,
+        throttle: Throttle,
         *,
         on_placed: Callable[[TopicId, PartitionIndex, DirectoryId], None] | None = None,
     ) -> None:
@@ -74,6 +80,7 @@ class ReplicaMoves:
         self._partitions = partitions
         self._timers = timers
         self._slow_work = slow_work
+        self._throttle = throttle
         self._on_placed = on_placed
         self._moves: dict[TopicPartition, _Move] = {}
         self._is_stopped = False
@@ -150,7 +157,10 @@ class ReplicaMoves:
         try:
             self._cut_what_the_log_has_lost(move)
             if move.future.log_end_offset < move.current.log_end_offset:
-                self._copy_from(move, move.future.log_end_offset)
+                if self._throttle.is_exceeded:
+                    self._timers.after(self._throttle.delay_ms, lambda: self._go_on(move))
+                else:
+                    self._copy_from(move, move.future.log_end_offset)
             elif move.is_flushed:
                 self._swap(move)
             else:
@@ -202,6 +212,7 @@ class ReplicaMoves:
             if not move.future.size_bytes and first != move.future.log_end_offset:
                 # The log starts in the middle of a batch; the copy starts with the whole of it.
                 move.future.truncate_fully_and_start_at(first)
+            before_bytes = move.future.size_bytes
             appended = move.future.append_as_follower(outcome)
         except StorageError as error:
             self._give_up(move, str(error))
@@ -209,6 +220,8 @@ class ReplicaMoves:
         if isinstance(appended, AppendRefused):
             self._give_up(move, appended.reason)
         else:
+            # What was read ends in the middle of a batch, mostly.
+            self._throttle.record(move.future.size_bytes - before_bytes)
             self._go_on_soon(move)
 
     def _flushed(self, move: _Move) -> None:
@@ -249,6 +262,16 @@ class ReplicaMoves:
         except StorageError as error:
             # The directory has gone offline by this, and said so.
             logger.warning("what was copied of %s could not be removed: %s", topic_partition, error)
+
+
+def moves_throttle(clock: Clock, config: Callable[[], ConfigValues]) -> Throttle:
+    """What bounds all moves of a broker together. `config` gives its configuration as it is at the moment of the call."""
+    return Throttle(
+        clock,
+        lambda: config()[keys.REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+        windows=config()[keys.ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM],
+        window_seconds=config()[keys.ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS],
+    )
 
 
 def keep_one_of_each(directories: LogDirectories) -> None:

@@ -21,6 +21,7 @@ from tidelog.model.data_plane_config import DATA_PLANE_KEYS
 from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
+from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.model.transaction_config import TRANSACTION_KEYS
 
@@ -161,6 +162,7 @@ _TABLES = (
     CLUSTER_KEYS,
     CONTROLLER_CONFIG_KEYS,
     DATA_PLANE_KEYS,
+    THROTTLE_KEYS,
     CLEANER_KEYS,
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,

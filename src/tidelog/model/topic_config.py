@@ -1,11 +1,12 @@
 """The configuration keys of a topic: what a partition on disk goes by, and what a broker asks of records before they get there.
 
-Names, defaults and ranges are those of Apache Kafka 4.3. Every key here changes at run time, for one topic or, under its synonym,
-for the whole cluster. Only keys that some code acts on are declared.
+Names, defaults and ranges are those of Apache Kafka 4.3. Every key here changes at run time, for one topic or, under its synonym
+if it has one, for the whole cluster. Only keys that some code acts on are declared.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tidelog.model.config import (
@@ -24,6 +25,17 @@ from tidelog.model.config import (
 
 _CHANGES = UpdateMode.CLUSTER_WIDE
 DAY_MS = 24 * 60 * 60 * 1000
+_REPLICA = re.compile("([0-9]{1,10}:[0-9]{1,10})?")
+
+
+def _throttled_problem(listed: tuple[str, ...]) -> str | None:
+    if "".join(listed) == "*" or all(_REPLICA.fullmatch(each) for each in listed):
+        return None
+    return (
+        "must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
+
 
 CLEANUP_POLICY = list_key(
     "cleanup.policy",
@@ -77,6 +89,14 @@ DELETE_RETENTION_MS = long_key(
     doc="How long a tombstone, or the marker of a transaction, stays after compaction has come across it: as long as a reader "
     "may take from the beginning of the log to its end without missing that a key was deleted.",
 )
+FOLLOWER_REPLICATION_THROTTLED_REPLICAS = list_key(
+    "follower.replication.throttled.replicas",
+    (),
+    update_mode=_CHANGES,
+    valid=_throttled_problem,
+    doc="The replicas that catch up no faster than their broker's `follower.replication.throttled.rate`, each as "
+    "partition:broker; or * for all of the topic.",
+)
 FILE_DELETE_DELAY_MS = long_key(
     "file.delete.delay.ms",
     60_000,
@@ -108,6 +128,14 @@ INDEX_INTERVAL_BYTES = int_key(
     synonym="log.index.interval.bytes",
     update_mode=_CHANGES,
     doc="How many bytes of log lie between two entries of the offset index.",
+)
+LEADER_REPLICATION_THROTTLED_REPLICAS = list_key(
+    "leader.replication.throttled.replicas",
+    (),
+    update_mode=_CHANGES,
+    valid=_throttled_problem,
+    doc="The replicas of which, as long as they lead, others get no more than their broker's "
+    "`leader.replication.throttled.rate`, each as partition:broker; or * for all of the topic.",
 )
 MAX_COMPACTION_LAG_MS = long_key(
     "max.compaction.lag.ms",
@@ -261,7 +289,9 @@ TOPIC_KEYS = ConfigKeys(
         FILE_DELETE_DELAY_MS,
         FLUSH_MESSAGES,
         FLUSH_MS,
+        FOLLOWER_REPLICATION_THROTTLED_REPLICAS,
         INDEX_INTERVAL_BYTES,
+        LEADER_REPLICATION_THROTTLED_REPLICAS,
         MAX_COMPACTION_LAG_MS,
         MAX_MESSAGE_BYTES,
         MESSAGE_TIMESTAMP_AFTER_MAX_MS,

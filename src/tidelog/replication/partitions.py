@@ -40,6 +40,7 @@ from tidelog.replication.metadata_view import (
 )
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading, Offline
+from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.errors import StorageError
@@ -66,7 +67,7 @@ class Partitions:
 
     `on_placed` is told where a replica lies if the metadata says otherwise: the controller must learn it (AssignReplicasToDirs).
     `later` calls back once others had their turn; without it nothing is put off. `on_role` is told of each partition to which
-    the metadata gave a role, also the one that it had, and of those that are gone.
+    the metadata gave a role, also the one that it had, and of those that are gone. Without `throttles` nobody is held back.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class Partitions:
         on_placed: Callable[[TopicId, PartitionIndex, DirectoryId], None] | None = None,
         later: Callable[[Callable[[], None]], object] | None = None,
         on_role: Callable[[Partition], None] | None = None,
+        throttles: ReplicationThrottles | None = None,
     ) -> None:
         self.wakeups = Wakeups()
+        self.throttles = throttles or ReplicationThrottles(node_id, clock)
         self._on_role = on_role
         self._node_id = node_id
         self._directories = directories

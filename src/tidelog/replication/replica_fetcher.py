@@ -5,6 +5,7 @@
     <- diverging      the log is cut where it left the leader's (KIP-595), and fetched again from there
     <- out of range   the leader is asked where its log begins and ends, and the own one cut or begun anew
     <- an error       that partition pauses, first for a moment, then for longer
+    throttled         a partition that is not in sync is left out while its throttle says so
     no answer         everything pauses, the session is begun anew
 
 A partition that is to be followed while a fetch is held back by the leader does not wait for it: the connection is given up for a
@@ -29,6 +30,7 @@ from tidelog.replication.leader_link import LeaderLink
 from tidelog.replication.offset_lookup import EARLIEST, LATEST
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Following
+from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.leader_epochs import EpochEndOffset
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -98,6 +100,12 @@ class _Followed:
     leader_epoch: int
     failures: int = 0
     not_before_ms: int = 0
+    lag: int | None = None
+    """How many committed records it lacked after the last answer; None before the first."""
+
+    @property
+    def is_in_sync(self) -> bool:
+        return self.lag is not None and self.lag <= 0
 
 
 class ReplicaFetcher:
@@ -112,6 +120,7 @@ class ReplicaFetcher:
         wakeups: Wakeups,
         timers: Timers,
         clock: Clock,
+        throttles: ReplicationThrottles,
     ) -> None:
         self.leader = leader
         self._link = link
@@ -120,6 +129,7 @@ class ReplicaFetcher:
         self._wakeups = wakeups
         self._timers = timers
         self._clock = clock
+        self._throttles = throttles
         self._followed: dict[Place, _Followed] = {}
         self._session = FollowerSession()
         # Counts the fetches: an answer to any but the last is of a connection that was given up.
@@ -184,18 +194,23 @@ class ReplicaFetcher:
         wanted: dict[Place, FetchPartition] = {}
         resumes_ms: int | None = None
         is_hasty = False
+        is_throttled = False
         for place, followed in list(self._followed.items()):
             if not self._is_current(followed):
                 del self._followed[place]
             elif followed.not_before_ms > now_ms:
                 resumes_ms = min(resumes_ms or followed.not_before_ms, followed.not_before_ms)
                 is_hasty = is_hasty or followed.failures <= HASTY_FAILURES_MAX
+            elif not followed.is_in_sync and self._throttles.leaves_out(followed.partition):
+                is_throttled = True
             else:
                 wanted[place] = self._asked(place, followed.partition)
         if resumes_ms is not None:
             self._fetch_after(resumes_ms - now_ms)
             # What pauses for a moment joins the others when it may, also where the leader holds their fetch back.
             self._has_news = is_hasty
+        elif is_throttled:
+            self._fetch_after(self._throttles.follower.delay_ms)
         if not wanted:
             return
         named, forgotten = self._session.next_request(wanted)
@@ -309,7 +324,11 @@ class ReplicaFetcher:
         if records is None:
             records = b""
         assert isinstance(records, bytes | memoryview), "records come from a connection"
-        return partition.append_fetched(records, followed.leader_epoch, data.high_watermark, data.log_start_offset)
+        self._throttles.received(partition, len(records))
+        error = partition.append_fetched(records, followed.leader_epoch, data.high_watermark, data.log_start_offset)
+        if error is ErrorCode.NONE and partition.log is not None:
+            followed.lag = data.high_watermark - partition.log.log_end_offset
+        return error
 
     def _pause(self, followed: _Followed) -> None:
         followed.failures += 1

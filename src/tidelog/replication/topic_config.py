@@ -10,6 +10,7 @@ from typing import Self
 
 from tidelog.model import topic_config as keys
 from tidelog.model.config import LONG_MAX, ConfigValues
+from tidelog.replication.throttled_replicas import NONE_THROTTLED, ThrottledReplicas
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.compression import Compression
 from tidelog.wire.record_batch import TimestampType
@@ -38,6 +39,8 @@ class TopicConfig:
     min_insync_replicas: int = keys.MIN_INSYNC_REPLICAS.default
     message_timestamp_before_max_ms: int = keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS.default
     message_timestamp_after_max_ms: int = keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.default
+    leader_throttled_replicas: ThrottledReplicas = NONE_THROTTLED
+    follower_throttled_replicas: ThrottledReplicas = NONE_THROTTLED
     codec: Compression | None = None
     """What `compression.type` asks for; None for `producer`."""
     compression_level: int | None = None
@@ -73,6 +76,8 @@ class TopicConfig:
             min_insync_replicas=values[keys.MIN_INSYNC_REPLICAS],
             message_timestamp_before_max_ms=values[keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
             message_timestamp_after_max_ms=values[keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+            leader_throttled_replicas=ThrottledReplicas.parse(values[keys.LEADER_REPLICATION_THROTTLED_REPLICAS]),
+            follower_throttled_replicas=ThrottledReplicas.parse(values[keys.FOLLOWER_REPLICATION_THROTTLED_REPLICAS]),
             codec=codec,
             compression_level=None if level is None else values[level],
         )

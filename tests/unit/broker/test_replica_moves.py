@@ -12,11 +12,12 @@ from tests.support.data_node import DataNode, Denying, ManualTimers, topic_parti
 from tests.support.log_builder import HeldSlowWork, LogBuilder, accepted
 from tidelog.broker import replica_moves
 from tidelog.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
-from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each
+from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each, moves_throttle
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import DirectoryId, TopicId
 from tidelog.model.slow_work import InlineSlowWork, SlowWork
+from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.replication.roles import Offline
 from tidelog.simulation.disk import SimulatedCrash
 from tidelog.storage.errors import StorageError
@@ -41,6 +42,7 @@ class MovingNode(DataNode):
         super().__init__(directories=paths)
         self.told: list[DirectoryId] = []
         self.slow_work = slow_work or InlineSlowWork()
+        self.rates: dict[str, str] = {}
         self.replica_moves = self.new_moves()
 
     def new_moves(self) -> ReplicaMoves:
@@ -49,6 +51,7 @@ class MovingNode(DataNode):
             self.partitions,
             self.timers,
             self.slow_work,
+            moves_throttle(self.clock, lambda: THROTTLE_KEYS.parse(self.rates)),
             on_placed=lambda _topic, _index, directory: self.told.append(directory),
         )
 
@@ -87,6 +90,22 @@ def node(monkeypatch: pytest.MonkeyPatch) -> MovingNode:
     node = MovingNode()
     node.create_topic("orders")
     return node
+
+
+def test_a_move_is_no_faster_than_it_may_be(node: MovingNode) -> None:
+    for number in range(20):
+        node.write(f"a{number}", f"b{number}")
+    size = node.log("orders").size_bytes
+    node.rates = {"replica.alter.log.dirs.io.max.bytes.per.second": str(size // 4)}
+
+    node.move(THERE)
+    took_ms = 0
+    while node.replica_moves.under_way:
+        node.timers.advance(10)
+        took_ms += 10
+
+    assert 2500 < took_ms < 5000
+    assert node.kinds(THERE) == [""]
 
 
 def test_a_replica_moves_with_all_its_records(node: MovingNode) -> None:

@@ -10,12 +10,14 @@ from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.log_builder import LogBuilder
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import BrokerEpoch, NodeId
+from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.net.node_connection import Event, NodeConnection
 from tidelog.replication.follower_session import FollowerSession
 from tidelog.replication.leader_link import LeaderLink
 from tidelog.replication.offset_lookup import EARLIEST
 from tidelog.replication.replica_fetcher import FetchSettings, ReplicaFetcher
 from tidelog.replication.replica_fetchers import ReplicaFetchers
+from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -84,8 +86,17 @@ class Follower:
         self.node.create_topic("orders", replicas=(OTHER, NODE, THIRD), leader=OTHER)
         self.partition = self.node.partition("orders")
         self.link = Link()
+        self.rates: dict[str, str] = {}
+        self.throttles = ReplicationThrottles(NODE, self.node.clock, lambda: THROTTLE_KEYS.parse(self.rates))
         self.fetcher = ReplicaFetcher(
-            OTHER, self.link, FetchSettings(), self, self.node.partitions.wakeups, self.node.timers, self.node.clock
+            OTHER,
+            self.link,
+            FetchSettings(),
+            self,
+            self.node.partitions.wakeups,
+            self.node.timers,
+            self.node.clock,
+            self.throttles,
         )
         self.fetcher.follow(self.partition)
         self.pass_ms(0)
@@ -245,7 +256,14 @@ def test_another_leader_is_fetched_from_by_another_fetcher() -> None:
         made[leader] = Link()
         node = follower.node
         return ReplicaFetcher(
-            leader, made[leader], FetchSettings(), follower, node.partitions.wakeups, node.timers, node.clock
+            leader,
+            made[leader],
+            FetchSettings(),
+            follower,
+            node.partitions.wakeups,
+            node.timers,
+            node.clock,
+            follower.throttles,
         )
 
     fetchers.role_changed(follower.partition)
@@ -260,6 +278,29 @@ def test_another_leader_is_fetched_from_by_another_fetcher() -> None:
     fetchers.role_changed(follower.partition)
     assert len(fetchers) == 0
     fetchers.stop()
+
+
+def test_a_throttled_partition_is_left_out_until_it_may_go_on(follower: Follower) -> None:
+    follower.node.configure("orders", {"follower.replication.throttled.replicas": "*"})
+    records = batch("much", offset=0)
+    follower.rates = {"follower.replication.throttled.rate": str(len(records) * 2 // 3)}
+
+    follower.answer(records=records, high_watermark=9)
+    follower.pass_ms(1000)
+    follower.pass_ms(490)
+    assert follower.link.asked == []
+    follower.pass_ms(20)
+
+    assert follower.asked.fetch_offset == 1
+
+
+def test_one_that_is_in_sync_is_not_left_out(follower: Follower) -> None:
+    follower.node.configure("orders", {"follower.replication.throttled.replicas": "*"})
+    follower.rates = {"follower.replication.throttled.rate": "1"}
+
+    follower.answer(records=batch("all there is", offset=0), high_watermark=1)
+
+    assert follower.asked.fetch_offset == 1
 
 
 def test_an_answer_of_the_leader_before_changes_nothing(follower: Follower) -> None:

@@ -26,6 +26,7 @@ from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.config import ConfigKey, UpdateMode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.group_config import GROUP_KEYS
+from tidelog.model.throttle_config import SHOWN_WHEN_SET
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.wire.messages.configs import (
     DescribeConfigsRequest,
@@ -152,7 +153,11 @@ def _broker(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsResour
         _result(
             view.table.get(name), name, view.value(name), view.synonyms(name), asked, read_only=_is_fixed(view, name)
         )
-        for name in _names(view.table, {**view.dynamic_broker, **view.dynamic_default}, asked)
+        for name in _names(
+            (name for name in view.table if name not in SHOWN_WHEN_SET or name in view.static),
+            {**view.dynamic_broker, **view.dynamic_default},
+            asked,
+        )
     ]
 
 

@@ -76,9 +76,12 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResp
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
         node.metrics.topics.fetched(resolved.targets, results, is_follower=is_follower)
+        if is_follower:
+            node.partitions.throttles.sent(resolved.targets, results)
         return _FetchAnswer(context, caller, node, is_follower=is_follower).build(resolved, results)
 
-    return FetchReading(resolved.entries, resolved.targets, limits, answer_of).start(node.timers)
+    throttles = node.partitions.throttles if is_follower else None
+    return FetchReading(resolved.entries, resolved.targets, limits, answer_of, throttles).start(node.timers)
 
 
 def answer_of_read(
