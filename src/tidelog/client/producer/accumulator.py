@@ -31,7 +31,17 @@ RECORDS_PER_TURN_MAX = 500
 class PartitionQueue:
     """The batches of one partition: those to be sent, oldest first, and those under way, in the order in which they left."""
 
-    __slots__ = ("failures", "in_flight", "index", "node_id", "not_before_ms", "sequences", "topic", "unsent")
+    __slots__ = (
+        "failed_epoch",
+        "failures",
+        "in_flight",
+        "index",
+        "node_id",
+        "not_before_ms",
+        "sequences",
+        "topic",
+        "unsent",
+    )
 
     def __init__(self, topic: str, index: int) -> None:
         self.topic = topic
@@ -42,6 +52,8 @@ class PartitionQueue:
         """Where what is in flight went. Nothing goes to another node before it has come back: order would be lost."""
         self.not_before_ms = 0.0
         self.failures = 0
+        self.failed_epoch = -1
+        """The leader epoch that was known when the last attempt failed: a newer one is worth another at once."""
         self.sequences = PartitionSequences()
 
     def __str__(self) -> str:

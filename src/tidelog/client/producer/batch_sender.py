@@ -6,7 +6,8 @@ A request holds one batch of each of several partitions. A broker has `max_in_fl
 What an answer means for a batch:
 
     written, or written before        done
-    error that may pass               back to its place in the queue, after a wait; the metadata is asked for if it was old
+    error that may pass               back to its place in the queue, after a wait, which a new leader ends; the metadata is
+                                      asked for if it was old
     out of order                      behind one that failed: back to its place. First in line: the broker misses what came
                                       before, so the producer's epoch is raised and the partition begins anew
     too large, two records or more    halves, in its place
@@ -192,7 +193,7 @@ class BatchSender:
         elif self._options.is_idempotent and not self._settle_identity(queue, now_ms):
             return min(expires_ms, max(now_ms + 1, self._identity_not_before_ms))
         head = queue.unsent[0]
-        if queue.not_before_ms > now_ms:
+        if queue.not_before_ms > now_ms and not self._has_new_leader(queue):
             return min(expires_ms, queue.not_before_ms)
         if not self._may_send(queue):
             # An answer will bring the next look.
@@ -213,6 +214,11 @@ class BatchSender:
         elif not queue.in_flight or queue.node_id == leader.node_id:
             ready.setdefault(leader.node_id, []).append(queue)
         return expires_ms
+
+    def _has_new_leader(self, queue: PartitionQueue) -> bool:
+        """Whether there has been an election since the last attempt failed: then there is nothing to wait for."""
+        leader = self._metadata.leader_of(queue.topic, queue.index)
+        return leader is not None and leader.epoch > queue.failed_epoch >= 0
 
     def _may_send(self, queue: PartitionQueue) -> bool:
         in_flight = queue.in_flight
@@ -528,9 +534,14 @@ class BatchSender:
         batch.last_error = error
         self._metrics.retried_batches += 1
         if wait:
-            queue.failures += 1
-            backoff = self._concurrent_backoff if error.code is ErrorCode.CONCURRENT_TRANSACTIONS else self._backoff
-            queue.not_before_ms = self.now_ms() + backoff.after(queue.failures)
+            leader = self._metadata.leader_of(queue.topic, queue.index)
+            queue.failed_epoch = -1 if leader is None else leader.epoch
+            now_ms = self.now_ms()
+            # Several under way that fail together are one failure.
+            if queue.not_before_ms <= now_ms:
+                queue.failures += 1
+                backoff = self._concurrent_backoff if error.code is ErrorCode.CONCURRENT_TRANSACTIONS else self._backoff
+                queue.not_before_ms = now_ms + backoff.after(queue.failures)
         self._accumulator.put_back(queue, [batch])
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:

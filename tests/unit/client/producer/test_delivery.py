@@ -199,6 +199,32 @@ def test_a_dead_leader_is_replaced() -> None:
     assert world.topics["orders"][0].values == numbers(10)
 
 
+@pytest.mark.parametrize("elected_after_s", [0.0, 0.05, 0.25])
+def test_what_was_under_way_to_a_dead_leader_reaches_the_next_one_soon(elected_after_s: float) -> None:
+    world = ScriptedCluster(brokers=3, topics={"orders": 1})
+
+    async def main(world: ScriptedCluster) -> None:
+        async with producer(world, linger_ms=0, batch_size=80) as sender:
+            await (await sender.send("orders", b"0"))
+            world.brokers[1].script = once(1, lambda _request: Fault.IGNORE)
+            deliveries = []
+            for number in range(1, 10):
+                deliveries.append(await sender.send("orders", b"%d" % number))
+                await asyncio.sleep(0.01)
+            world.brokers[1].kill()
+            killed_s = world.loop.time()
+            await asyncio.sleep(elected_after_s)
+            world.move("orders", 0, 2)
+            for delivery in deliveries:
+                await delivery
+            assert sender.metrics()["messaging.client.retried.batches"] >= 5
+            # Five that fail together are one failure, and a leader that is new is no reason to wait.
+            assert world.loop.time() - killed_s < 2 * elected_after_s + 0.3
+
+    world.run(main)
+    assert world.topics["orders"][0].values == numbers(10)
+
+
 def test_the_epoch_is_raised_once_the_broker_has_forgotten_the_producer() -> None:
     world = ScriptedCluster(topics={"orders": 1})
 
