@@ -1,68 +1,81 @@
-"""Three nodes as processes of their own, one cluster: started as a service manager starts them, to be killed and stopped."""
+"""Several nodes as processes of their own, one cluster: started as a service manager starts them, to be killed and stopped."""
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import Random
 
 from tests.support.running_node import DEADLINE_S
+from tidelog.controller.formatting import format_directories
+from tidelog.model.clock import SystemClock
+from tidelog.model.ids import DirectoryId, NodeId, random_uuid
+from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
+from tidelog.storage.files import OsFiles
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 HOST = "127.0.0.1"
+COMBINED = "broker,controller"
+
+# Internal topics of fifty partitions would cost more than what is tested.
+_SMALL = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 class ClusterProcess:
     """One node. Its directory outlives it."""
 
-    def __init__(self, number: int, directory: Path, port: int, controller_port: int, voters: str) -> None:
+    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
         self.number = number
-        self.bootstrap = f"{HOST}:{port}"
+        self.data = directory / f"data-{number}"
+        self.properties = {**properties, "log.dirs": str(self.data)}
         self._log = directory / f"node-{number}.log"
         self._properties = directory / f"node-{number}.properties"
         self._process: subprocess.Popen[str] | None = None
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": str(number),
-            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "controller.quorum.voters": voters,
-            "log.dirs": str(directory / f"data-{number}"),
-            "min.insync.replicas": "2",
-            "default.replication.factor": "3",
-            "group.initial.rebalance.delay.ms": "0",
-        }
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        formatted = self._tidelog("format", "--cluster-id", CLUSTER_ID)
-        formatted.communicate(timeout=DEADLINE_S)
-        assert formatted.returncode == 0, self._log.read_text()
 
-    def _tidelog(self, command: str, *arguments: str) -> subprocess.Popen[str]:
-        with self._log.open("a") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "tidelog.cli", command, "--config", str(self._properties), *arguments],
-                cwd=_REPOSITORY,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+    @property
+    def bootstrap(self) -> str:
+        """Where its broker listens."""
+        return self.properties["listeners"].partition("PLAINTEXT://")[2].partition(",")[0]
 
     @property
     def is_running(self) -> bool:
         return self._process is not None
 
+    @property
+    def log(self) -> str:
+        """What it has said so far, in all its lives."""
+        return self._log.read_text()
+
+    @property
+    def marked_epoch(self) -> int | None:
+        """The broker epoch that a clean stop has left behind; None where none has."""
+        mark = self.data / ".kafka_cleanshutdown"
+        return int(json.loads(mark.read_text())["brokerEpoch"]) if mark.exists() else None
+
     def start(self) -> None:
         """It may need others before it serves."""
         assert self._process is None
-        self._process = self._tidelog("broker")
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tidelog.cli", "broker", "--config", str(self._properties)],
+                cwd=_REPOSITORY,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
 
     def wait_until_ready(self) -> None:
         assert self._process is not None
@@ -75,19 +88,32 @@ class ClusterProcess:
         finally:
             giving_up.cancel()
         if not line.startswith("ready"):
-            raise RuntimeError(f"node {self.number} did not get ready: {self._log.read_text()[-2000:]}")
+            raise RuntimeError(f"node {self.number} did not get ready: {self.log[-2000:]}")
 
     def kill(self) -> None:
-        self._end(signal.SIGKILL)
+        """SIGKILL, also of a node that is held."""
+        self.signal(signal.SIGKILL)
+        self.wait_until_stopped()
 
     def stop(self) -> int:
         """SIGTERM; the exit code once the node has stopped."""
-        return self._end(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
+        return self.wait_until_stopped()
 
-    def _end(self, sign: signal.Signals) -> int:
+    def hold(self) -> None:
+        """SIGSTOP: the process is there, and does nothing any more."""
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait_until_stopped(self) -> int:
         process, self._process = self._process, None
         assert process is not None
-        process.send_signal(sign)
         code = process.wait(DEADLINE_S)
         if process.stdout is not None:
             process.stdout.close()
@@ -95,19 +121,95 @@ class ClusterProcess:
 
 
 class ClusterProcesses:
-    """Nodes 1 to 3. All that run at the end of `running` are killed."""
+    """Nodes 1 to `size`. All that run at the end of `running` are killed.
 
-    def __init__(self, directory: Path) -> None:
-        ports = _free_ports(6)
-        voters = ",".join(f"{number}@{HOST}:{ports[number + 2]}" for number in (1, 2, 3))
-        self.nodes = {
-            number: ClusterProcess(number, directory, ports[number - 1], ports[number + 2], voters)
-            for number in (1, 2, 3)
+    Those of `voters`, all controllers unless it says otherwise, are the first voters of a quorum that can change. With
+    `is_static` they are in the configuration instead.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        size: int = 3,
+        *,
+        settings: Mapping[str, str] | None = None,
+        roles: Mapping[int, str] | None = None,
+        voters: Collection[int] | None = None,
+        is_static: bool = False,
+    ) -> None:
+        numbers = range(1, size + 1)
+        self._roles = {number: (roles or {}).get(number, COMBINED) for number in numbers}
+        ports = iter(free_ports(2 * size))
+        self._ports = {number: next(ports) for number in numbers}
+        self._controller_ports = {number: next(ports) for number in numbers}
+        controllers = [number for number in numbers if "controller" in self._roles[number]]
+        voting = controllers if voters is None else [number for number in controllers if number in voters]
+        addresses = {number: f"{HOST}:{self._controller_ports[number]}" for number in controllers}
+        if is_static:
+            quorum = {"controller.quorum.voters": ",".join(f"{each}@{addresses[each]}" for each in voting)}
+        else:
+            quorum = {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+        replicas = sum("broker" in role for role in self._roles.values())
+        common = {
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "default.replication.factor": str(min(3, replicas)),
+            "min.insync.replicas": str(min(2, replicas)),
+            "offsets.topic.replication.factor": str(min(3, replicas)),
+            "transaction.state.log.replication.factor": str(min(3, replicas)),
+            "transaction.state.log.min.isr": str(min(2, replicas)),
+            **_SMALL,
+            **quorum,
+            **(settings or {}),
         }
+        self.nodes = {
+            number: ClusterProcess(number, directory, {**self._own_properties(number), **common}) for number in numbers
+        }
+        self._format(voting, is_static=is_static)
+
+    def _own_properties(self, number: int) -> dict[str, str]:
+        role = self._roles[number]
+        listeners = []
+        if "broker" in role:
+            listeners.append(f"PLAINTEXT://{HOST}:{self._ports[number]}")
+        if "controller" in role:
+            listeners.append(f"CONTROLLER://{HOST}:{self._controller_ports[number]}")
+        return {"node.id": str(number), "process.roles": role, "listeners": ",".join(listeners)}
+
+    def _format(self, voting: list[int], *, is_static: bool) -> None:
+        random, clock, files = Random(), SystemClock(), OsFiles()
+        voters = VoterSet(
+            Voter(
+                ReplicaKey(NodeId(number), DirectoryId(random_uuid(random))),
+                (Endpoint("CONTROLLER", HOST, self._controller_ports[number]),),
+            )
+            for number in voting
+        )
+        for node in self.nodes.values():
+            is_first = node.number in voting and not is_static
+            format_directories(
+                files,
+                [str(node.data)],
+                cluster_id=CLUSTER_ID,
+                node_id=NodeId(node.number),
+                controller_endpoints=(),
+                random=random,
+                clock=clock,
+                voters=voters if is_first else None,
+                is_static_quorum=not is_first,
+            )
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes.values())
+        return ",".join(node.bootstrap for node in self.nodes.values() if node.bootstrap)
+
+    @property
+    def controllers(self) -> str:
+        """Where the controllers listen."""
+        return ",".join(
+            f"{HOST}:{self._controller_ports[number]}" for number, role in self._roles.items() if "controller" in role
+        )
 
     def start(self, *numbers: int) -> None:
         started = [self.nodes[number] for number in numbers or self.nodes]
@@ -116,10 +218,24 @@ class ClusterProcesses:
         for node in started:
             node.wait_until_ready()
 
+    def start_missing(self) -> None:
+        """Have all of them run again, whatever a test has left."""
+        missing = [number for number, node in self.nodes.items() if not node.is_running]
+        if missing:
+            self.start(*missing)
+
+    def stop(self) -> list[int]:
+        """SIGTERM to all that run, in one moment. Their exit codes once they have stopped."""
+        running = [node for node in self.nodes.values() if node.is_running]
+        for node in running:
+            node.signal(signal.SIGTERM)
+        return [node.wait_until_stopped() for node in running]
+
     @contextmanager
-    def running(self) -> Iterator[ClusterProcesses]:
+    def running(self, *numbers: int) -> Iterator[ClusterProcesses]:
+        """Some nodes, or all of them, until the end."""
         try:
-            self.start()
+            self.start(*numbers)
             yield self
         finally:
             for node in self.nodes.values():
@@ -127,7 +243,7 @@ class ClusterProcesses:
                     node.kill()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now. All are held until all are found, so that they differ."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import BrokerRegistration, ClusterImage
 from tidelog.controller.network_peers import Dial
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
@@ -37,6 +37,7 @@ class Departure:
         self._gone: set[NodeId] = set()
         self._waiting: list[Pending[None]] = []
         self._others_left: Pending[None] | None = None
+        self._image = ClusterImage()
 
     @property
     def is_quorum_lost(self) -> bool:
@@ -75,17 +76,21 @@ class Departure:
 
     def follow(self, image: ClusterImage) -> None:
         """The cluster is like this by now."""
-        if self._others_left is not None and not any(
-            broker.in_controlled_shutdown and not broker.fenced and broker.node_id != self._node_id
-            for broker in image.brokers.values()
-        ):
+        self._image = image
+        if self._others_left is not None and not any(map(self._is_leaving, image.brokers.values())):
             self._others_left.complete(None)
+
+    def _is_leaving(self, broker: BrokerRegistration) -> bool:
+        # One whose port is closed was let go, or has given up: that it was may never be heard of from a leader that goes too.
+        is_there = broker.node_id != self._node_id and broker.node_id not in self._gone
+        return broker.in_controlled_shutdown and not broker.fenced and is_there
 
     def _told(self, voter_id: NodeId, event: Event) -> None:
         if event is Event.CONNECTED:
             self._gone.discard(voter_id)
         elif event is Event.REFUSED:
             self._gone.add(voter_id)
+            self.follow(self._image)
             if self.is_quorum_lost:
                 waiting, self._waiting = self._waiting, []
                 for each in waiting:

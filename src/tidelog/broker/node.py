@@ -677,7 +677,11 @@ class BrokerNode:
         # Members that wait for others would wait beyond the end.
         self._transactions.stop()
         self._groups.stop()
-        await _wait(self._loop, departure.unless_lost(self._registration.leave()), timeout_ms=LEAVE_TIMEOUT_MS)
+        let_go = self._registration.leave()
+        await _wait(self._loop, departure.unless_lost(let_go), timeout_ms=LEAVE_TIMEOUT_MS)
+        if not let_go.is_complete:
+            why = "too many controllers are gone" if departure.is_quorum_lost else "the time for it is up"
+            logger.warning("no controller has let this broker go, and it goes all the same: %s", why)
         self._registration.stop()
         self._transaction_questions.stop()
         self._replication.stop()

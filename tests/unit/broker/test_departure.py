@@ -140,3 +140,11 @@ def test_a_voter_stays_until_no_other_broker_is_just_leaving() -> None:
 
 def test_itself_is_nobody_to_wait_for() -> None:
     assert Leaving().departure.others_left(image_with(1)).is_complete
+
+
+def test_a_broker_that_is_gone_needs_nobody_to_let_it_go() -> None:
+    leaving = Leaving()
+    waiting = leaving.departure.others_left(image_with(2))
+    before = waiting.is_complete
+    leaving.tell("node-2", Event.REFUSED)
+    assert (before, waiting.is_complete) == (False, True)
