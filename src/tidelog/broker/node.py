@@ -32,6 +32,7 @@ from tidelog.broker.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.departure import Departure
 from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.doubted_brokers import DoubtedBrokers
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinator
 from tidelog.broker.group_limits import group_config_problem
@@ -209,6 +210,10 @@ class BrokerNode:
     @property
     def transaction_admission(self) -> TransactionAdmission:
         return self._transaction_admission
+
+    @property
+    def doubted_brokers(self) -> DoubtedBrokers:
+        return self._replication.doubted
 
     @property
     def log_directories(self) -> LogDirectories:
@@ -588,6 +593,8 @@ class BrokerNode:
             self._groups.follow(image, delta)
             self._transactions.follow(image, delta)
             self._transaction_questions.follow(image)
+            # After the partitions: whoever hears of a new leader here may turn to this node.
+            self._replication.doubted.follow(image)
         self._registration.follow(image)
         if delta.configs_changed:
             self._log_cleaner.look_soon()

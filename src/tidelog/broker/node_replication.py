@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelog.broker.cluster_links import ClusterLinks
+from tidelog.broker.doubted_brokers import DoubtedBrokers
 from tidelog.controller.cluster_view import is_active
 from tidelog.controller.image import ClusterImage
 from tidelog.model.clock import Clock
@@ -45,6 +46,7 @@ class NodeReplication:
         self._clock = clock
         self._listener = config[INTER_BROKER_LISTENER_NAME] or own_listener
         self._settings = FetchSettings.from_values(config)
+        self.doubted = DoubtedBrokers(timers)
         self._fetchers = ReplicaFetchers(self._new_fetcher)
         self._partitions: Partitions | None = None
         self._in_sync: InSyncSets | None = None
@@ -79,13 +81,15 @@ class NodeReplication:
     def stop(self) -> None:
         """Follow nobody, and ask for nothing, any more."""
         self._fetchers.stop()
+        self.doubted.stop()
         if self._in_sync is not None:
             self._in_sync.stop()
 
     def link_to(self, broker: NodeId, purpose: str) -> LeaderLink:
         """A connection to another broker, for one purpose."""
         client_id = f"broker-{self.node_id}-{purpose}-{broker}"
-        return LeaderLink(self._links.dial, lambda: self._address_of(broker), client_id)
+        doubts = self.doubted.connection_of(broker)
+        return LeaderLink(self._links.dial, lambda: self._address_of(broker), client_id, doubts)
 
     def _new_fetcher(self, leader: NodeId) -> ReplicaFetcher:
         assert self._partitions is not None

@@ -16,6 +16,7 @@ from tidelog.wire.schema import Request, Response
 if TYPE_CHECKING:
     from tidelog.broker.auto_topics import AutoTopics
     from tidelog.broker.broker_watch import BrokerWatch
+    from tidelog.broker.doubted_brokers import DoubtedBrokers
     from tidelog.broker.fetch_sessions import FetchSessions
     from tidelog.broker.group_coordinator import GroupCoordinator
     from tidelog.broker.internal_topics import InternalTopics
@@ -106,6 +107,11 @@ class Node(Protocol):
 
     @property
     def internal_topics(self) -> InternalTopics: ...
+
+    @property
+    def doubted_brokers(self) -> DoubtedBrokers:
+        """Brokers that this one has just lost sight of."""
+        ...
 
     @property
     def log_directories(self) -> LogDirectories: ...

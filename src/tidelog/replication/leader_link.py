@@ -32,10 +32,17 @@ class Dial(Protocol):
 class LeaderLink:
     """One for each leader. `address` is asked anew whenever there is something to send: a broker may come back elsewhere."""
 
-    def __init__(self, dial: Dial, address: Callable[[], HostAndPort | None], client_id: str) -> None:
+    def __init__(
+        self,
+        dial: Dial,
+        address: Callable[[], HostAndPort | None],
+        client_id: str,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
         self._dial = dial
         self._address = address
         self._client_id = client_id
+        self._on_event = on_event or _ignore
         self._connection: NodeConnection | None = None
 
     def ask(self, request: Request, version: int, then: Callable[[Response | None], None], *, timeout_ms: int) -> bool:
@@ -47,7 +54,7 @@ class LeaderLink:
         connection = self._connection
         if connection is None or connection.address != address:
             self.reset()
-            connection = self._connection = self._dial(*address, _ignore)
+            connection = self._connection = self._dial(*address, self._on_event)
         header = RequestHeader(
             request_api_key=request.api_key,
             request_api_version=version,

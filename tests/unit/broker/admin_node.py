@@ -12,8 +12,11 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+from tests.support.data_node import ManualTimers
+from tests.support.log_builder import ManualClock
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.caller import AllowAll, Authorizer, Caller
+from tidelog.broker.doubted_brokers import DoubtedBrokers
 from tidelog.broker.handling import HANDLERS
 from tidelog.broker.node_view import Node
 from tidelog.controller.features import BOOTSTRAP_LEVELS
@@ -115,6 +118,8 @@ class AdminNode:
         self.log_directories: Any = []
         self.partitions: Any = None
         self.auto_topics = AutoTopics(cast("Any", self))
+        self.timers = ManualTimers(ManualClock())
+        self.doubted_brokers = DoubtedBrokers(self.timers)
         self.forwarded: list[Request] = []
         self.controller: Callable[[Any], Response] | None = None
         self.unanswered: list[Pending[Any]] = []

@@ -17,8 +17,9 @@ from tidelog.broker.handlers import metadata
 from tidelog.model.acl import OPERATIONS_NOT_ASKED, AclOperation, ResourceType
 from tidelog.model.config import ConfigKeys, ConfigValues
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import LOST_DIRECTORY, ZERO_UUID
+from tidelog.model.ids import LOST_DIRECTORY, ZERO_UUID, NodeId
 from tidelog.model.metadata_config import AUTO_CREATE_TOPICS_ENABLE
+from tidelog.net.node_connection import Event
 from tidelog.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -309,3 +310,14 @@ def test_authorized_operations_are_told_if_asked_for() -> None:
 
 def test_the_listener_of_controllers_has_no_brokers() -> None:
     assert asked(AdminNode(broker(1)), [], listener=CONTROLLER_LISTENER).brokers == []
+
+
+def test_what_is_led_by_a_broker_in_doubt_is_told_when_there_is_news() -> None:
+    node = AdminNode(broker(1), *topic("orders"), *topic("others", 1, leader=2), broker(2))
+    node.doubted_brokers.connection_of(NodeId(1))(Event.BROKEN)
+    assert errors(asked(node, named("others"))) == [("others", ErrorCode.NONE)]
+    for topics in (named("orders"), identified(topic_id_of("orders")), None):
+        with pytest.raises(LookupError):
+            asked(node, topics)
+    node.doubted_brokers.connection_of(NodeId(1))(Event.CONNECTED)
+    assert errors(asked(node, named("orders"))) == [("orders", ErrorCode.NONE)]

@@ -9,24 +9,26 @@ A topic that is created because somebody asked for it is there for the next requ
 Answers keep the order of the request. A topic with neither name nor id is an INVALID_REQUEST; Kafka fails at it.
 
 Where every broker is fenced, as is the only one that is just stopping, the node that answers names itself; Kafka names nobody.
-librdkafka gives up all brokers that an answer leaves out, and would have none left to come back to.
+librdkafka gives up all brokers that an answer leaves out, and would have none left to come back to. What it tells of a broker
+that has just died, and when, is up to `doubted_brokers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidelog.broker.caller import Caller
 from tidelog.broker.endpoints import ListenerView, any_alive_broker
-from tidelog.broker.handling import handles
+from tidelog.broker.handling import Answer, handles
 from tidelog.broker.node_view import Node
 from tidelog.controller.image import Partition, Topic
 from tidelog.controller.topic_names import name_problem
 from tidelog.model import metadata_config as keys
 from tidelog.model.acl import CLUSTER_NAME, OPERATIONS_NOT_ASKED, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicId, TopicName
+from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
 from tidelog.model.internal_topics import INTERNAL_TOPICS
+from tidelog.model.pending import Pending
 from tidelog.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -40,7 +42,28 @@ _NO_LEADER = -1
 
 
 @handles(MetadataRequest)
-def metadata(request: MetadataRequest, caller: Caller, node: Node) -> MetadataResponse:
+def metadata(request: MetadataRequest, caller: Caller, node: Node) -> Answer[MetadataResponse]:
+    if node.doubted_brokers:
+        settled = node.doubted_brokers.settled(_leaders(request, caller, node))
+        if settled is not None:
+            answered: Pending[MetadataResponse] = Pending()
+            settled.then(lambda _: answered.complete(_answer(request, caller, node)))
+            return answered
+    return _answer(request, caller, node)
+
+
+def _leaders(request: MetadataRequest, caller: Caller, node: Node) -> set[NodeId]:
+    """The leaders of all partitions that are asked for."""
+    image, asked = node.image, request.topics
+    if asked is None or (caller.api_version == 0 and not asked):
+        topics: Iterable[Topic | None] = image.topics.values()
+    else:
+        ids = (image.topic_ids.get(TopicName(each.name)) if each.name else TopicId(each.topic_id) for each in asked)
+        topics = (image.topics.get(each) for each in ids if each is not None)
+    return {partition.leader for topic in topics if topic is not None for partition in topic.partitions.values()}
+
+
+def _answer(request: MetadataRequest, caller: Caller, node: Node) -> MetadataResponse:
     asked = request.topics
     if asked is None or (caller.api_version == 0 and not asked):
         names = [name for name in node.image.topic_ids if _may_describe(caller, name)]
@@ -74,7 +97,7 @@ def _response(
     if request.include_cluster_authorized_operations:
         may = caller.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
         operations = caller.authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME) if may else 0
-    reachable = view.alive.keys() or {node.node_id}
+    reachable = (view.alive.keys() | node.doubted_brokers.fenced.keys()) or {node.node_id}
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[
