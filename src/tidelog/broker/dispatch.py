@@ -18,6 +18,7 @@ from tidelog.broker.group_lane import GroupLane
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.broker.node_view import Node
 from tidelog.broker.produce_lane import PRODUCE_KEY, ProduceLane
+from tidelog.broker.transaction_lane import TransactionLane
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
@@ -57,7 +58,11 @@ class Dispatcher:
         self._lane = ProduceLane(node, authorizer) if has_lanes else None
         self._takers: dict[int, Taker] = {}
         if has_lanes:
-            self._takers = {FETCH_KEY: FetchLane(node, authorizer).take, **GroupLane(node, authorizer).takers()}
+            self._takers = {
+                FETCH_KEY: FetchLane(node, authorizer).take,
+                **GroupLane(node, authorizer).takers(),
+                **TransactionLane(node, authorizer).takers(),
+            }
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 

@@ -3,8 +3,9 @@
     lane.take(connection, frame)      True: the request is plain, and is taken
     lane.finish(connection)           appends all that were taken, and answers them in their order
 
-Almost every Produce is alike: a version of today, `acks` 1 or all, no transaction, one whole and undamaged batch for each
-partition, for a topic that asks nothing of its records, on a leader that has nobody to wait for. A compiled kernel reads such a
+Almost every Produce is alike: a version of today, `acks` 1 or all, one whole and undamaged batch for each partition, for a topic
+that asks nothing of its records, on a leader that has nobody to wait for; and if it is in a transaction, that is open here
+already, or its coordinator is on this node and lets it begin. A compiled kernel reads such a
 request without making a message of it, and its answer is packed without making one either. What this leaves out of
 `handlers.produce` is what cannot come out differently for such a request; whatever else there may be to it is not taken, not even
 in part, and goes the ordinary way. So a refusal can only come from the append itself (a sequence out of order, a failed disk),
@@ -25,6 +26,7 @@ from tidelog.broker.handlers.produce import appended_partition, refused_partitio
 from tidelog.broker.node_view import Node
 from tidelog.broker.record_validation import RecordsRefused
 from tidelog.broker.topic_metrics import TopicCounts
+from tidelog.broker.transaction_admission import produce_understanding
 from tidelog.kernel_choice import load
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.ids import NO_TIMESTAMP, TopicId, TopicName
@@ -32,7 +34,7 @@ from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.net.connection import Connection
 from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import TopicReplicas
-from tidelog.storage.append import AppendInfo, AppendRefused, CheckedBatch
+from tidelog.storage.append import NOT_TRANSACTIONAL, AppendInfo, AppendRefused, CheckedBatch
 from tidelog.wire.frames import response_frame
 from tidelog.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 from tidelog.wire.varint import write_uvarint
@@ -46,6 +48,7 @@ TOPIC_ID_VERSION = 13
 
 _WRITE = AclOperation.WRITE
 _TOPIC = ResourceType.TOPIC
+_TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 
 _ENVELOPE = Layout(">ii")
 # Index, no error, base offset, no append time, log start offset; then no refused records and no message.
@@ -57,6 +60,8 @@ _TAIL = b"\0\0\0\0"
 _FLEXIBLE_TAIL = b"\0" + _TAIL + b"\0"
 
 Outcome = int | AppendInfo | AppendRefused
+# What the kernel tells of a batch.
+Read = tuple[bytes, int, int, int, int, int, int, int, int, int]
 # The topic as the request names it, the partition's number, the partition, and the place of the batch in its run.
 Placed = tuple[bytes, int, Partition, int]
 
@@ -94,7 +99,7 @@ class ProduceLane:
         read = _read_produce(frame)
         if read is None:
             return False
-        version, correlation_id, acks, batches = read
+        version, correlation_id, acks, batches, transactional_id = read
         self.is_open = True
         if not self._taken:
             self._begun_ns = self._now_ns()
@@ -116,6 +121,11 @@ class ProduceLane:
             ):
                 return False
             partitions.append(partition)
+        guards: Sequence[int | None] | None = None
+        if transactional_id is not None:
+            guards = self._guards(connection, version, transactional_id, partitions, batches)
+            if guards is None:
+                return False
         runs = self._runs
         placed: list[Placed] = []
         for partition, (topic, index, start, stop, _, delta, max_timestamp, producer_id, epoch, sequence) in zip(
@@ -124,11 +134,33 @@ class ProduceLane:
             run = runs.get(partition)
             if run is None:
                 run = runs[partition] = []
+            guard = NOT_TRANSACTIONAL if guards is None else guards[len(placed)]
             placed.append((topic, index, partition, len(run)))
-            run.append(CheckedBatch(frame[start:stop], delta, max_timestamp, producer_id, epoch, sequence))
+            run.append(CheckedBatch(frame[start:stop], delta, max_timestamp, producer_id, epoch, sequence, guard))
         self._request_bytes += len(frame)
         self._taken.append(_Taken(version, correlation_id, placed))
         return True
+
+    def _guards(
+        self,
+        connection: Connection,
+        version: int,
+        transactional_id: str,
+        partitions: Sequence[Partition],
+        batches: Sequence[Read],
+    ) -> Sequence[int | None] | None:
+        """The guard for each batch of a transaction. None: it has to be waited for, or there is something wrong."""
+        host = connection.peer_address.host
+        if not self._authorizer.allows(connection.principal, host, _WRITE, _TRANSACTIONAL_ID, transactional_id):
+            return None
+        producer_id, epoch = batches[0][7], batches[0][8]
+        return self._node.transaction_admission.ask_at_once(
+            transactional_id,
+            producer_id,
+            epoch,
+            [(partition, batch[9]) for partition, batch in zip(partitions, batches, strict=True)],
+            produce_understanding(version),
+        )
 
     def finish(self, connection: Connection) -> None:
         """Append what was taken, one write for each partition, and answer every request."""

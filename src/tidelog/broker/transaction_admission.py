@@ -12,7 +12,7 @@ client's version knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -118,6 +118,37 @@ class TransactionAdmission:
         answer: Pending[Admission] = Pending()
         verified.then(partial(self._verified, answer, admission, understanding))
         return answer
+
+    def ask_at_once(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        sequences: Sequence[tuple[Partition, int]],
+        understanding: Understanding,
+    ) -> Sequence[int | None] | None:
+        """`ask` where nobody has to be waited for and nothing is refused: the guard for each partition.
+
+        None otherwise. `ask` is to follow then; what was asked for here already does no harm there.
+        """
+        adds = understanding is Understanding.ADDS_PARTITIONS
+        verifies: bool = self._config_now()[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        if not adds and not verifies:
+            return [None] * len(sequences)
+        guards: list[int | None] = []
+        asked: list[TopicPartition] = []
+        for partition, sequence in sequences:
+            guard = partition.begin_verification(producer_id, producer_epoch, sequence, raises_epochs=adds)
+            if isinstance(guard, ErrorCode):
+                return None
+            if guard != NO_GUARD:
+                asked.append(partition.topic_partition)
+            guards.append(guard if verifies else None)
+        if asked and not self._questions.allows_at_once(
+            Writing(transactional_id, producer_id, producer_epoch, asked), adds=adds
+        ):
+            return None
+        return guards
 
     def _verified(
         self, answer: Pending[Admission], admission: Admission, understanding: Understanding, outcomes: Outcomes

@@ -112,6 +112,11 @@ class TransactionCoordinator:
         """The broker that coordinates a transactional id at the moment."""
         return self._elections.leader_of(transactional_id)
 
+    def answers_at_once(self, transactional_id: str) -> bool:
+        """Whether this node coordinates it, and what it decides is committed as it is written."""
+        active = self._host.active(self.partition_of(transactional_id))
+        return active is not None and active.commits_at_once
+
     # --- producers ---------------------------------------------------------------------------------------------------------
 
     def init_producer_id(

@@ -13,7 +13,7 @@ others NOT_LEADER_OR_FOLLOWER; `cluster_markers` sends those to whoever leads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 RETRY_MS_MIN = 20
 RETRY_MS_MAX = 1_000
 
+_NONE = ErrorCode.NONE
 _DONE = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
@@ -144,13 +145,23 @@ class TransactionMarkers:
 
     def send(self, due: MarkersDue) -> None:
         """Have these markers written."""
+        if self._under_way:
+            known = self._under_way.pop((due.transactional_id, due.producer_id, due.producer_epoch), None)
+            if known is not None:
+                # The coordinator has been here, elsewhere and here again, and begins anew.
+                known.drop()
+        outcomes = self._write(due, due.partitions)
+        for outcome in outcomes:
+            if outcome is not _NONE:
+                break
+        else:
+            # They are all on this node and have nobody to wait for, as mostly: there is nothing to keep in mind.
+            if self._is_wanted(due):
+                self._written(due)
+            return
         under_way = _UnderWay(due)
-        known = self._under_way.pop(under_way.key, None)
-        if known is not None:
-            # The coordinator has been here, elsewhere and here again, and begins anew.
-            known.drop()
         self._under_way[under_way.key] = under_way
-        self._try(under_way)
+        self._follow(under_way, due.partitions, outcomes)
 
     def stop(self) -> None:
         """Write nothing more: the next start goes on."""
@@ -158,13 +169,24 @@ class TransactionMarkers:
             each.drop()
         self._under_way.clear()
 
-    def _try(self, under_way: _UnderWay) -> None:
-        due = under_way.due
-        partitions = tuple(under_way.missing)
+    def _write(
+        self, due: MarkersDue, partitions: tuple[TopicPartition, ...]
+    ) -> Sequence[ErrorCode | Pending[ErrorCode]]:
         marker = Marker(
             due.producer_id, due.producer_epoch, due.coordinator_epoch, due.is_committed, due.transaction_version
         )
-        outcomes = self._writer.write(marker, partitions)
+        return self._writer.write(marker, partitions)
+
+    def _try(self, under_way: _UnderWay) -> None:
+        partitions = tuple(under_way.missing)
+        self._follow(under_way, partitions, self._write(under_way.due, partitions))
+
+    def _follow(
+        self,
+        under_way: _UnderWay,
+        partitions: tuple[TopicPartition, ...],
+        outcomes: Sequence[ErrorCode | Pending[ErrorCode]],
+    ) -> None:
         under_way.unanswered = len(partitions)
         for where, outcome in zip(partitions, outcomes, strict=True):
             if isinstance(outcome, Pending):

@@ -68,6 +68,16 @@ class TransactionQuestions:
         self._ask(coordinator, writing, verify_only=False).then(lambda outcomes: added.complete(_first_of(outcomes)))
         return added
 
+    def allows_at_once(self, writing: Writing, *, adds: bool) -> bool:
+        """Whether the coordinator is on this node, and says without waiting for anybody that the partitions are part of the
+        transaction. With `adds` they are taken into it where they are not."""
+        transactions = self._transactions
+        if not transactions.answers_at_once(writing.transactional_id):
+            return False
+        if adds:
+            return transactions.add_partitions(*writing, ADDS_PARTITIONS_VERSION) is ErrorCode.NONE
+        return all(error is ErrorCode.NONE for error in transactions.verify_partitions(*writing).values())
+
     def follow(self, image: ClusterImage) -> None:
         """Wait no longer for brokers that are gone."""
         self._others.follow(image)

@@ -33,6 +33,11 @@ class CoordinatorPartition(Protocol):
     @property
     def message_bytes_max(self) -> int: ...
 
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether an append with acks=all has nobody to wait for."""
+        ...
+
     def append(
         self,
         records: BytesLike,

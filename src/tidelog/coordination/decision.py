@@ -13,7 +13,7 @@ Records that belong to a producer's transaction (offsets that it commits) are ap
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -39,12 +39,14 @@ class Decision(msgspec.Struct, Generic[A], frozen=True):
     """Without records the answer holds at once; it may be pending still (a member that waits for the others)."""
 
     answer: A | Pending[A]
-    records: tuple[CoordinatorRecord, ...] = ()
+    records: Sequence[CoordinatorRecord] = ()
     replays: bool = True
     """Whether the host replays the records once they are appended, before anything else is decided."""
     settled: Callable[[ErrorCode], None] | None = None
     """Called once: with NONE when the records are committed, otherwise with the reason why they are not. Before the answer."""
     producer: TransactionalProducer | None = None
+    batch: Callable[[int], bytearray | None] | None = None
+    """Makes the records' whole batch of this time in one go, where that is cheaper; None if it has to be made of the records."""
 
 
 def record(key: CoordinatorKey, value: CoordinatorValue, version: int) -> CoordinatorRecord:

@@ -17,7 +17,7 @@ Loading reads the log in pieces, so that a long one does not keep the node from 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -29,7 +29,7 @@ from tidelog.coordination.coordinator_log import (
     pieces_of,
 )
 from tidelog.coordination.deadlines import Deadlines
-from tidelog.coordination.decision import Decision
+from tidelog.coordination.decision import Decision, TransactionalProducer
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, ProducerId
@@ -52,6 +52,9 @@ from tidelog.wire.records import Record, build_batch
 logger = logging.getLogger(__name__)
 
 A = TypeVar("A")
+
+# A member that is reached through its class costs more, and this one is every decision's.
+_NONE = ErrorCode.NONE
 
 # How long an action that fell due and could not be written down waits for its next attempt, as in Kafka.
 RETRY_MS = 500
@@ -370,15 +373,47 @@ class ActiveShard(Generic[S]):
                 if decision.settled is not None:
                     decision.settled(ErrorCode.NONE)
                 return decision.answer
-            error = self._append(decision)
-            if error is not ErrorCode.NONE:
-                return self._not_written(decision, error, refuse)
-            return self._answer_committed(decision, refuse)
+            appended = self._append(decision)
+            if isinstance(appended, ErrorCode):
+                return self._not_written(decision, appended, refuse)
+            return self._settle(decision, _NONE, refuse) if appended else self._answer_committed(decision, refuse)
         finally:
             self._set_timer()
 
-    def _append(self, decision: Decision[Any]) -> ErrorCode:
+    def _append(self, decision: Decision[Any]) -> bool | ErrorCode:
+        """Append the decision's records, and have the shard take them in. Whether they are committed already, or why they are not
+        written."""
         timestamp_ms = self._host.seams.clock.now_ms()
+        records, producer = decision.records, decision.producer
+        if producer is not None:
+            batch, producer_id = self._batch_of(records, timestamp_ms, producer), ProducerId(producer.producer_id)
+        else:
+            producer_id = NO_PRODUCER_ID
+            is_plain = self._host.codec is Compression.NONE
+            made = decision.batch(timestamp_ms) if is_plain and decision.batch is not None else None
+            batch = self._batch_of(records, timestamp_ms, None) if made is None else made
+        if len(batch) > self._partition.message_bytes_max:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        is_committed = False
+        if producer is None:
+            built = self._partition.append_built(batch, len(records), timestamp_ms)
+            if isinstance(built, AppendRefused):
+                return built.error
+            first_offset, is_committed = built
+        else:
+            appended = self._partition.append(batch, origin=AppendOrigin.COORDINATOR, guard=producer.guard)
+            if isinstance(appended, AppendRefused):
+                return appended.error
+            first_offset = appended.first_offset
+        if decision.replays:
+            now_ms = self._host.now_ms()
+            for position, each in enumerate(records):
+                self.shard.replay(each, first_offset + position, producer_id, now_ms)
+        return is_committed
+
+    def _batch_of(
+        self, records: Sequence[CoordinatorRecord], timestamp_ms: int, producer: TransactionalProducer | None
+    ) -> bytearray:
         rows = [
             Record(
                 position,
@@ -387,34 +422,21 @@ class ActiveShard(Generic[S]):
                 None if each.value is None else encode_coordinator_value(each.value, each.version),
                 (),
             )
-            for position, each in enumerate(decision.records)
+            for position, each in enumerate(records)
         ]
-        producer = decision.producer
+        codec = self._host.codec
         if producer is None:
-            producer_id = NO_PRODUCER_ID
-            batch = build_batch(rows, codec=self._host.codec, timestamp_type=TimestampType.CREATE_TIME)
-        else:
-            producer_id = ProducerId(producer.producer_id)
-            batch = build_batch(
+            return bytearray(build_batch(rows, codec=codec, timestamp_type=TimestampType.CREATE_TIME))
+        return bytearray(
+            build_batch(
                 rows,
-                codec=self._host.codec,
+                codec=codec,
                 timestamp_type=TimestampType.CREATE_TIME,
-                producer_id=producer_id,
+                producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 is_transactional=True,
             )
-        if len(batch) > self._partition.message_bytes_max:
-            return ErrorCode.MESSAGE_TOO_LARGE
-        appended = self._partition.append(
-            bytearray(batch), origin=AppendOrigin.COORDINATOR, guard=None if producer is None else producer.guard
         )
-        if isinstance(appended, AppendRefused):
-            return appended.error
-        if decision.replays:
-            now_ms = self._host.now_ms()
-            for position, each in enumerate(decision.records):
-                self.shard.replay(each, appended.first_offset + position, producer_id, now_ms)
-        return ErrorCode.NONE
 
     def end_transaction(
         self, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
@@ -428,6 +450,11 @@ class ActiveShard(Generic[S]):
         self.shard.end_transaction(producer_id, is_committed=is_committed)
         self._set_timer()
         return self._partition.when_committed(appended.last_offset + 1)
+
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether what is appended now has nobody to wait for."""
+        return self._partition.commits_at_once
 
     # For those who make a decision's batch themselves
 

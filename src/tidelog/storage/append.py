@@ -40,8 +40,12 @@ pack_place = Layout(">qii").pack_into
 PlacedBatch = tuple[int, BatchHeader]
 
 
+# The guard of a batch outside of any transaction.
+NOT_TRANSACTIONAL = -1
+
+
 class CheckedBatch(NamedTuple):
-    """A client's batch that is whole and has its checksum, and is plain: no control batch, no transaction, no append time."""
+    """A client's batch that is whole and has its checksum, and is plain: no control batch, no append time."""
 
     view: memoryview
     """Writable: its place in the log is written into it."""
@@ -50,6 +54,8 @@ class CheckedBatch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    guard: int | None = NOT_TRANSACTIONAL
+    """Of a batch in a transaction: the guard that it comes with; None where nobody verifies."""
 
 
 class AppendInfo(msgspec.Struct, frozen=True, gc=False):

@@ -30,6 +30,7 @@ from tidelog.model.ids import (
     TopicPartition,
 )
 from tidelog.storage.append import (
+    NOT_TRANSACTIONAL,
     AppendInfo,
     AppendRefused,
     CheckedBatch,
@@ -52,7 +53,7 @@ from tidelog.storage.partition_metadata import (
     force_partition_metadata,
     name_partition_metadata,
 )
-from tidelog.storage.producer_append import AppendOrigin, Duplicate, EndTransactionMarker, PreparedUpdate
+from tidelog.storage.producer_append import AppendOrigin, Duplicate, EndTransactionMarker, PreparedUpdate, ProducerState
 from tidelog.storage.producer_replay import apply_update, marker_of, replay_batch
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.removals import DelayedRemovals
@@ -227,7 +228,7 @@ class PartitionLog:
             self._raise_offline()
         size = last_offset_max = 0
         newest: int = NO_TIMESTAMP
-        for view, delta, max_timestamp, _, _, _ in run:
+        for view, delta, max_timestamp, _, _, _, _ in run:
             size += len(view)
             last_offset_max += delta + 1
             newest = max(newest, max_timestamp)
@@ -244,12 +245,17 @@ class PartitionLog:
             self._fail(error)
         if not fits:
             # What a producer's snapshot at the roll may know depends on which batch comes first in the new segment.
-            return [self.append_as_leader(batch.view, leader_epoch) for batch in run]
+            return [
+                self.append_as_leader(
+                    batch.view, leader_epoch, guard=None if batch.guard == NOT_TRANSACTIONAL else batch.guard
+                )
+                for batch in run
+            ]
         outcomes: list[int | AppendInfo | AppendRefused] = []
         views: list[memoryview] = []
         written: list[WrittenBatch] = []
         for batch in run:
-            view, delta, max_timestamp, producer_id, _, _ = batch
+            view, delta, max_timestamp, producer_id, _, _, _ = batch
             if producer_id >= 0:
                 refused = self._follow_sequence(batch, offset)
                 if refused is not None:
@@ -313,10 +319,15 @@ class PartitionLog:
         if self.fault is not None:
             self._raise_offline()
         config, segment, offset, size = self.config, self._segments.active, self.log_end_offset, len(batch)
+        keeps_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
+        if leader_epoch == self._assigned_epoch and offset < OFFSET_MAX and keeps_create_time:
+            state = self.producers.committed_by(producer_id, producer_epoch, marker, transaction_version)
+            if state is not None and self._append_commit(batch, marker, state, producer_epoch, leader_epoch):
+                return offset
         try:
             fits = (
                 producer_id >= 0
-                and config.message_timestamp_type is TimestampType.CREATE_TIME
+                and keeps_create_time
                 and size <= config.segment_bytes
                 and offset < OFFSET_MAX
                 and not segment.should_roll(config, size, offset, marker.timestamp)
@@ -348,15 +359,39 @@ class PartitionLog:
             self._fail(error)
         return offset
 
+    def _append_commit(
+        self, batch: bytes, marker: EndTransactionMarker, state: ProducerState, producer_epoch: int, leader_epoch: int
+    ) -> bool:
+        """Write the marker that commits a producer's open transaction. False: nothing is written, as it takes more than that."""
+        config, offset, size = self.config, self.log_end_offset, len(batch)
+        placed = bytearray(batch)
+        pack_place(placed, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
+        self._is_durable = False
+        try:
+            if not self._segments.active.append_one(config, placed, size, offset, marker.timestamp):
+                return False
+            self.log_end_offset = Offset(offset + 1)
+            self.producers.commit(state, producer_epoch, offset, marker)
+            self.producers.update_map_end_offset(offset + 1)
+            if offset + 1 - self._durability.recovery_point >= config.flush_messages:
+                self._flush()
+        except StorageError as error:
+            self._fail(error)
+        return True
+
     def _follow_sequence(self, batch: CheckedBatch, offset: int) -> AppendInfo | AppendRefused | None:
         """Take in the sequence of a batch that is about to be written at `offset`, unless there is a reason not to write it.
 
         Before the write: should that fail, the log goes offline, and its state is read anew from what is on disk.
         """
-        _, delta, max_timestamp, producer_id, epoch, sequence = batch
-        if self.producers.continue_sequence(producer_id, epoch, sequence, offset, delta, max_timestamp):
+        _, delta, max_timestamp, producer_id, epoch, sequence, guard = batch
+        producers = self.producers
+        if guard == NOT_TRANSACTIONAL:
+            if producers.continue_sequence(producer_id, epoch, sequence, offset, delta, max_timestamp):
+                return None
+        elif producers.continue_transaction(producer_id, epoch, sequence, offset, delta, max_timestamp, guard):
             return None
-        prepared = self.producers.prepare(read_header(batch.view), offset, AppendOrigin.CLIENT)
+        prepared = producers.prepare(read_header(batch.view), offset, AppendOrigin.CLIENT, guard=guard)
         if isinstance(prepared, ErrorCode):
             return AppendRefused(prepared, f"producer {producer_id}: {prepared.message}")
         if isinstance(prepared, Duplicate):

@@ -68,6 +68,9 @@ DELETED_SUFFIX = ".deleted"
 
 _CLIENT = AppendOrigin.CLIENT
 
+# The first transaction version in which each end raises the epoch (KIP-890).
+EPOCH_BUMP_VERSION = 2
+
 # How many sequence numbers there are; after the last comes 0.
 _SEQUENCES = 2**31
 
@@ -232,6 +235,37 @@ class ProducerStateTable:
         state = update.producer(producer_id, self._producers.get(producer_id))[1]
         return prepare_marker(update, state, epoch, offset, AppendOrigin.COORDINATOR, marker, transaction_version)
 
+    def committed_by(
+        self, producer_id: int, epoch: int, marker: EndTransactionMarker, transaction_version: int
+    ) -> ProducerState | None:
+        """The producer whose open transaction a coordinator's marker commits, as nearly all do. None: it needs a closer look."""
+        state = self._producers.get(producer_id)
+        if (
+            state is None
+            or not marker.is_commit
+            or state.transaction_first_offset == NO_TRANSACTION
+            or marker.coordinator_epoch < state.coordinator_epoch
+            or (epoch <= state.epoch if transaction_version >= EPOCH_BUMP_VERSION else epoch < state.epoch)
+        ):
+            return None
+        return state
+
+    def commit(self, state: ProducerState, epoch: int, offset: int, marker: EndTransactionMarker) -> None:
+        """Take in a marker that `committed_by` has found nothing against, once it is written at `offset`.
+
+        What `apply` and `complete` do with such a marker.
+        """
+        first_offset = Offset(state.transaction_first_offset)
+        del self._ongoing[first_offset]
+        self._unreplicated[first_offset] = Offset(offset)
+        heapq.heappush(self._unreplicated_firsts, first_offset)
+        state.begin_epoch(epoch)
+        state.coordinator_epoch = marker.coordinator_epoch
+        state.last_timestamp = marker.timestamp
+        state.transaction_first_offset = NO_TRANSACTION
+        if self._verifications:
+            self._verifications.pop(state.producer_id, None)
+
     def continue_sequence(
         self, producer_id: int, epoch: int, base_sequence: int, base_offset: int, delta: int, timestamp: int
     ) -> bool:
@@ -249,6 +283,41 @@ class ProducerStateTable:
         # So few offsets since the oldest batch that numbers have not come round: it repeats none.
         if last_offset - batches[0].first_offset >= _SEQUENCES or base_sequence + delta >= _SEQUENCES:
             return False
+        state.add_batch(BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
+        state.last_timestamp = timestamp
+        return True
+
+    def continue_transaction(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        base_offset: int,
+        delta: int,
+        timestamp: int,
+        guard: int | None,
+    ) -> bool:
+        """`continue_sequence` for a batch of a transaction that is open here, or begins with it by its coordinator's leave."""
+        state = self._producers.get(producer_id)
+        if state is None or state.epoch != epoch:
+            return False
+        verification = self._verifications.get(producer_id) if self._verifications else None
+        is_open = state.transaction_first_offset != NO_TRANSACTION
+        if not is_open and guard is not None and (verification is None or verification.guard != guard):
+            return False
+        batches = state.batches
+        if not batches or batches[-1].last_sequence + 1 != base_sequence:
+            return False
+        if verification is not None and verification.forbids(base_sequence, is_unknown=False):
+            return False
+        last_offset = base_offset + delta
+        if last_offset - batches[0].first_offset >= _SEQUENCES or base_sequence + delta >= _SEQUENCES:
+            return False
+        if not is_open:
+            state.transaction_first_offset = base_offset
+            self._ongoing[Offset(base_offset)] = state.producer_id
+        if verification is not None:
+            del self._verifications[producer_id]
         state.add_batch(BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
         state.last_timestamp = timestamp
         return True

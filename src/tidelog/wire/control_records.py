@@ -11,13 +11,25 @@ from enum import IntEnum
 from struct import Struct as Layout
 from typing import NamedTuple
 
+from crc32c import crc32c
+
+from tidelog.model.ids import NO_SEQUENCE
 from tidelog.wire.batch_errors import CorruptBatchError
-from tidelog.wire.record_batch import BytesLike
-from tidelog.wire.records import Record, build_batch
+from tidelog.wire.record_batch import BATCH_OVERHEAD, CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BytesLike
+from tidelog.wire.records import Record
 
 _KEY_LAYOUT = Layout(">hh")
 _MARKER_LAYOUT = Layout(">hi")
 _CONTROL_VERSION = 0
+
+# A whole batch of one marker, without what the next one holds: base offset, length, leader's epoch, magic, checksum.
+_MARKED_LAYOUT = Layout(">hiqqqhiiBBBBBhhBhiB")
+_MARKED_HEAD_LAYOUT = Layout(">qiiBI")
+_MARKER_ATTRIBUTES = TRANSACTIONAL_BIT | CONTROL_BIT
+# Behind the length of the record: no attributes, no deltas, key and value with their lengths, no headers. All lengths zigzag.
+_RECORD_LENGTH = 2 * 16
+_KEY_LENGTH = 2 * 4
+_VALUE_LENGTH = 2 * 6
 
 
 class ControlType(IntEnum):
@@ -84,13 +96,33 @@ def build_end_txn_marker(
     """The batch that commits or aborts a producer's transaction in one partition."""
     if control_type not in {ControlType.ABORT, ControlType.COMMIT}:
         raise ValueError(f"a control record of type {control_type.name} ends no transaction")
-    value = _MARKER_LAYOUT.pack(_CONTROL_VERSION, coordinator_epoch)
-    return build_batch(
-        [Record(base_offset, timestamp, control_key(control_type), value)],
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        leader_epoch=leader_epoch,
-        is_transactional=True,
-        is_control=True,
+    # Written out, since every partition of every transaction gets one: what `build_batch` would make of the record.
+    marked = _MARKED_LAYOUT.pack(
+        _MARKER_ATTRIBUTES,
+        0,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        1,
+        _RECORD_LENGTH,
+        0,
+        0,
+        0,
+        _KEY_LENGTH,
+        _CONTROL_VERSION,
+        control_type,
+        _VALUE_LENGTH,
+        _CONTROL_VERSION,
+        coordinator_epoch,
+        0,
     )
+    head = _MARKED_HEAD_LAYOUT.pack(
+        base_offset,
+        _MARKED_HEAD_LAYOUT.size - BATCH_OVERHEAD + _MARKED_LAYOUT.size,
+        leader_epoch,
+        MAGIC,
+        crc32c(marked),
+    )
+    return head + marked

@@ -6,15 +6,84 @@ of partitions is null in the state Empty alone, as in Kafka; their order, which 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
+from typing import overload
 
 from tidelog.coordination.coordinator_log import UnreadableLogError
 from tidelog.coordination.decision import record, tombstone
 from tidelog.coordination.transaction.metadata import TransactionMetadata
 from tidelog.coordination.transaction.states import RECORDED_STATES, TransactionState
+from tidelog.kernel_choice import load
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+
+_kernel = load("tidelog.wire.kernels", "transaction_kernel")
+
+# What a key's length can say.
+_ID_BYTES_MAX = 2**15 - 1
+
+
+class TransactionRecords(Sequence[CoordinatorRecord]):
+    """The states that one id goes through, as records. Each is made for whoever looks at it: the log takes all as a batch."""
+
+    __slots__ = ("_steps", "_transaction_version")
+
+    def __init__(self, steps: Sequence[TransactionMetadata], transaction_version: int) -> None:
+        self._steps = steps
+        self._transaction_version = transaction_version
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @overload
+    def __getitem__(self, place: int) -> CoordinatorRecord: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[CoordinatorRecord]: ...
+
+    def __getitem__(self, place: int | slice) -> CoordinatorRecord | list[CoordinatorRecord]:
+        if isinstance(place, slice):
+            return [transaction_record(each, self._transaction_version) for each in self._steps[place]]
+        return transaction_record(self._steps[place], self._transaction_version)
+
+    def to_batch(self, timestamp_ms: int) -> bytearray | None:
+        """All of them; None for an id that no record can name."""
+        transactional_id = self._steps[0].transactional_id.encode()
+        if len(transactional_id) > _ID_BYTES_MAX:
+            return None
+        value_version = 1 if self._transaction_version >= 1 else 0
+        batch: bytearray = _kernel.transaction_state_batch(
+            transactional_id, [_packed(each) for each in self._steps], value_version, timestamp_ms
+        )
+        return batch
+
+
+def _packed(metadata: TransactionMetadata) -> tuple[object, ...]:
+    """As the kernel has it."""
+    topics: list[tuple[bytes, list[int]]] | None = None
+    if metadata.state is not TransactionState.EMPTY:
+        topics = []
+        last: str | None = None
+        for topic, partition in sorted(metadata.partitions):
+            if topic != last:
+                last = topic
+                topics.append((topic.encode(), []))
+            topics[-1][1].append(partition)
+    return (
+        metadata.producer_id,
+        metadata.producer_epoch,
+        metadata.timeout_ms,
+        metadata.state,
+        topics,
+        metadata.last_update_ms,
+        metadata.start_ms,
+        metadata.previous_producer_id,
+        metadata.next_producer_id,
+        metadata.next_producer_epoch,
+        metadata.client_transaction_version,
+    )
 
 
 def transaction_record(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:

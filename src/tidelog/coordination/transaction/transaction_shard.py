@@ -20,7 +20,7 @@ from tidelog.coordination.transaction import ending, initialising
 from tidelog.coordination.transaction.id_pattern import matcher
 from tidelog.coordination.transaction.markers_due import MarkersDue
 from tidelog.coordination.transaction.metadata import TransactionMetadata, bumps_epoch
-from tidelog.coordination.transaction.records import metadata_of, transaction_record, transaction_tombstone
+from tidelog.coordination.transaction.records import TransactionRecords, metadata_of, transaction_tombstone
 from tidelog.coordination.transaction.states import STATES_BY_NAME, TransactionState
 from tidelog.coordination.transaction.transaction_settings import TransactionSettings
 from tidelog.model.errors import ErrorCode
@@ -319,9 +319,8 @@ class TransactionShard:
             if final.state.is_prepared:
                 self._send_markers(self._markers_due(final))
 
-        version = self._settings.transaction_version()
-        records = tuple(transaction_record(each, version) for each in steps)
-        return Decision(answer, records, replays=False, settled=settled)
+        records = TransactionRecords(steps, self._settings.transaction_version())
+        return Decision(answer, records, replays=False, settled=settled, batch=records.to_batch)
 
     def _keep(self, metadata: TransactionMetadata) -> None:
         self._transactions[metadata.transactional_id] = metadata

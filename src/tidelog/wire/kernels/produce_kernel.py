@@ -2,8 +2,9 @@
 """Reads the Produce request that almost every client sends, in one pass: the frame, and the header and checksum of each batch.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
-(another version, tagged fields, a transaction, no answer wanted, a topic twice in a row, a batch that would be refused) is None,
-and the request goes the ordinary way, which knows what to say to it. Nothing of the frame is changed.
+(another version, tagged fields, no answer wanted, a topic twice in a row, batches of which some are in a transaction and some are
+not, a batch that would be refused) is None, and the request goes the ordinary way, which knows what to say to it. Nothing of the
+frame is changed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
 
 VERSION_MIN = 7
 """The first version in which a batch may have any codec."""
@@ -31,6 +33,7 @@ _CHECKED_POSITION = cython.declare(cython.longlong, 21)
 _MAGIC = cython.declare(cython.longlong, 2)
 _CODEC_MASK = cython.declare(cython.longlong, 7)
 _CODEC_MAX = cython.declare(cython.longlong, 4)
+_TRANSACTIONAL_BIT = cython.declare(cython.longlong, 16)
 
 # The smallest partition, and the smallest topic, that a request can name: what bounds their announced numbers.
 _PARTITION_BYTES_MIN = cython.declare(cython.longlong, 66)
@@ -102,8 +105,10 @@ def _length(
 
 def read_produce(
     frame: object,
-) -> tuple[int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]]] | None:
-    """Version, correlation id, acks, and the batch of each partition; None for a request that is not to be read here.
+) -> tuple[int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]], str | None] | None:
+    """Version, correlation id, acks, the batch of each partition, and the id of the transaction that they are in, if they are.
+
+    None for a request that is not to be read here. In a transaction all batches are of one producer and epoch.
 
     A batch is the topic (its name, or from v13 on its id), the partition, where in the frame it begins and ends, the codec,
     the delta of its last offset, its newest timestamp, and the producer's id, epoch and first sequence number.
@@ -121,7 +126,11 @@ def read_produce(
     codec: cython.longlong
     delta: cython.longlong
     producer_id: cython.longlong
+    epoch: cython.longlong
     sequence: cython.longlong
+    special: cython.longlong = 0
+    first_producer_id: cython.longlong = -1
+    first_epoch: cython.longlong = -1
     is_flexible: cython.bint
     if end < 10:
         return None
@@ -148,15 +157,44 @@ def read_produce(
             return None
         at += 1
 
-    # No transaction, and acks that are answered.
+    # The transaction, by a name of plain letters, or none.
+    transactional_id = None
     if is_flexible:
-        if at >= end or data[at] != 0:
+        if at >= end:
             return None
-        at += 1
+        if data[at] == 0:
+            length = -1
+            at += 1
+        else:
+            length, at = _length(data, at, end, True, True)
+            if length < 0:
+                return None
     else:
-        if end - at < 2 or _int16(data, at) != -1:
+        if end - at < 2:
             return None
+        length = _int16(data, at)
         at += 2
+        if length < -1:
+            return None
+    if length >= 0:
+        stop = at + length
+        if length == 0 or stop > end:
+            return None
+        while at < stop:
+            if data[at] >= 0x80:
+                return None
+            at += 1
+        at -= length
+        if cython.compiled:
+            transactional_id = PyUnicode_DecodeASCII(
+                cython.cast(cython.pointer[cython.const[cython.char]], cython.address(data[at])), length, cython.NULL
+            )
+        else:
+            transactional_id = bytes(data[at:stop]).decode("ascii")
+        at = stop
+        special = _TRANSACTIONAL_BIT
+
+    # Acks that are answered.
     if end - at < 6:
         return None
     acks = _int16(data, at)
@@ -202,14 +240,19 @@ def read_produce(
             codec = _int16(data, at + 21)
             delta = _int32(data, at + 23)
             producer_id = _int64(data, at + 43)
+            epoch = _int16(data, at + 51)
             sequence = _int32(data, at + 53)
+            if special and not batches:
+                first_producer_id = producer_id
+                first_epoch = epoch
             if (
                 _int64(data, at) != 0
                 or _int32(data, at + 8) != length - _BATCH_OVERHEAD
                 or data[at + 16] != _MAGIC
-                # Neither control nor transactional, nor with the time of the append.
-                or codec & ~_CODEC_MASK
-                or codec > _CODEC_MAX
+                # No control batch, none with the time of the append, and in a transaction where the request is in one.
+                or codec & ~_CODEC_MASK != special
+                or codec & _CODEC_MASK > _CODEC_MAX
+                or (special and (producer_id < 0 or producer_id != first_producer_id or epoch != first_epoch))
                 or delta < 0
                 or _int32(data, at + 57) != delta + 1
                 or (producer_id >= 0 and sequence < 0)
@@ -222,11 +265,11 @@ def read_produce(
                     index,
                     at,
                     stop,
-                    codec,
+                    codec & _CODEC_MASK,
                     delta,
                     _int64(data, at + 35),
                     producer_id,
-                    _int16(data, at + 51),
+                    epoch,
                     sequence,
                 )
             )
@@ -241,4 +284,4 @@ def read_produce(
             at += 1
     if is_flexible and (at >= end or data[at] != 0):
         return None
-    return version, _int32(data, 4), acks, batches
+    return version, _int32(data, 4), acks, batches, transactional_id

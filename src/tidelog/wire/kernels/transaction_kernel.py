@@ -1,0 +1,548 @@
+# mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index, attr-defined"
+"""Reads what producers send with every transaction, AddPartitionsToTxn and EndTxn, each in one pass; and makes the records by
+which their coordinator remembers it.
+
+This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
+(the version that brokers speak, tagged fields, names that are not plain ASCII) is None, and the request goes the ordinary way,
+which knows what to say to it. Nothing of the frame is changed.
+
+The batch of a transactional id's states is what `records.build_batch` makes of TransactionLogKey and TransactionLogValue, byte for
+byte.
+"""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+try:
+    import cython
+except ImportError:
+    from tidelog.wire.kernels import _plain_cython as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
+
+ADD_PARTITIONS_KEY = 24
+END_TXN_KEY = 26
+
+ADD_PARTITIONS_VERSION_MAX = 3
+"""The last version of clients; later ones are spoken between brokers."""
+END_TXN_VERSION_MAX = 5
+
+_FLEXIBLE = cython.declare(cython.longlong, 3)
+
+# What is no length at all, as -1 is that of null.
+_BAD = cython.declare(cython.longlong, -2)
+# The smallest topic that a request can name: what bounds its announced number.
+_TOPIC_BYTES_MIN = cython.declare(cython.longlong, 3)
+# Of a partition: its index in the request, and with its error in the answer.
+_INDEX_BYTES = cython.declare(cython.longlong, 4)
+
+_BATCH_OVERHEAD = cython.declare(cython.longlong, 12)
+_HEADER_BYTES = cython.declare(cython.longlong, 61)
+_CRC_AT = cython.declare(cython.longlong, 17)
+_CHECKED_AT = cython.declare(cython.longlong, 21)
+
+# Version and length of the id. Version, producer's id and epoch, time-out, state; then the partitions; two times.
+_KEY_BYTES = cython.declare(cython.longlong, 4)
+_VALUE_BYTES = cython.declare(cython.longlong, 33)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int16(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = (data[at] << 8) | data[at + 1]
+    return value - 0x10000 if value >= 0x8000 else value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    high: cython.longlong = (data[at] << 8) | data[at + 1]
+    low: cython.longlong = (data[at + 2] << 8) | data[at + 3]
+    return (high << 16) | low
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = _uint32(data, at)
+    return value - 0x100000000 if value >= 0x80000000 else value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int64(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
+    # The high half is signed, so that no shift leaves the number's range.
+    return _int32(data, at) * 0x100000000 + _uint32(data, at + 4)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _length(
+    data: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    is_flexible: cython.bint,
+    is_short: cython.bint,
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """A length or a number of elements, and where it ends. -1 for null, _BAD for what is none, or is longer than need be."""
+    byte: cython.longlong
+    value: cython.longlong = 0
+    shift: cython.int = 0
+    if is_flexible:
+        while at < end and shift < 28:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (_BAD if byte == 0 and shift > 0 else value - 1), at
+            shift += 7
+        return _BAD, at
+    if is_short:
+        if end - at >= 2:
+            value = _int16(data, at)
+            return (value if value >= -1 else _BAD), at + 2
+    elif end - at >= 4:
+        value = _int32(data, at)
+        return (value if value >= 0 else _BAD), at + 4
+    return _BAD, at
+
+
+@cython.cfunc
+def _text(
+    data: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    length: cython.longlong,
+) -> object:
+    """The ASCII text of this length; None where it is something else, or goes beyond the end."""
+    place: cython.Py_ssize_t
+    if length < 0 or end - at < length:
+        return None
+    for place in range(at, at + length):
+        if data[place] >= 0x80:
+            return None
+    if cython.compiled:
+        return PyUnicode_DecodeASCII(
+            cython.cast(cython.pointer[cython.const[cython.char]], cython.address(data[at])), length, cython.NULL
+        )
+    return bytes(data[at : at + length]).decode("ascii")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _header_end(
+    data: cython.pointer[cython.const[cython.uchar]], end: cython.Py_ssize_t, is_flexible: cython.bint
+) -> cython.Py_ssize_t:
+    """Where the request's body begins; -1 where its header is an unusual one. A client id is plain ASCII, or null."""
+    at: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    length: cython.longlong
+    length, at = _length(data, 8, end, False, True)
+    if length < -1:
+        return -1
+    if length > 0:
+        stop = at + length
+        if stop > end:
+            return -1
+        while at < stop:
+            if data[at] >= 0x80:
+                return -1
+            at += 1
+    if is_flexible:
+        if at >= end or data[at] != 0:
+            return -1
+        at += 1
+    return at
+
+
+# --- requests ----------------------------------------------------------------------------------------------------------------
+
+
+def read_end_txn(frame: object) -> tuple[int, int, str, int, int, bool] | None:
+    """Version, correlation id, transactional id, producer's id and epoch, and whether it is to be committed.
+
+    None for a request that is not to be read here.
+    """
+    source: cython.const[cython.uchar][::1] = frame
+    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    at: cython.Py_ssize_t
+    length: cython.longlong
+    version: cython.longlong
+    is_flexible: cython.bint
+    if end < 10:
+        return None
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    version = _int16(data, 2)
+    if _int16(data, 0) != END_TXN_KEY or version < 0 or version > END_TXN_VERSION_MAX:
+        return None
+    is_flexible = version >= _FLEXIBLE
+    at = _header_end(data, end, is_flexible)
+    if at < 0:
+        return None
+    length, at = _length(data, at, end, is_flexible, True)
+    transactional_id = _text(data, at, end, length)
+    if transactional_id is None:
+        return None
+    at += length
+    if end - at != (12 if is_flexible else 11) or data[at + 10] > 1 or (is_flexible and data[at + 11] != 0):
+        return None
+    return (
+        version,
+        _int32(data, 4),
+        transactional_id,
+        _int64(data, at),
+        _int16(data, at + 8),
+        data[at + 10] == 1,
+    )
+
+
+def read_add_partitions(frame: object) -> tuple[int, int, str, int, int, list[tuple[str, list[int]]], bytes] | None:
+    """Version, correlation id, transactional id, producer's id and epoch, the partitions of each topic, and the answer if all of
+    them are added, with its size in front.
+
+    None for a request that is not to be read here.
+    """
+    source: cython.const[cython.uchar][::1] = frame
+    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    at: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    place: cython.Py_ssize_t
+    filled: cython.Py_ssize_t
+    length: cython.longlong
+    version: cython.longlong
+    producer_id: cython.longlong
+    producer_epoch: cython.longlong
+    topic_count: cython.longlong
+    partition_count: cython.longlong
+    is_flexible: cython.bint
+    if end < 10:
+        return None
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    version = _int16(data, 2)
+    if _int16(data, 0) != ADD_PARTITIONS_KEY or version < 0 or version > ADD_PARTITIONS_VERSION_MAX:
+        return None
+    is_flexible = version >= _FLEXIBLE
+    at = _header_end(data, end, is_flexible)
+    if at < 0:
+        return None
+    length, at = _length(data, at, end, is_flexible, True)
+    transactional_id = _text(data, at, end, length)
+    if transactional_id is None:
+        return None
+    at += length
+    if end - at < 10:
+        return None
+    producer_id = _int64(data, at)
+    producer_epoch = _int16(data, at + 8)
+    at += 10
+
+    # The answer repeats topics and partitions as they stand here, with room for the error of each partition, which is none:
+    # never more than twice what they take.
+    answer = bytearray(2 * end + 16)
+    target: cython.uchar[::1] = answer
+    out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+    filled = 13 if is_flexible else 12
+    start = at
+    topic_count, at = _length(data, at, end, is_flexible, False)
+    if topic_count <= 0 or topic_count > end // _TOPIC_BYTES_MIN:
+        return None
+    for place in range(start, at):
+        out[filled] = data[place]
+        filled += 1
+    topics: list[tuple[str, list[int]]] = []
+    while topic_count > 0:
+        topic_count -= 1
+        start = at
+        length, at = _length(data, at, end, is_flexible, True)
+        name = _text(data, at, end, length)
+        if name is None:
+            return None
+        partition_count, at = _length(data, at + length, end, is_flexible, False)
+        if partition_count <= 0 or partition_count > (end - at) // _INDEX_BYTES:
+            return None
+        for place in range(start, at):
+            out[filled] = data[place]
+            filled += 1
+        partitions: list[int] = []
+        while partition_count > 0:
+            partition_count -= 1
+            partitions.append(_int32(data, at))
+            for place in range(at, at + 4):
+                out[filled] = data[place]
+                filled += 1
+            at += 4
+            filled += 3 if is_flexible else 2
+        if is_flexible:
+            if at >= end or data[at] != 0:
+                return None
+            at += 1
+            filled += 1
+        topics.append((name, partitions))
+    if is_flexible:
+        if at >= end or data[at] != 0:
+            return None
+        at += 1
+        filled += 1
+    if at != end:
+        return None
+    _put32(out, 0, filled - 4)
+    for place in range(4):
+        out[4 + place] = data[4 + place]
+    return (
+        version,
+        _int32(data, 4),
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        topics,
+        bytes(answer[:filled]),
+    )
+
+
+# --- records -----------------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put16(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    out[at] = (value >> 8) & 0xFF
+    out[at + 1] = value & 0xFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    _put16(out, at, value >> 16)
+    _put16(out, at + 2, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put64(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    _put32(out, at, value >> 32)
+    _put32(out, at + 4, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_varint(
+    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong, shift: cython.int
+) -> cython.Py_ssize_t:
+    """A number that is not negative, times two for a zigzag one (shift 1) or as it is (0). Where it ends."""
+    value <<= shift
+    while value >= 0x80:
+        out[at] = (value & 0x7F) | 0x80
+        value >>= 7
+        at += 1
+    out[at] = value
+    return at + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _varint_bytes(value: cython.longlong, shift: cython.int) -> cython.longlong:
+    count: cython.longlong = 1
+    value <<= shift
+    while value >= 0x80:
+        value >>= 7
+        count += 1
+    return count
+
+
+@cython.cfunc
+@cython.inline
+def _put_bytes(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
+    """Where the copied bytes end."""
+    place: cython.Py_ssize_t
+    count: cython.Py_ssize_t = len(text)
+    data: cython.pointer[cython.const[cython.uchar]] = (
+        cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(text)) if cython.compiled else text
+    )
+    for place in range(count):
+        out[at + place] = data[place]
+    return at + count
+
+
+# Producer's id and epoch, time-out, state; by topic the name and the partitions, or None; last update and start; the previous
+# and the next producer's id, the next epoch, the client's version.
+State = tuple[int, int, int, int, "list[tuple[bytes, list[int]]] | None", int, int, int, int, int, int]
+
+
+@cython.cfunc
+def _value_bytes(state: tuple, is_tagged: cython.bint) -> cython.longlong:  # type: ignore[type-arg]
+    size: cython.longlong = _VALUE_BYTES
+    topics: list | None = state[4]  # type: ignore[type-arg]
+    name: bytes
+    count: cython.longlong
+    if not is_tagged:
+        size += 4
+        if topics is not None:
+            for name, partitions in topics:
+                size += 6 + len(name) + 4 * len(partitions)
+        return size
+    size += 1 if topics is None else _varint_bytes(len(topics) + 1, 0)
+    if topics is not None:
+        for name, partitions in topics:
+            count = len(partitions)
+            size += _varint_bytes(len(name) + 1, 0) + len(name) + _varint_bytes(count + 1, 0) + 4 * count + 1
+    # How many tagged fields there are; of each the tag and the size.
+    size += 1
+    if state[7] != -1:
+        size += 10
+    if state[8] != -1:
+        size += 10
+    if state[10] != 0:
+        size += 4
+    if state[9] != -1:
+        size += 4
+    return size
+
+
+@cython.cfunc
+def _put_value(
+    out: cython.pointer[cython.uchar],
+    at: cython.Py_ssize_t,
+    state: tuple,  # type: ignore[type-arg]
+    is_tagged: cython.bint,
+) -> cython.Py_ssize_t:
+    """Where it ends."""
+    topics: list | None = state[4]  # type: ignore[type-arg]
+    name: bytes
+    index: cython.longlong
+    tags_at: cython.Py_ssize_t
+    _put16(out, at, 1 if is_tagged else 0)
+    _put64(out, at + 2, state[0])
+    _put16(out, at + 10, state[1])
+    _put32(out, at + 12, state[2])
+    out[at + 16] = state[3]
+    at += 17
+    if topics is None:
+        if is_tagged:
+            out[at] = 0
+            at += 1
+        else:
+            _put32(out, at, -1)
+            at += 4
+    else:
+        if is_tagged:
+            at = _put_varint(out, at, len(topics) + 1, 0)
+        else:
+            _put32(out, at, len(topics))
+            at += 4
+        for name, partitions in topics:
+            if is_tagged:
+                at = _put_bytes(out, _put_varint(out, at, len(name) + 1, 0), name)
+                at = _put_varint(out, at, len(partitions) + 1, 0)
+            else:
+                _put16(out, at, len(name))
+                at = _put_bytes(out, at + 2, name)
+                _put32(out, at, len(partitions))
+                at += 4
+            for index in partitions:
+                _put32(out, at, index)
+                at += 4
+            if is_tagged:
+                out[at] = 0
+                at += 1
+    _put64(out, at, state[5])
+    _put64(out, at + 8, state[6])
+    at += 16
+    if not is_tagged:
+        return at
+    tags_at = at
+    out[tags_at] = 0
+    at += 1
+    if state[7] != -1:
+        out[tags_at] += 1
+        out[at] = 0
+        out[at + 1] = 8
+        _put64(out, at + 2, state[7])
+        at += 10
+    if state[8] != -1:
+        out[tags_at] += 1
+        out[at] = 1
+        out[at + 1] = 8
+        _put64(out, at + 2, state[8])
+        at += 10
+    if state[10] != 0:
+        out[tags_at] += 1
+        out[at] = 2
+        out[at + 1] = 2
+        _put16(out, at + 2, state[10])
+        at += 4
+    if state[9] != -1:
+        out[tags_at] += 1
+        out[at] = 3
+        out[at + 1] = 2
+        _put16(out, at + 2, state[9])
+        at += 4
+    return at
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _body_bytes(number: cython.longlong, key_bytes: cython.longlong, value_bytes: cython.longlong) -> cython.longlong:
+    """What a record takes behind its length: attributes, time, its place; key and value with their lengths; no headers."""
+    lengths: cython.longlong = _varint_bytes(number, 1) + _varint_bytes(key_bytes, 1) + _varint_bytes(value_bytes, 1)
+    return 3 + lengths + key_bytes + value_bytes
+
+
+def transaction_state_batch(
+    transactional_id: bytes, states: list[State], value_version: int, timestamp_ms: int
+) -> bytearray:
+    """One batch with the states that an id goes through, one record for each."""
+    at: cython.Py_ssize_t = _HEADER_BYTES
+    size: cython.longlong = _HEADER_BYTES
+    number: cython.longlong
+    key_bytes: cython.longlong = _KEY_BYTES + len(transactional_id)
+    value_bytes: cython.longlong
+    body_bytes: cython.longlong
+    count: cython.longlong = len(states)
+    timestamp: cython.longlong = timestamp_ms
+    is_tagged: cython.bint = value_version >= 1
+    for number in range(count):
+        body_bytes = _body_bytes(number, key_bytes, _value_bytes(states[number], is_tagged))
+        size += _varint_bytes(body_bytes, 1) + body_bytes
+    batch = bytearray(size)
+    target: cython.uchar[::1] = batch
+    out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+    for number in range(count):
+        value_bytes = _value_bytes(states[number], is_tagged)
+        at = _put_varint(out, at, _body_bytes(number, key_bytes, value_bytes), 1)
+        # No attributes, and the batch's own time.
+        at = _put_varint(out, at + 2, number, 1)
+        at = _put_varint(out, at, key_bytes, 1)
+        # Version 0 of the key.
+        _put16(out, at + 2, len(transactional_id))
+        at = _put_bytes(out, at + 4, transactional_id)
+        at = _put_varint(out, at, value_bytes, 1)
+        # No headers.
+        at = _put_value(out, at, states[number], is_tagged) + 1
+    _put32(out, 8, size - _BATCH_OVERHEAD)
+    _put32(out, 12, -1)
+    out[16] = 2
+    _put32(out, 23, count - 1)
+    _put64(out, 27, timestamp)
+    _put64(out, 35, timestamp)
+    # No producer.
+    for number in range(43, 57):
+        out[number] = 0xFF
+    _put32(out, 57, count)
+    with memoryview(batch) as view, view[_CHECKED_AT:] as checked:
+        _put32(out, _CRC_AT, crc32c(checked))
+    return batch

@@ -1,0 +1,482 @@
+"""The short way of transactions against the ordinary one: the same answers, byte for byte, the same files and the same counts,
+whatever producers send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import cast
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.support.data_node import OTHER, Denying, FakeConnection
+from tests.support.kernel_twins import TWINS, twin_of
+from tests.unit.broker.transaction_node import TransactionNode
+from tidelog.broker import produce_lane, transaction_lane
+from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.node import load_handlers
+from tidelog.broker.node_view import Node
+from tidelog.broker.transaction_lane import ADD_PARTITIONS_KEY, END_TXN_KEY
+from tidelog.coordination.transaction import records as transaction_records
+from tidelog.coordination.transaction.metadata import TransactionMetadata
+from tidelog.coordination.transaction.records import TransactionRecords, transaction_record
+from tidelog.coordination.transaction.states import TransactionState
+from tidelog.kernel_choice import Twin
+from tidelog.model.acl import AclOperation
+from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicName, TopicPartition
+from tidelog.model.internal_topics import TRANSACTION_STATE
+from tidelog.net.connection import Connection
+from tidelog.net.output_queue import Part
+from tidelog.wire.control_records import ControlType, build_end_txn_marker, control_key
+from tidelog.wire.frames import read_response, request_frame
+from tidelog.wire.internal_records import encode_coordinator_key, encode_coordinator_value
+from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from tidelog.wire.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+)
+from tidelog.wire.records import Record, build_batch
+from tidelog.wire.schema import Request, Response
+
+load_handlers()
+
+TOPICS = {"orders": 3, "p": 1, "hidden": 1}
+IDS = ("payments", "transfers")
+CLIENT = "a client"
+
+
+class Slot:
+    def __init__(self, answers: list[bytes | None]) -> None:
+        self._answers = answers
+        self._place = len(answers)
+        answers.append(None)
+
+    def send(self, parts: Sequence[Part]) -> None:
+        self._answers[self._place] = b"".join(bytes(cast("bytes", part)) for part in parts)
+
+
+class AnsweredConnection(FakeConnection):
+    """Keeps the answers in the order of the requests, without their sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[bytes | None] = []
+
+    def expect_answer(self) -> Slot:
+        return Slot(self.answers)
+
+    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+            self.answers.append(frame[4:])
+
+    def close_when_sent(self) -> None:
+        self.is_closed = True
+
+
+class Served:
+    """A node that coordinates behind a dispatcher, with or without the short ways."""
+
+    def __init__(self, *, has_lanes: bool, replicas: tuple[int, ...] = (1,), verifies: bool = True) -> None:
+        denying = Denying((AclOperation.WRITE, "hidden"), (AclOperation.WRITE, "secret"))
+        self.node = TransactionNode(
+            authorizer=denying,
+            replicas=replicas,
+            transaction_partition_verification_enable="true" if verifies else "false",
+        )
+        for name, partitions in TOPICS.items():
+            self.node.create_topic(name, partitions=partitions)
+        self.connection = AnsweredConnection()
+        self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
+        if not has_lanes:
+            self.dispatcher._takers.clear()
+            self.dispatcher._lane = None
+
+    def read(self, *frames: bytes) -> None:
+        connection = cast("Connection", self.connection)
+        for frame in frames:
+            if not self.connection.is_closed:
+                self.dispatcher.frame(connection, memoryview(bytearray(frame)))
+        self.dispatcher.frames_done(connection)
+
+    def files(self) -> dict[str, bytes]:
+        """Everything that the partitions have on disk."""
+        disk = self.node.disk
+        return {
+            f"{directory}/{name}": disk.read_bytes(f"/data/{directory}/{name}", 1 << 24)
+            for directory in disk.list_directory("/data")
+            if disk.is_dir(f"/data/{directory}")
+            for name in disk.list_directory(f"/data/{directory}")
+        }
+
+    def counted(self) -> object:
+        requests = {
+            key: (each.count, each.request_bytes, each.response_bytes, dict(each.errors))
+            for key, each in self.node.metrics.requests.items()
+        }
+        topics = {
+            name: (counts.messages_in, counts.bytes_in, counts.total_produce_requests, counts.failed_produce_requests)
+            for name, counts in self.node.metrics.topics.items()
+        }
+        return requests, topics, self.node.transaction_admission.failure_count
+
+    def stable(self) -> list[tuple[int, int]]:
+        logs = [partition.log for name in TOPICS for partition in self.node.partitions.named(TopicName(name)).values()]
+        return [(log.last_stable_offset, log.high_watermark) for log in logs if log is not None]
+
+
+class AProducer:
+    """What a client remembers, told by the answers."""
+
+    def __init__(self, transactional_id: str, *, raises_epochs: bool) -> None:
+        self.transactional_id = transactional_id
+        self.raises_epochs = raises_epochs
+        self.producer_id, self.epoch = -1, -1
+        self.sequences: dict[tuple[str, int], int] = {}
+        self.added: set[tuple[str, int]] = set()
+
+    def begin(self) -> tuple[Request, int]:
+        return InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000), 5
+
+    def take_in(self, request: Request, response: Response) -> None:
+        match response:
+            case InitProducerIdResponse(error_code=0):
+                self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+                self.sequences.clear()
+                self.added.clear()
+            case EndTxnResponse(error_code=0):
+                self.added.clear()
+                if response.producer_epoch >= 0:
+                    self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+                    self.sequences.clear()
+            case ProduceResponse():
+                assert isinstance(request, ProduceRequest)
+                for topic in response.responses:
+                    for each in topic.partition_responses:
+                        if each.error_code == 0:
+                            where = (topic.name, each.index)
+                            self.sequences[where] = self.sequences.get(where, 0) + 1
+            case _:
+                pass
+
+
+def add(producer: AProducer, topics: Sequence[tuple[str, list[int]]]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        transactions=[],
+        v3_and_below_transactional_id=producer.transactional_id,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics],
+    )
+
+
+def an_add(random: Random, producer: AProducer, *, is_odd: bool) -> tuple[Request, int]:
+    topics = [("orders", random.choice([[0], [0, 1], [2, 1, 0]]))]
+    if random.random() < 0.3:
+        topics.append(("p", [0]))
+    if is_odd:
+        topics.append(random.choice([("orders", [0]), ("p", [7]), ("hidden", [0]), ("unknown", [0]), ("p", [0, 0])]))
+    return add(producer, topics), random.randrange(4)
+
+
+def a_produce(random: Random, producer: AProducer, *, is_odd: bool) -> tuple[Request, int]:
+    version = random.choice([12] if producer.raises_epochs else [7, 8, 9, 10, 11])
+    data: dict[str, list[PartitionProduceData]] = {}
+    for name, index in random.sample([("orders", 0), ("orders", 1), ("orders", 2), ("p", 0)], random.choice([1, 1, 2])):
+        sequence = producer.sequences.get((name, index), 0)
+        batch = build_batch(
+            [Record(0, 1000, None, b"v" * random.choice([1, 100]), ())],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=max(0, sequence + (random.choice([0, 0, 1, -1]) if is_odd else 0)),
+            is_transactional=not (is_odd and random.random() < 0.2),
+        )
+        data.setdefault(name, []).append(PartitionProduceData(index=index, records=batch))
+    return (
+        ProduceRequest(
+            transactional_id=random.choice([producer.transactional_id, None, ""])
+            if is_odd
+            else producer.transactional_id,
+            acks=random.choice([-1, 1]),
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(name=name, topic_id=ZERO_UUID, partition_data=partitions)
+                for name, partitions in data.items()
+            ],
+        ),
+        version,
+    )
+
+
+def an_end(random: Random, producer: AProducer, *, is_odd: bool) -> tuple[Request, int]:
+    return (
+        EndTxnRequest(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id + (random.choice([0, 1]) if is_odd else 0),
+            producer_epoch=producer.epoch + (random.choice([0, 1, -1]) if is_odd else 0),
+            committed=random.random() < 0.7,
+        ),
+        5 if producer.raises_epochs else random.randrange(5),
+    )
+
+
+def a_request(random: Random, producer: AProducer, *, is_odd: bool) -> tuple[Request, int]:
+    if producer.producer_id < 0 or random.random() < 0.05:
+        return producer.begin()
+    makers = [a_produce, an_end] if producer.raises_epochs else [an_add, a_produce, an_end]
+    return random.choice(makers)(random, producer, is_odd=is_odd)
+
+
+def a_frame(random: Random, request: Request, version: int, correlation_id: int, *, is_odd: bool) -> bytes:
+    client_id = random.choice([None, CLIENT, "ü"]) if is_odd else CLIENT
+    frame = bytearray(request_frame(request, version, correlation_id, client_id)[4:])
+    if is_odd and random.random() < 0.3:
+        frame[random.randrange(8, len(frame))] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)])
+    if is_odd and random.random() < 0.1:
+        del frame[random.randrange(8, len(frame)) :]
+    if is_odd and random.random() < 0.1:
+        frame += b"\0"
+    return bytes(frame)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32))
+def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> None:
+    random = Random(seed)
+    verifies = random.random() < 0.8
+    short, ordinary = (Served(has_lanes=has_lanes, verifies=verifies) for has_lanes in (True, False))
+    producers = [AProducer(IDS[0], raises_epochs=False), AProducer(IDS[1], raises_epochs=True)]
+    kernel = twin_of("transaction_kernel", twin)
+    with (
+        mock.patch.object(transaction_lane, "_kernel", kernel),
+        mock.patch.object(transaction_records, "_kernel", kernel),
+        mock.patch.object(produce_lane, "_read_produce", twin_of("produce_kernel", twin).read_produce),
+    ):
+        for correlation_id in range(random.randrange(5, 40)):
+            is_odd = random.random() < 0.2
+            producer = random.choice(producers)
+            request, version = a_request(random, producer, is_odd=is_odd)
+            frame = a_frame(random, request, version, correlation_id, is_odd=is_odd)
+            for served in (short, ordinary):
+                served.read(frame)
+            assert short.connection.answers == ordinary.connection.answers
+            assert short.connection.is_closed == ordinary.connection.is_closed
+            if short.connection.is_closed:
+                break
+            passed_ms = random.choice([0, 0, 25])
+            for served in (short, ordinary):
+                served.node.timers.advance(passed_ms)
+            answer = short.connection.answers[-1]
+            if answer is not None and not is_odd:
+                producer.take_in(request, read_response(answer, request.api_key, version)[1])
+
+    assert short.files() == ordinary.files()
+    assert short.stable() == ordinary.stable()
+    assert short.counted() == ordinary.counted()
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_the_twins_read_the_same(seed: int) -> None:
+    random = Random(seed)
+    compiled, plain = (twin_of("transaction_kernel", twin) for twin in TWINS)
+    compiled_produce, plain_produce = (twin_of("produce_kernel", twin).read_produce for twin in TWINS)
+    for make in (an_add, a_produce, an_end):
+        producer = AProducer(IDS[0], raises_epochs=random.random() < 0.5)
+        producer.producer_id, producer.epoch = random.choice([0, 2**40]), random.choice([0, 32_766])
+        is_odd = random.random() < 0.5
+        request, version = make(random, producer, is_odd=is_odd)
+        frame = memoryview(bytearray(a_frame(random, request, version, 1, is_odd=is_odd)))
+        for name in ("read_add_partitions", "read_end_txn"):
+            assert getattr(compiled, name)(frame) == getattr(plain, name)(frame)
+        assert compiled_produce(frame) == plain_produce(frame)
+
+
+@pytest.mark.parametrize("raises_epochs", [False, True])
+def test_plain_requests_go_the_short_way(raises_epochs: bool) -> None:
+    """The comparison above would prove nothing if the lanes took none of them."""
+    random = Random(7)
+    served = Served(has_lanes=True)
+    connection = cast("Connection", served.connection)
+    producer = AProducer(IDS[0], raises_epochs=raises_epochs)
+
+    def taken(request: Request, version: int) -> Response:
+        frame = memoryview(bytearray(request_frame(request, version, 1, CLIENT)[4:]))
+        lane = served.dispatcher._lane
+        assert lane is not None
+        if request.api_key in (ADD_PARTITIONS_KEY, END_TXN_KEY):
+            assert served.dispatcher._takers[request.api_key](connection, frame, 0), request
+        else:
+            assert lane.take(connection, frame), request
+            lane.finish(connection)
+        answer = served.connection.answers[-1]
+        assert answer is not None
+        return read_response(answer, request.api_key, version)[1]
+
+    request, version = producer.begin()
+    served.read(request_frame(request, version, 1, CLIENT)[4:])
+    answer = served.connection.answers[-1]
+    assert answer is not None
+    producer.take_in(request, read_response(answer, request.api_key, version)[1])
+    for _ in range(20):
+        if not raises_epochs:
+            taken(add(producer, [("orders", [0, 1, 2]), ("p", [0])]), random.randrange(4))
+        for _ in range(3):
+            request, version = a_produce(random, producer, is_odd=False)
+            response = taken(request, version)
+            assert isinstance(response, ProduceResponse)
+            assert [each.error_code for topic in response.responses for each in topic.partition_responses].count(0)
+            producer.take_in(request, response)
+        request, version = an_end(random, producer, is_odd=False)
+        producer.take_in(request, taken(request, version))
+
+
+# --- a coordinator with another replica --------------------------------------------------------------------------------------
+
+
+def followed(served: Served) -> None:
+    served.node.partition(TRANSACTION_STATE).read_as_follower(OTHER, 100, 1000, broker_epoch=1, log_start_offset=0)
+    log = served.node.partition(TRANSACTION_STATE).log
+    assert log is not None
+    served.node.partition(TRANSACTION_STATE).read_as_follower(
+        OTHER, log.log_end_offset, 1000, broker_epoch=1, log_start_offset=0
+    )
+
+
+def led_elsewhere(served: Served) -> None:
+    served.node.change(TRANSACTION_STATE, leader=OTHER)
+
+
+def given_up(served: Served) -> None:
+    served.node.timers.advance(60_000)
+
+
+@pytest.mark.parametrize("ending", [followed, led_elsewhere, given_up])
+@pytest.mark.parametrize(("adding_version", "ending_version"), [(0, 1), (3, 3), (2, 5)])
+def test_what_waits_for_another_replica_is_answered_as_by_the_handler(
+    ending: Callable[[Served], None], adding_version: int, ending_version: int
+) -> None:
+    short, ordinary = (Served(has_lanes=has_lanes, replicas=(1, OTHER)) for has_lanes in (True, False))
+    producer = AProducer(IDS[0], raises_epochs=False)
+    for served in (short, ordinary):
+        request, version = producer.begin()
+        served.read(request_frame(request, version, 1, CLIENT)[4:])
+        followed(served)
+        answer = served.connection.answers[-1]
+        assert answer is not None
+        producer.take_in(request, read_response(answer, request.api_key, version)[1])
+        assert producer.producer_id >= 0
+
+        served.read(request_frame(add(producer, [("orders", [1, 0]), ("p", [0])]), adding_version, 2, CLIENT)[4:])
+        assert served.connection.answers[-1] is None
+        if ending_version != 3:
+            followed(served)
+            request, version = an_end(Random(1), producer, is_odd=False)
+            served.read(request_frame(request, ending_version, 3, CLIENT)[4:])
+            assert served.connection.answers[-1] is None
+        ending(served)
+
+    assert short.connection.answers == ordinary.connection.answers
+    assert None not in short.connection.answers
+    assert short.files() == ordinary.files()
+    assert short.counted() == ordinary.counted()
+
+
+# --- what is written ---------------------------------------------------------------------------------------------------------
+
+PARTITIONS = st.frozensets(
+    st.builds(
+        TopicPartition,
+        st.sampled_from(["orders", "ü", "t" * 130]).map(TopicName),
+        st.integers(0, 2**31 - 1).map(PartitionIndex),
+    ),
+    max_size=300,
+)
+IDENTITIES = st.one_of(st.just(-1), st.integers(0, 2**63 - 1))
+METADATA = st.builds(
+    TransactionMetadata,
+    transactional_id=st.just("ein-ü"),
+    producer_id=st.integers(0, 2**63 - 1),
+    producer_epoch=st.integers(-1, 2**15 - 1),
+    timeout_ms=st.integers(0, 2**31 - 1),
+    state=st.sampled_from([state for state in TransactionState if state < TransactionState.DEAD]),
+    last_update_ms=st.integers(-1, 2**62),
+    start_ms=st.integers(-1, 2**62),
+    partitions=PARTITIONS,
+    previous_producer_id=IDENTITIES,
+    next_producer_id=IDENTITIES,
+    next_producer_epoch=st.integers(-1, 2**15 - 1),
+    client_transaction_version=st.integers(0, 2),
+)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@settings(max_examples=60)
+@given(steps=st.lists(METADATA, min_size=1, max_size=3), version=st.integers(0, 2), timestamp_ms=st.integers(0, 2**61))
+def test_a_batch_of_states_is_that_of_their_records(
+    twin: Twin, steps: list[TransactionMetadata], version: int, timestamp_ms: int
+) -> None:
+    rows = []
+    for place, each in enumerate(steps):
+        record = transaction_record(each, version)
+        assert record.value is not None
+        value = encode_coordinator_value(record.value, record.version)
+        rows.append(Record(place, timestamp_ms, encode_coordinator_key(record.key), value, ()))
+
+    with mock.patch.object(transaction_records, "_kernel", twin_of("transaction_kernel", twin)):
+        batch = TransactionRecords(steps, version).to_batch(timestamp_ms)
+
+    assert batch is not None
+    assert bytes(batch) == build_batch(rows)
+
+
+def test_an_id_that_no_record_can_name_makes_no_batch() -> None:
+    metadata = TransactionMetadata("x" * 2**15, 1, 0, 1000, TransactionState.EMPTY, 0)
+    assert TransactionRecords([metadata], 2).to_batch(0) is None
+
+
+@given(
+    control_type=st.sampled_from([ControlType.COMMIT, ControlType.ABORT]),
+    producer_id=st.integers(0, 2**63 - 1),
+    producer_epoch=st.integers(0, 2**15 - 1),
+    coordinator_epoch=st.integers(0, 2**31 - 1),
+    timestamp=st.integers(-1, 2**62),
+    base_offset=st.integers(0, 2**62),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+)
+def test_a_marker_is_a_batch_of_its_record(
+    control_type: ControlType,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int,
+    leader_epoch: int,
+) -> None:
+    value = b"\0\0" + coordinator_epoch.to_bytes(4, "big")
+
+    batch = build_end_txn_marker(
+        control_type,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=timestamp,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+
+    assert batch == build_batch(
+        [Record(base_offset, timestamp, control_key(control_type), value)],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        leader_epoch=leader_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
