@@ -36,6 +36,8 @@ FOR_EVER = {
     "offsets.retention.minutes": "52560000",
     "producer.id.expiration.ms": "2147483647",
     "transactional.id.expiration.ms": "2147483647",
+    # The fixtures are older than any transaction may become; what was left open in them stays so.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2147483647",
     # A kill forgets deleted records that are not in the checkpoint yet, which is a minute old at most by default.
     "log.flush.start.offset.checkpoint.interval.ms": "200",
 }

@@ -57,6 +57,11 @@ def test_an_id_without_its_epoch_makes_no_sense(producer_id: int, producer_epoch
     assert answer == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
+def test_an_empty_name_is_refused_wherever_it_is_asked_for() -> None:
+    # This node has no coordinator of transactions at all.
+    assert ask(DataNode(), "") == (ErrorCode.INVALID_REQUEST, -1, -1)
+
+
 def test_when_the_controller_gives_no_ids_the_client_may_try_again() -> None:
     node = DataNode()
     node.producer_ids = []

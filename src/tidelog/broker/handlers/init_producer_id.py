@@ -37,7 +37,8 @@ def init_producer_id(
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif not caller.may(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+    is_half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
+    if is_half_known or transactional_id == "":
         return _failed(ErrorCode.INVALID_REQUEST)
     if transactional_id is not None:
         given = node.transactions.init_producer_id(request)
