@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tidelog.broker.caller import Caller
 from tidelog.broker.handling import Answer
 from tidelog.broker.node_view import Node
@@ -12,6 +14,8 @@ from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
 from tidelog.wire.schema import Request, Response
+
+A = TypeVar("A", bound=Response)
 
 
 def ask_quorum(
@@ -28,3 +32,12 @@ def ask_quorum(
     version, listener = caller.api_version, caller.listener_name
     node.quorum.receive(asked).then(lambda answer: answered.complete(response_to_wire(answer, version, listener)))
     return answered
+
+
+def change_voters(request: Request, answer: type[A], caller: Caller, node: Node) -> Answer[Response] | Answer[A]:
+    """A change of the voters: the quorum's own affair where a controller is asked, and passed on where a broker is."""
+    if node.is_controller_listener(caller.listener_name):
+        return ask_quorum(request, caller, node, AclOperation.ALTER)
+    if not caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return refusal_to_wire(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return node.forward(request, answer, caller)

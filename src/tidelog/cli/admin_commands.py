@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, ConfigOption, JsonOption, SettingsOption
 from tidelog.cli.transaction_commands import transactions
 
 Exit = Callable[[Callable[[], int]], NoReturn]
@@ -181,6 +181,31 @@ def _cluster(exit_with: Exit) -> typer.Typer:
         from tidelog.cli.cluster_status import show_status  # noqa: PLC0415
 
         exit_with(lambda: show_status(bootstrap, as_json=as_json))
+
+    @group.command("add-controller")
+    def add_controller(
+        config: ConfigOption = None,
+        settings: SettingsOption = None,
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Let a controller vote that runs and has caught up; its server.properties and its log directory say who it is."""
+        from tidelog.cli import controllers  # noqa: PLC0415
+
+        exit_with(lambda: controllers.add_controller(bootstrap, config, settings or ()))
+
+    @group.command("remove-controller")
+    def remove_controller(
+        node_id: Annotated[int, typer.Argument(metavar="NODE", help="Its node.id.", min=0, max=INT32_MAX)],
+        directory_id: Annotated[
+            str | None,
+            typer.Option(help="The directory of its metadata log; needed where the id is used by another since."),
+        ] = None,
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Have a controller vote no more."""
+        from tidelog.cli import controllers  # noqa: PLC0415
+
+        exit_with(lambda: controllers.remove_controller(bootstrap, node_id, directory_id))
 
     return group
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.cli.admin_session import administer, comma_separated, print_json, print_line, print_table
 from tidelog.cli.rendering import Json
-from tidelog.client.admin import AsyncAdmin, ClusterDescription, QuorumDescription
+from tidelog.client.admin import AsyncAdmin, ClusterDescription, QuorumDescription, QuorumReplica
 
 _COMMAND = "cluster"
 
@@ -32,10 +32,14 @@ def _as_json(cluster: ClusterDescription, quorum: QuorumDescription) -> dict[str
             "leader": quorum.leader_id,
             "epoch": quorum.leader_epoch,
             "high_watermark": quorum.high_watermark,
-            "voters": [{"node": each.node_id, "log_end_offset": each.log_end_offset} for each in quorum.voters],
-            "observers": [{"node": each.node_id, "log_end_offset": each.log_end_offset} for each in quorum.observers],
+            "voters": list(map(_replica_as_json, quorum.voters)),
+            "observers": list(map(_replica_as_json, quorum.observers)),
         },
     }
+
+
+def _replica_as_json(each: QuorumReplica) -> dict[str, Json]:
+    return {"node": each.node_id, "log_end_offset": each.log_end_offset, "directory_id": each.directory_id}
 
 
 def _print(cluster: ClusterDescription, quorum: QuorumDescription) -> None:

@@ -79,7 +79,7 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
     if options.cluster_id is not None and not options.cluster_id.strip():
         raise ConfigError("the cluster id is empty: leave --cluster-id out for a new one")
     is_controller = CONTROLLER in config[keys.PROCESS_ROLES]
-    endpoints = _controller_endpoints(config) if is_controller else ()
+    endpoints = controller_endpoints(config) if is_controller else ()
     voters = _initial_voters(config, options, endpoints)
     paths = log_directory_paths(config)
     seams = Seams(OsFiles(), SystemClock(), InlineSlowWork(), SystemRandom())
@@ -160,7 +160,8 @@ def _check_unformatted(before: Sequence[MetaProperties | None], paths: Sequence[
             )
 
 
-def _controller_endpoints(config: ConfigValues) -> tuple[Endpoint, ...]:
+def controller_endpoints(config: ConfigValues) -> tuple[Endpoint, ...]:
+    """Where a node's controller listens; nowhere if it has none. ConfigError where others could not find it there."""
     if not config[keys.CONTROLLER_LISTENER_NAMES]:
         raise ConfigError(_NO_LISTENER)
     endpoints: list[Endpoint] = []

@@ -166,7 +166,10 @@ class Controller:
             pending.complete(refuse(Refusal(ErrorCode.REQUEST_TIMED_OUT, "The metadata log does not move.")))
             return pending
         try:
-            decision = api.decide(request, self._situation(term))
+            decided = api.decide(request, self._situation(term))
+            if isinstance(decided, Pending):
+                return decided
+            decision = decided
         except RefusedError as refused:
             decision = Decision(refuse(refused.refusal))
         else:

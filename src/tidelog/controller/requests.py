@@ -15,8 +15,10 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.quorum_description import describe_quorum, refuse_describe_quorum
 from tidelog.controller.settings import ControllerSettings
+from tidelog.controller.voter_changes import change_voters, refuse_change
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
+from tidelog.model.pending import Pending
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -29,6 +31,7 @@ from tidelog.wire.messages.features import UpdateFeaturesRequest
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest
 from tidelog.wire.messages.quorum import DescribeQuorumRequest
+from tidelog.wire.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from tidelog.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -56,9 +59,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One request of the controller's. `decide` may raise `RefusedError`; `refuse` puts that into the words of the API."""
+    """One request of the controller's. `decide` may raise `RefusedError`; `refuse` puts that into the words of the API.
 
-    decide: Callable[[Any, Situation], Decision[Any]]
+    What the quorum decides itself is pending instead: nothing is appended for it here.
+    """
+
+    decide: Callable[[Any, Situation], Decision[Any] | Pending[Response]]
     refuse: Callable[[Any, Refusal], Response]
 
 
@@ -98,6 +104,7 @@ def _register_broker(request: BrokerRegistrationRequest, now: Situation) -> Deci
 
 
 APIS: dict[type[Request], Api] = {
+    AddRaftVoterRequest: Api(lambda request, now: change_voters(request, now.quorum), refuse_change),
     AllocateProducerIdsRequest: Api(
         lambda request, now: producer_ids.decide_allocate_producer_ids(now.image, request),
         producer_ids.refuse_allocate_producer_ids,
@@ -154,6 +161,7 @@ APIS: dict[type[Request], Api] = {
         lambda request, now: Decision(reassignments.list_reassignments(now.image, request)),
         reassignments.refuse_list_reassignments,
     ),
+    RemoveRaftVoterRequest: Api(lambda request, now: change_voters(request, now.quorum), refuse_change),
     UnregisterBrokerRequest: Api(
         lambda request, now: brokers.decide_unregister_broker(now.image, request, now.defaults),
         brokers.refuse_unregister_broker,

@@ -39,6 +39,12 @@ from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest, AssignRe
 from tidelog.wire.messages.metadata import MetadataRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from tidelog.wire.messages.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from tidelog.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -362,6 +368,11 @@ REFUSALS: list[tuple[Request, type[Response]]] = [
         IncrementalAlterConfigsResponse,
     ),
     (ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse),
+    (
+        AddRaftVoterRequest(cluster_id=None, timeout_ms=1, voter_id=2, voter_directory_id=bytes(16), listeners=[]),
+        AddRaftVoterResponse,
+    ),
+    (RemoveRaftVoterRequest(cluster_id=None, voter_id=2, voter_directory_id=bytes(16)), RemoveRaftVoterResponse),
     (UnregisterBrokerRequest(broker_id=1), UnregisterBrokerResponse),
     (UpdateFeaturesRequest(feature_updates=[]), UpdateFeaturesResponse),
 ]
@@ -379,6 +390,20 @@ def test_a_standby_says_that_it_is_not_the_controller(request_: Request, respons
 
 def test_every_request_of_the_controllers_has_a_refusal() -> None:
     assert {type(request) for request, _ in REFUSALS} == set(APIS)
+
+
+def test_a_change_of_the_voters_is_for_the_quorum_to_decide() -> None:
+    node = MetadataNode()
+    node.start()
+
+    last = RemoveRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=b"d" * 16)
+    removed = node.ask(last, RemoveRaftVoterResponse)
+    nobody = AddRaftVoterRequest(cluster_id=None, timeout_ms=1, voter_id=2, voter_directory_id=bytes(16), listeners=[])
+    added = node.ask(nobody, AddRaftVoterResponse)
+
+    assert removed.error_code == ErrorCode.VOTER_NOT_FOUND
+    assert removed.error_message == "voter 1 is not in the set, or is the last one in it"
+    assert (added.error_code, added.error_message) == (ErrorCode.INVALID_REQUEST, "the request names no voter")
 
 
 def error_of(answer: Response) -> int:

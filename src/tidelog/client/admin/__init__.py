@@ -26,6 +26,7 @@ from tidelog.client.admin.groups import GroupDescription, GroupListing, GroupMem
 from tidelog.client.admin.log_dirs import LogDirDescription, ReplicaOnDisk
 from tidelog.client.admin.options import AdminOptions
 from tidelog.client.admin.outcomes import value_of
+from tidelog.client.admin.raft_voters import RaftVoterEndpoint
 from tidelog.client.admin.reassignments import PartitionReassignment
 from tidelog.client.admin.records import HIGH_WATERMARK, ListedOffset, OffsetSpec
 from tidelog.client.admin.topics import (
@@ -80,6 +81,7 @@ __all__ = [
     "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
+    "RaftVoterEndpoint",
     "ReplicaOnDisk",
     "ResourceKind",
     "TopicDescription",

@@ -78,6 +78,8 @@ class Admin:
 
     describe_cluster = _waiting(AsyncAdmin.describe_cluster)
     describe_quorum = _waiting(AsyncAdmin.describe_quorum)
+    add_raft_voter = _waiting(AsyncAdmin.add_raft_voter)
+    remove_raft_voter = _waiting(AsyncAdmin.remove_raft_voter)
     describe_features = _waiting(AsyncAdmin.describe_features)
     update_features = _waiting(AsyncAdmin.update_features)
     elect_leaders = _waiting(AsyncAdmin.elect_leaders)

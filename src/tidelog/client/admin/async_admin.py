@@ -11,6 +11,7 @@ from tidelog.client.admin.configs import ConfigCalls
 from tidelog.client.admin.group_offsets import GroupOffsetCalls
 from tidelog.client.admin.log_dirs import LogDirCalls
 from tidelog.client.admin.options import AdminArguments, AdminOptions
+from tidelog.client.admin.raft_voters import RaftVoterCalls
 from tidelog.client.admin.reassignments import ReassignmentCalls
 from tidelog.client.admin.requests import Requests
 from tidelog.client.admin.transactions import TransactionCalls
@@ -18,7 +19,9 @@ from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 
 
-class AsyncAdmin(TransactionCalls, ConfigCalls, ClusterCalls, LogDirCalls, ReassignmentCalls, GroupOffsetCalls):
+class AsyncAdmin(
+    TransactionCalls, ConfigCalls, ClusterCalls, RaftVoterCalls, LogDirCalls, ReassignmentCalls, GroupOffsetCalls
+):
     """Administration of any Kafka cluster.
 
     >>> async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tidelog import __version__
 from tidelog.client.admin.outcomes import error_of, value_of
+from tidelog.client.admin.raft_voters import RaftVoterEndpoint
 from tidelog.client.admin.requests import ANYONE, CONTROLLER, Requests
 from tidelog.client.consumer.topic_partition import TopicPartition, by_topic
 from tidelog.client.errors import ClientError, UnsupportedError, refusal
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_UUID, uuid_to_text
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.messages.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tidelog.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -51,6 +53,8 @@ class QuorumReplica:
     log_end_offset: int
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
+    directory_id: str | None = None
+    """Of its metadata log. None where the cluster does not tell, or does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class QuorumDescription:
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    endpoints: Mapping[int, tuple[RaftVoterEndpoint, ...]] = field(default_factory=dict)
+    """Where the voters are reached by other controllers, where the cluster tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,10 @@ class ClusterCalls:
             partition.high_watermark,
             tuple(map(_replica, partition.current_voters)),
             tuple(map(_replica, partition.observers)),
+            {
+                node.node_id: tuple(RaftVoterEndpoint(each.name, each.host, each.port) for each in node.listeners)
+                for node in answer.nodes
+            },
         )
 
     async def describe_features(self) -> dict[str, Feature]:
@@ -244,4 +254,5 @@ def _replica(each: ReplicaState) -> QuorumReplica:
         each.log_end_offset,
         each.last_fetch_timestamp if each.last_fetch_timestamp >= 0 else None,
         each.last_caught_up_timestamp if each.last_caught_up_timestamp >= 0 else None,
+        uuid_to_text(each.replica_directory_id) if each.replica_directory_id != ZERO_UUID else None,
     )
