@@ -294,7 +294,9 @@ class DataNode:
             )
         )
 
-    def register_broker(self, node_id: int, host: str, port: int, *, fenced: bool = False) -> None:
+    def register_broker(
+        self, node_id: int, host: str, port: int, *, fenced: bool = False, rack: str | None = "r1"
+    ) -> None:
         self.commit(
             RegisterBrokerRecord(
                 broker_id=node_id,
@@ -302,7 +304,7 @@ class DataNode:
                 broker_epoch=node_id,
                 end_points=[BrokerEndpoint(name=LISTENER, host=host, port=port, security_protocol=0)],
                 features=[],
-                rack="r1",
+                rack=rack,
                 fenced=fenced,
             )
         )

@@ -24,7 +24,7 @@ from tidelog.broker.handlers.fetch import READ_COMMITTED, TOPIC_ID_VERSION, answ
 from tidelog.broker.node_view import Node
 from tidelog.kernel_choice import load
 from tidelog.model.acl import AclOperation, ResourceType
-from tidelog.model.data_plane_config import FETCH_MAX_BYTES
+from tidelog.model.data_plane_config import FETCH_MAX_BYTES, RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.model.timers import Timer
@@ -65,16 +65,18 @@ Asked = tuple[bytes, int, int, int, int]
 class FetchLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_node", "_now_ns")
+    __slots__ = ("_authorizer", "_looks_at_racks", "_node", "_now_ns")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
         self._now_ns = node.clock.monotonic_ns
+        self._looks_at_racks = node.config[REPLICA_SELECTOR_CLASS] == RACK_AWARE_SELECTOR
 
     def take(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
         """Whether the request goes this way. If not, nothing of it was noted or changed."""
-        read = _read_fetch(frame)
+        # Which replica is closest to a consumer is for the handler to say.
+        read = None if self._looks_at_racks else _read_fetch(frame)
         if read is None:
             return False
         version, correlation_id, max_wait_ms, min_bytes, max_bytes, level, session_id, session_epoch, asked = read

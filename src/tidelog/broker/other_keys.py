@@ -53,7 +53,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     **_family(
         "replica",
         _REPLICATION,
-        "selector.class socket.receive.buffer.bytes",
+        "socket.receive.buffer.bytes",
     ),
     "unclean.leader.election.interval.ms": _REPLICATION,
     **_family("metrics", _METRICS, "num.samples recording.level sample.window.ms"),

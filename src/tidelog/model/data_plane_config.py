@@ -5,7 +5,10 @@ Names, defaults and ranges are those of Apache Kafka 4.3. Only keys that some co
 
 from __future__ import annotations
 
-from tidelog.model.config import ConfigKeys, int_key
+from tidelog.model.config import ConfigKeys, int_key, string_key
+
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 FETCH_MAX_BYTES = int_key(
     "fetch.max.bytes",
@@ -19,5 +22,11 @@ MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = int_key(
     at_least=0,
     doc="How many fetch sessions the broker keeps, so that their clients name only what has changed.",
 )
+REPLICA_SELECTOR_CLASS = string_key(
+    "replica.selector.class",
+    "",
+    choices=("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+    doc="Which replica a consumer reads from: the leader, or with Kafka's RackAwareReplicaSelector one in the consumer's rack.",
+)
 
-DATA_PLANE_KEYS = ConfigKeys([FETCH_MAX_BYTES, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS])
+DATA_PLANE_KEYS = ConfigKeys([FETCH_MAX_BYTES, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS, REPLICA_SELECTOR_CLASS])

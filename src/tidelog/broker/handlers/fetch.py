@@ -7,8 +7,9 @@ Of all partitions together at most `max_bytes` (and the broker's `fetch.max.byte
 `partition_max_bytes`; but the first one that has anything gives a whole batch, so that a reader always gets on. Waits up to
 `max_wait_ms` for `min_bytes` (`delayed_fetch`).
 
-Where this differs from Kafka: the rack is not looked at, and no preferred replica is named: every consumer is served by the
-leader until there are followers to choose from. The replica's directory and high watermark of v17 and v18 tell nothing yet.
+A consumer that has a replica in its own rack is sent there (`closest_replica`); what it asked for beside is answered at once.
+
+Where this differs from Kafka: the replica's directory and high watermark of v17 and v18 tell nothing yet.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
+
 from tidelog.broker.caller import Caller
+from tidelog.broker.closest_replica import ClosestReplica
 from tidelog.broker.delayed_fetch import UNCHANGED, FetchLimits, FetchReading, ReadResult, Target
 from tidelog.broker.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
 from tidelog.broker.handling import Answer, handles
@@ -73,6 +77,10 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResp
     is_follower = limits.follower is not None
     resolved = _Resolved()
     resolved.resolve(context, caller, node, is_replica=is_follower)
+    if not limits.leader_only:
+        closest = ClosestReplica.for_fetch(request.rack_id, caller, node)
+        if closest is not None and resolved.send_elsewhere(closest):
+            limits = msgspec.structs.replace(limits, max_wait_ms=0)
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
         node.metrics.topics.fetched(resolved.targets, results, is_follower=is_follower)
@@ -125,9 +133,11 @@ def _limits_of(request: FetchRequest, caller: Caller, node: Node, *, is_incremen
 class _Resolved:
     """The partitions of a fetch: what can be read, and what is refused without looking at a replica."""
 
-    __slots__ = ("entries", "refused", "targets")
+    __slots__ = ("elsewhere", "entries", "refused", "targets")
 
     def __init__(self) -> None:
+        self.elsewhere: list[tuple[FetchEntry, PartitionData]] = []
+        """What the consumer had better read from another replica."""
         self.entries: list[FetchEntry] = []
         self.targets: list[Target] = []
         self.refused: list[tuple[FetchEntry, ErrorCode]] = []
@@ -164,6 +174,19 @@ class _Resolved:
             else:
                 others.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         self.refused += others
+
+    def send_elsewhere(self, closest: ClosestReplica) -> bool:
+        """Take out what is closer to the consumer elsewhere. Whether there is any."""
+        entries, targets = self.entries, self.targets
+        self.entries, self.targets = [], []
+        for entry, target in zip(entries, targets, strict=True):
+            told = None if isinstance(target, ErrorCode) else closest.answer(entry.asked, target)
+            if told is not None:
+                self.elsewhere.append((entry, told))
+            else:
+                self.entries.append(entry)
+                self.targets.append(target)
+        return bool(self.elsewhere)
 
 
 def _topic_of(topic: str | bytes, node: Node) -> Topic | None:
@@ -204,6 +227,8 @@ class _FetchAnswer:
                 self._add(entry, _diverged(entry, result), 0)
             elif isinstance(result, ErrorCode):
                 self._add_error(entry, result)
+        for entry, data in resolved.elsewhere:
+            self._add(entry, data, 0)
         for entry, error in resolved.refused:
             self._add_error(entry, error, is_read=False)
         session_id = NO_SESSION
