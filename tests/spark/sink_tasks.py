@@ -1,17 +1,25 @@
-"""Tasks of a sink without Spark: transactions that are written and left open, and what a reader of committed records sees."""
+"""Tasks of a sink without Spark: transactions that are written and left open; and a driver that dies where it is told to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from uuid import uuid4
 
-from tidelog import Admin, Consumer, Producer
-from tidelog.client.admin.transactions import TransactionState
+from tidelog import Admin, Producer
+from tidelog.client.admin import TransactionState
+from tidelog.client.seams import ClientSeams
+from tidelog.spark.sink_cluster import SinkCluster
+from tidelog.spark.sink_committer import SinkCommitter
 from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink_protocol import Answer, Effect, End
+
+# The longest wait for something that the cluster does by itself within milliseconds.
+DEADLINE_S = 30
 
 
 class Tasks:
-    """Task attempts of one sink."""
+    """Task attempts of one sink, which write numbers."""
 
     def __init__(self, bootstrap: str, topic: str, identity: SinkIdentity) -> None:
         self.bootstrap = bootstrap
@@ -22,42 +30,78 @@ class Tasks:
     def close(self) -> None:
         self.admin.close()
 
-    def write(self, run: str, values: Iterable[int], partition: int = 0) -> Participant:
+    def write(
+        self, run: str, values: Iterable[int], *, partition: int = 0, timeout_ms: int | None = None
+    ) -> Participant:
         """One task attempt, in a worker of its own."""
         name = transactional_id(self.identity, run, uuid4().hex, 0)
-        producer = Producer(bootstrap_servers=self.bootstrap, transactional_id=name, linger_ms=0)
+        producer = Producer(
+            bootstrap_servers=self.bootstrap,
+            transactional_id=name,
+            transaction_timeout_ms=timeout_ms or 60_000,
+            linger_ms=0,
+        )
         producer.init_transactions()
         producer.begin_transaction()
         rows = [producer.send(self.topic, b"%d" % value, partition=partition) for value in values]
         producer.flush()
         for each in rows:
-            each.result(30)
+            each.result(DEADLINE_S)
         found = self.admin.describe_transaction(name)
-        # A task's process may be gone at any time after this; the transaction stays.
+        # The process of a task may be gone at any time after this; the transaction stays.
         producer.close(timeout_ms=0)
-        return Participant(
-            name,
-            found.producer_id,
-            found.producer_epoch,
-            len(rows),
-            tuple((each.topic, each.partition) for each in found.partitions),
-        )
+        return Participant(name, found.producer_id, found.producer_epoch, len(rows), ((self.topic, partition),))
 
-    def open_ids(self) -> list[str]:
-        listed = self.admin.list_transactions(states=[TransactionState.ONGOING])
-        return [each.transactional_id for each in listed if each.transactional_id.startswith(self.identity.prefix)]
+    def state(self, participant: Participant) -> TransactionState:
+        return self.admin.describe_transaction(participant.transactional_id).state
 
-    def seen(self) -> list[int]:
-        """What a reader of committed records sees, up to the end of the log: it must not be held back."""
-        with Consumer(
-            bootstrap_servers=self.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-        ) as consumer:
-            partitions = consumer.partitions_for(self.topic)
-            consumer.assign(partitions)
-            ends = self.admin.list_offsets(dict.fromkeys(partitions, -1))
-            stable = self.admin.list_offsets(dict.fromkeys(partitions, -1), read_committed=True)
-            assert ends == stable, "an open transaction holds readers back"
-            values: list[int] = []
-            while records := consumer.poll(timeout_ms=500):
-                values += [int(each.value) for each in records]
-            return sorted(values)
+
+class Moment(Enum):
+    """Where a driver dies."""
+
+    BEFORE = "before"
+    """The effect is not done."""
+    WITHIN = "within"
+    """Some of it is."""
+    AFTER = "after"
+    """It is, and nobody hears of it."""
+
+
+class Died(Exception):  # noqa: N818 - no error of the sink's
+    """The driver is no more."""
+
+
+class MortalCommitter(SinkCommitter):
+    """Dies at one moment of one effect; effects are counted from 0 on. `done` are those that came to their end."""
+
+    effect_number = -1
+    moment = Moment.BEFORE
+
+    def dying(self, effect_number: int, moment: Moment) -> MortalCommitter:
+        self.effect_number, self.moment = effect_number, moment
+        return self
+
+    def _cluster(self, seams: ClientSeams) -> SinkCluster:
+        self.done: list[Effect] = []
+        return _MortalCluster(seams, self._identity, self._client_settings, self)
+
+
+class _MortalCluster(SinkCluster):
+    def __init__(
+        self, seams: ClientSeams, identity: SinkIdentity, client_settings: object, committer: MortalCommitter
+    ) -> None:
+        assert isinstance(client_settings, dict)
+        super().__init__(seams, identity, client_settings)
+        self._committer = committer
+
+    async def perform(self, effect: Effect) -> Answer:
+        committer = self._committer
+        if len(committer.done) != committer.effect_number:
+            answer = await super().perform(effect)
+            committer.done.append(effect)
+            return answer
+        if committer.moment is Moment.AFTER:
+            await super().perform(effect)
+        elif committer.moment is Moment.WITHIN and isinstance(effect, End):
+            await super().perform(End(effect.participants[:1], effect.is_committed))
+        raise Died

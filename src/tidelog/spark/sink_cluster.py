@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.outcomes import each_of, value_of
@@ -51,13 +51,21 @@ def common_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:
     return {name: each for name, each in client_settings.items() if name in _COMMON}
 
 
+def admin_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:
+    """For an admin that waits no longer than the producer may."""
+    settings = common_settings(client_settings)
+    if "max_block_ms" in client_settings:
+        settings["default_api_timeout_ms"] = max(1, cast("int", client_settings["max_block_ms"]))
+    return settings
+
+
 class SinkCluster:
     """Does one effect after another, on the loop of `seams`."""
 
     def __init__(self, seams: ClientSeams, identity: SinkIdentity, client_settings: Mapping[str, object]) -> None:
         settings = common_settings(client_settings)
         self._identity = identity
-        self._admin = AsyncAdmin.on(seams, **settings)
+        self._admin = AsyncAdmin.on(seams, **admin_settings(client_settings))
         self._decisions = SinkDecisions(seams, self._admin, identity, settings)
 
     async def perform(self, effect: Effect) -> Answer:

@@ -16,7 +16,7 @@ from tidelog.client.background import Background
 from tidelog.client.errors import ClientError
 from tidelog.client.seams import ClientSeams
 from tidelog.spark.errors import SinkError, SourceError, UnfinishedError
-from tidelog.spark.sink_cluster import SinkCluster, common_settings, list_open
+from tidelog.spark.sink_cluster import SinkCluster, admin_settings, common_settings, list_open
 from tidelog.spark.sink_committer import run_steps
 from tidelog.spark.sink_decisions import identities_of
 from tidelog.spark.sink_participant import DEFAULT_PREFIX, Participant, SinkIdentity, parse_transactional_id
@@ -71,7 +71,7 @@ def recover(
         seams = ClientSeams.of(background.loop)
         settings = common_settings(client_settings)
         run = f"recovery-{UUID(int=seams.random.getrandbits(128), version=4)}"
-        async with AsyncAdmin.on(seams, **settings) as admin:
+        async with AsyncAdmin.on(seams, **admin_settings(client_settings)) as admin:
             await admin.connect()
             known = await identities_of(query, prefix, seams, admin, settings)
             # A query that has never come to its first decision has nothing but open transactions.
