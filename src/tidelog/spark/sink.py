@@ -1,32 +1,57 @@
 """The sink as Spark calls it: `df.write.format("tidelog")` and `df.writeStream.format("tidelog")`.
 
-    BatchSink     made in a process of the driver; copies of it write in tasks, and one commits
+    BatchSink     made in a process of the driver; copies of it write in tasks, and one commits or aborts
     StreamSink    the same for a micro-batch; the one that commits is made anew, and knows only what the messages say
+
+Whose write it is:
+
+                          query                      sink         run                     batch
+    a stream              the streaming query's id   -            the query's run         its number
+    txnAppId, txnVersion  txnAppId                   the topic    the query's run within  txnVersion
+                                                                  foreachBatch, else
+                                                                  this write
+    another batch         this write                 the topic    this write              0
 
 Method and argument names are Spark's: it calls them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from uuid import uuid4
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tidelog.spark.errors import OptionError
+from tidelog.spark.errors import OptionError, SinkError
+from tidelog.spark.sink_committer import SinkCommitter
 from tidelog.spark.sink_options import SinkOptions
+from tidelog.spark.sink_participant import Participant, SinkIdentity
 from tidelog.spark.sink_rows import check_columns
 from tidelog.spark.sink_task import write_at_least_once
+from tidelog.spark.sink_transactions import Attempt, open_attempt
 
-
-def _check_delivery(options: SinkOptions) -> None:
-    if options.is_exactly_once:
-        raise OptionError("delivery exactly_once is not there yet: give delivery as at_least_once")
-
+log = logging.getLogger(__name__)
 
 Messages = list[WriterCommitMessage | None]
+
+# What Spark tells the tasks of a streaming query.
+_QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWrite:
+    """Which write a task belongs to."""
+
+    identity: SinkIdentity
+    run: str
+    batch_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +59,10 @@ class TaskWritten(WriterCommitMessage):
     """What one attempt of a task has written."""
 
     record_count: int
+    write: SinkWrite | None = None
+    """None where nothing has to be decided."""
+    participant: Participant | None = None
+    """None where there was no row: no transaction was opened."""
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -41,24 +70,94 @@ class BatchSink(DataSourceArrowWriter):
         if overwrite:
             raise OptionError('a topic cannot be overwritten: write with mode("append")')
         check_columns(options, schema)
-        _check_delivery(options)
         self._options = options
+        name = uuid4().hex
+        self._write = SinkWrite(
+            SinkIdentity(options.txn_app_id or f"batch-{name}", options.topic or "", options.prefix),
+            name,
+            options.txn_version or 0,
+        )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        return TaskWritten(write_at_least_once(self._options, iterator))
+        if not self._options.is_exactly_once:
+            return TaskWritten(write_at_least_once(self._options, iterator))
+        # One run for all batches of a streaming query, so that workers keep their producers.
+        run = _local_property(_RUN_ID) if _local_property(_QUERY_ID) is not None else None
+        of = SinkWrite(self._write.identity, run or self._write.run, self._write.batch_id)
+        return _write_exactly_once(self._options, of, iterator)
+
+    def commit(self, messages: Messages) -> None:
+        if self._options.is_exactly_once:
+            _commit(self._options, messages, self._write, self._write.batch_id)
+
+    def abort(self, messages: Messages) -> None:
+        if self._options.is_exactly_once:
+            # Without a message the run is not known. Then this write takes the query over: nothing that is open is left behind.
+            _abort(self._options, messages, self._write, self._write.batch_id)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(options, schema)
-        _check_delivery(options)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        return TaskWritten(write_at_least_once(self._options, iterator))
+        if not self._options.is_exactly_once:
+            return TaskWritten(write_at_least_once(self._options, iterator))
+        query, run, batch_id = (_local_property(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
+        if query is None or run is None or batch_id is None:
+            raise SinkError("Spark does not tell which query this task belongs to: exactly_once cannot be had here")
+        of = SinkWrite(SinkIdentity(query, prefix=self._options.prefix), run, int(batch_id))
+        return _write_exactly_once(self._options, of, iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
-        pass
+        if self._options.is_exactly_once:
+            _commit(self._options, messages, None, batchId)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        pass
+        if self._options.is_exactly_once:
+            _abort(self._options, messages, None, batchId)
+
+
+def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
+    """Write the rows of a task in a transaction that the driver ends. The input is read to its end, also of a batch that turns
+    out to be a replay: state stores commit there."""
+    attempt: Attempt | None = None
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                if attempt is None:
+                    attempt = open_attempt(options, of.identity, of.run, of.batch_id)
+                attempt.write(batch)
+        participant = None if attempt is None else attempt.hand_over()
+    except BaseException:
+        if attempt is not None:
+            attempt.abort()
+        raise
+    return TaskWritten(0 if participant is None else participant.records, of, participant)
+
+
+def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
+    of, participants = _read(messages, fallback)
+    if of is None:
+        raise SinkError("no task says which batch it has written, so that none can be committed")
+    SinkCommitter(of.identity, of.run, options.client).commit(batch_id, participants)
+
+
+def _abort(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
+    of, participants = _read(messages, fallback)
+    if of is None:
+        log.warning("no task says which batch it has written: what is open ends when the query is started again")
+        return
+    SinkCommitter(of.identity, of.run, options.client).abort(batch_id, participants)
+
+
+def _read(messages: Messages, fallback: SinkWrite | None) -> tuple[SinkWrite | None, list[Participant]]:
+    written = [each for each in messages if isinstance(each, TaskWritten)]
+    of = next((each.write for each in written if each.write is not None), fallback)
+    return of, [each.participant for each in written if each.participant is not None]
+
+
+def _local_property(name: str) -> str | None:
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)

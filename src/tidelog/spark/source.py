@@ -81,7 +81,7 @@ class TidelogSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return BatchSink(parse_sink_options(self.options, is_stream=False), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
         # In the mode complete each batch is the whole result, appended: a topic is not emptied for it.
         return StreamSink(parse_sink_options(self.options, is_stream=True), schema)
 

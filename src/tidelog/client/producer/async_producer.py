@@ -205,6 +205,17 @@ class AsyncProducer:
         transactions = (self._core or self._started()).in_transactions()
         return await transactions.prepare(timeout_ms=self._block_ms(timeout_ms))
 
+    async def hand_over_transaction(self, timeout_ms: float | None = None) -> PreparedTransaction:
+        """Have everything written, and leave the end to another process, which has `Admin.end_transaction` for it. As
+        `prepare_transaction`, and also for clusters without two-phase commit: there the transaction's time-out goes on."""
+        transactions = (self._core or self._started()).in_transactions()
+        return await transactions.hand_over(timeout_ms=self._block_ms(timeout_ms))
+
+    async def resume_transactions(self, timeout_ms: float | None = None) -> None:
+        """Go on with the next transaction after another process has ended the one that was prepared or handed over: the
+        coordinator says under which epoch. TransactionStateError while it is open; nothing has changed then."""
+        await (self._core or self._started()).in_transactions().resume(timeout_ms=self._block_ms(timeout_ms))
+
     async def complete_transaction(self, prepared: PreparedTransaction, timeout_ms: float | None = None) -> bool:
         """Commit the prepared transaction if it is this one, which was recorded, and abort it if it is another. Whether it was
         committed."""

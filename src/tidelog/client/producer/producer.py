@@ -163,7 +163,8 @@ class Producer:
                 with contextlib.suppress(ClosedError):
                     self._background.call(
                         self._core.close(flush=timeout_ms is None or timeout_ms > 0),
-                        None if timeout_ms is None else max(1.0, timeout_ms) / 1000,
+                        # Without a flush there is nothing to wait for, but for the loop's turn.
+                        timeout_ms / 1000 if timeout_ms else None,
                     )
             except TimedOutError:
                 raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
@@ -220,6 +221,16 @@ class Producer:
         """Have everything written, and leave the end open for another system to decide (KIP-939). What is returned names the
         transaction: keep it where the decision is kept. Needs `transaction_two_phase_commit_enable`."""
         return self._background.call(self._core.in_transactions().prepare(timeout_ms=self._block_ms(timeout_ms)))
+
+    def hand_over_transaction(self, timeout_ms: float | None = None) -> PreparedTransaction:
+        """Have everything written, and leave the end to another process, which has `Admin.end_transaction` for it. As
+        `prepare_transaction`, and also for clusters without two-phase commit: there the transaction's time-out goes on."""
+        return self._background.call(self._core.in_transactions().hand_over(timeout_ms=self._block_ms(timeout_ms)))
+
+    def resume_transactions(self, timeout_ms: float | None = None) -> None:
+        """Go on with the next transaction after another process has ended the one that was prepared or handed over: the
+        coordinator says under which epoch. TransactionStateError while it is open; nothing has changed then."""
+        self._background.call(self._core.in_transactions().resume(timeout_ms=self._block_ms(timeout_ms)))
 
     def complete_transaction(self, prepared: PreparedTransaction, timeout_ms: float | None = None) -> bool:
         """Commit the prepared transaction if it is this one, which was recorded, and abort it if it is another. Whether it was

@@ -23,6 +23,11 @@ from tidelog.client.retries import CONCURRENT_BACKOFF_MS, RetryBackoff
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from tidelog.wire.messages.transaction_admin import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
 from tidelog.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -49,6 +54,8 @@ _ADD_PARTITIONS_VERSION_MAX = 3
 _TWO_PHASE_VERSION = 6
 _KNOWN_EPOCH_VERSION = 3
 _MEMBER_VERSION = 3
+# Its markers are being written: it is about to be complete.
+_ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
 class CoordinatorRefusal(Exception):  # noqa: N818 - a word from one module to the next, never an application's
@@ -204,6 +211,18 @@ class TransactionRequests:
             code_of,
             version_max=None if is_version_2 else _END_VERSION_1_MAX,
         )
+
+    async def describe(self) -> TransactionState:
+        """What the coordinator has of the transactional id, once nothing of it is in the middle of its end."""
+
+        def code_of(answer: DescribeTransactionsResponse) -> ErrorCode:
+            described = answer.transaction_states[0]
+            is_ending = described.transaction_state in _ENDING_STATES
+            return ErrorCode.CONCURRENT_TRANSACTIONS if is_ending else ErrorCode.of(described.error_code)
+
+        request = DescribeTransactionsRequest(transactional_ids=[self._transactional_id])
+        answer = await self._ask(Step.DESCRIBE, request, DescribeTransactionsResponse, code_of)
+        return answer.transaction_states[0]
 
     async def _ask(
         self,

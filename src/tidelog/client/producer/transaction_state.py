@@ -6,7 +6,7 @@
     READY             -             IN_TRANSACTION  -          -           -         -         -           FAILED
     IN_TRANSACTION    -             -               PREPARING  COMMITTING  ABORTING  -         MUST_ABORT  FAILED
     PREPARING         -             -               -          -           -         PREPARED  MUST_ABORT  FAILED
-    PREPARED          -             -               -          COMMITTING  ABORTING  -         -           FAILED
+    PREPARED          -             -               -          COMMITTING  ABORTING  READY**   -           FAILED
     COMMITTING        -             -               -          -           -         READY     MUST_ABORT  FAILED
     ABORTING          -             -               -          -           -         READY     ABORTING    FAILED
     MUST_ABORT        -             -               -          -           ABORTING  -         MUST_ABORT  FAILED
@@ -14,6 +14,7 @@
 
     * PREPARED where an earlier producer left a prepared transaction that is to be kept; UNINITIALIZED where the cluster said
       no, or nothing, so that it can be tried again.
+    ** by another process, as the coordinator says.
 
 A dash is a call that does not fit: TransactionStateError, and nothing has changed. `move` is the only way from one to another.
 """
@@ -46,7 +47,7 @@ _MOVES: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.IN_TRANSACTION}),
     State.IN_TRANSACTION: frozenset({State.PREPARING, State.COMMITTING, State.ABORTING, State.MUST_ABORT}),
     State.PREPARING: frozenset({State.PREPARED, State.MUST_ABORT}),
-    State.PREPARED: frozenset({State.COMMITTING, State.ABORTING}),
+    State.PREPARED: frozenset({State.COMMITTING, State.ABORTING, State.READY}),
     State.COMMITTING: frozenset({State.READY, State.MUST_ABORT}),
     State.ABORTING: frozenset({State.READY}),
     State.MUST_ABORT: frozenset({State.ABORTING}),

@@ -41,6 +41,7 @@ class Step(Enum):
     COMMIT_OFFSETS = "the offsets of the transaction"
     COMMIT = "the commit"
     ABORT = "the abort"
+    DESCRIBE = "what became of the transaction"
 
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})

@@ -52,6 +52,10 @@ T = TypeVar("T")
 
 FEATURE = "transaction.version"
 
+# Kafka's words for what a transactional id is at.
+_ONGOING = "Ongoing"
+_ENDED = frozenset({"CompleteCommit", "CompleteAbort"})
+
 # Above this a Produce belongs to version 2 of the protocol.
 PRODUCE_VERSION_1_MAX = 11
 
@@ -167,11 +171,43 @@ class Transactions:
         """Have everything written, and leave the end to whoever brings what is returned."""
         if not self._options.transaction_two_phase_commit_enable:
             raise TransactionStateError("prepare_transaction needs transaction_two_phase_commit_enable=True")
+        return await self._prepare_in_time("prepare_transaction", timeout_ms)
+
+    async def hand_over(self, *, timeout_ms: float) -> PreparedTransaction:
+        """The same, also where the transaction has a time-out."""
+        return await self._prepare_in_time("hand_over_transaction", timeout_ms)
+
+    async def _prepare_in_time(self, call: str, timeout_ms: float) -> PreparedTransaction:
         if self._ending is None:
-            self._move(State.PREPARING, "prepare_transaction")
-        await self._end_in_time("prepare_transaction", self._prepare, timeout_ms)
+            self._move(State.PREPARING, call)
+        await self._end_in_time(call, self._prepare, timeout_ms)
         assert self.prepared is not None
         return self.prepared
+
+    async def resume(self, *, timeout_ms: float) -> None:
+        """Go on after another process has ended what was prepared, under the epoch that this has left."""
+        self._check(State.PREPARED, "resume_transactions")
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                found = await self._heard(self._requests.describe())
+                identity = self._sender.identity
+                is_own = (found.producer_id, found.producer_epoch) == (identity.producer_id, identity.epoch)
+                if found.transaction_state == _ONGOING and is_own:
+                    raise TransactionStateError(
+                        "resume_transactions is not possible now: nobody has ended the transaction"
+                    )
+                if found.transaction_state not in _ENDED:
+                    reason = RefusedError(
+                        ErrorCode.PRODUCER_FENCED, "the transactional id has gone on without this producer"
+                    )
+                    raise self._fail(Verdict.FENCED, reason)
+                identity.given(found.producer_id, found.producer_epoch)
+                await self._ended()
+        except TimeoutError:
+            raise TimedOutError(
+                f"the coordinator of transactional id {self.transactional_id!r} had no good answer within {timeout_ms:g} ms"
+                f"{self._requests.reason}; call resume_transactions again"
+            ) from None
 
     async def commit(self, *, timeout_ms: float) -> None:
         """Commit once everything is written."""
@@ -390,6 +426,11 @@ class Transactions:
                 self._needs_epoch = False
             elif self.is_version_2:
                 self._needs_epoch = True
+        await self._ended()
+
+    async def _ended(self) -> None:
+        """Ready for the next one."""
+        identity = self._sender.identity
         was_version_2, self.is_version_2 = self.is_version_2, self._has_version_2
         if self._needs_epoch or (self.is_version_2 and not was_version_2):
             await self._init_producer_id(identity, keep_prepared=False)

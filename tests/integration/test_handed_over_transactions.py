@@ -1,0 +1,94 @@
+"""Transactions that one process writes and another one ends: what the writer knows of it, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from tests.support.transaction_scenarios import create, producer_of, read
+from tidelog import Admin, Producer
+from tidelog.client.admin import UpgradeType
+from tidelog.client.errors import ProducerFencedError, TransactionStateError
+from tidelog.testing import EmbeddedCluster
+
+
+@pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    with EmbeddedCluster() as cluster:
+        if request.param == 1:
+            with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+                admin.update_features({"transaction.version": 1}, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    name = f"t-{uuid4().hex[:12]}"
+    create(bootstrap, name)
+    return name
+
+
+@pytest.fixture
+def producer(bootstrap: str, topic: str) -> Iterator[Producer]:
+    with producer_of(bootstrap, f"x-{topic}") as made:
+        made.init_transactions()
+        yield made
+
+
+def handed_over(producer: Producer, topic: str, value: bytes) -> tuple[str, int, int]:
+    producer.begin_transaction()
+    producer.send(topic, value)
+    return producer.hand_over_transaction()
+
+
+@pytest.mark.parametrize("ends", [[True, False, True], [False, True, True], [True, True, False]])
+def test_a_producer_goes_on_after_others_have_ended_its_transactions(
+    bootstrap: str, producer: Producer, topic: str, ends: list[bool]
+) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for number, commit in enumerate(ends):
+            written = handed_over(producer, topic, b"%d" % number)
+            with pytest.raises(TransactionStateError, match="nobody has ended the transaction"):
+                producer.resume_transactions()
+            with pytest.raises(TransactionStateError, match="the transaction is prepared"):
+                producer.begin_transaction()
+            admin.end_transaction(*written, commit=commit)
+            producer.resume_transactions()
+    with producer.transaction():
+        producer.send(topic, b"own")
+
+    expected = [b"%d" % number for number, commit in enumerate(ends) if commit]
+    assert read(bootstrap, topic, committed=True) == [*expected, b"own"]
+
+
+def test_a_transaction_that_was_handed_over_stays_when_its_producer_closes(
+    bootstrap: str, producer: Producer, topic: str
+) -> None:
+    written = handed_over(producer, topic, b"kept")
+    producer.close()
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.end_transaction(*written, commit=True)
+
+    assert read(bootstrap, topic, committed=True) == [b"kept"]
+
+
+def test_a_producer_whose_id_another_one_has_taken_does_not_go_on(
+    bootstrap: str, producer: Producer, topic: str
+) -> None:
+    handed_over(producer, topic, b"aborted by the other one")
+    with producer_of(bootstrap, f"x-{topic}") as other:
+        other.init_transactions()
+        with pytest.raises(ProducerFencedError):
+            producer.resume_transactions()
+        with other.transaction():
+            other.send(topic, b"the other one's")
+
+    assert read(bootstrap, topic, committed=True) == [b"the other one's"]
+
+
+def test_there_is_nothing_to_resume_where_nothing_was_handed_over(producer: Producer) -> None:
+    with pytest.raises(TransactionStateError, match="resume_transactions is not possible now: no transaction is open"):
+        producer.resume_transactions()
