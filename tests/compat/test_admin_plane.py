@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tests.support.apache_kafka import ApacheKafka, Node, wait_until
+from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, Node, wait_until
 from tests.support.raw_client import RawClient
 from tests.support.running_node import RunningNode
 from tidelog.model.ids import ZERO_UUID
@@ -346,11 +346,11 @@ def configs_in_common(kafka: Facts, ours: Facts) -> tuple[Facts, Facts]:
     """Only the keys that both have. A node of a cluster of its own has settings that depend on where it runs."""
     own = {
         "advertised.listeners", "listeners", "listener.security.protocol.map", "log.dirs", "node.id", "process.roles",
-        "producer.id.expiration.ms",
+        "producer.id.expiration.ms", "controller.quorum.bootstrap.servers",
         # Kafka's default is 102400, ours leaves the buffer to the system.
         "socket.receive.buffer.bytes",
         # Set for the program that is compared with alone.
-        "group.initial.rebalance.delay.ms", "offsets.topic.num.partitions", "offsets.topic.replication.factor",
+        *SMALL_NODE,
     }  # fmt: skip
     for one, two in zip(kafka["results"], ours["results"], strict=True):
         common = {each["name"] for each in one["configs"]} & {each["name"] for each in two["configs"]} - own

@@ -51,6 +51,7 @@ _WITHOUT_DEFAULT = frozenset(
         "advertised.listeners",
         "broker.rack",
         "controller.listener.names",
+        "inter.broker.listener.name",
         "log.dirs",
         "log.flush.interval.ms",
         "log.retention.minutes",
@@ -59,6 +60,7 @@ _WITHOUT_DEFAULT = frozenset(
         "log.roll.ms",
         "metadata.log.dir",
         "node.id",
+        "replica.selector.class",
     }
 )
 
