@@ -276,6 +276,8 @@ class World:
                 return True
             case End(participants, is_committed):
                 return tuple(cluster.end(each, is_committed=is_committed) for each in participants)
+            case ListOpen(age_ms_min=age_ms_min) if age_ms_min:
+                return ()
             case ListOpen():
                 return tuple(
                     OpenTransaction(each, cluster.transactions[each].producer_id) for each in cluster.open_names

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.spark.sink_model import World
+from tests.spark.sink_model import IDENTITY, World
+from tidelog.spark.errors import SinkError, UnfinishedError
+from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink_protocol import (
+    STRANGER_AGE_MS_MAX,
+    TAKEOVERS_MAX,
+    AbortOrphans,
+    End,
+    Ending,
+    ListOpen,
+    OpenTransaction,
+    Record,
+    TakeOver,
+    commit,
+)
+from tidelog.spark.sink_state import SUPERSEDED_MAX, SinkState, decode_key, decode_state, encode_key, encode_state
 
 
 class Choices:
@@ -69,3 +86,64 @@ def test_each_row_counts_once_in_long_histories(data: st.DataObject) -> None:
     world = World(choose, faults=3, sleepers=3, timeouts=1)
     world.run_to_the_end()
     world.check()
+
+
+# Single steps.
+
+
+def test_a_stranger_is_superseded_before_its_transaction_is_aborted_and_only_when_it_is_old() -> None:
+    ours = transactional_id(IDENTITY, "run1", "worker", 0)
+    strange = transactional_id(IDENTITY, "run2", "worker", 0)
+    participant = Participant(ours, 1, 0, 1, (("out", 0),))
+    known = SinkState(IDENTITY.prefix, "run1", finished_batch_id=3)
+    steps = commit(IDENTITY, "run1", 4, [participant])
+    both = (OpenTransaction(ours, 1), OpenTransaction(strange, 2))
+    assert next(steps) == TakeOver()
+    assert steps.send(known) == ListOpen()
+    assert steps.send(both) == Record(known.decided(4, [participant]))
+    assert steps.send(True) == End((participant,), True)
+    assert steps.send((Ending.COMMITTED,)) == Record(known.finished(4))
+    assert steps.send(True) == ListOpen(is_for_sweep=True)
+
+    assert steps.send(both[1:]) == ListOpen(is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)
+
+    superseding = msgspec.structs.replace(known.finished(4), superseded=("run2",))
+    assert steps.send(both[1:]) == Record(superseding)
+    assert steps.send(True) == AbortOrphans((strange,))
+    with pytest.raises(StopIteration):
+        steps.send((strange,))
+
+
+def test_a_decider_that_is_fenced_looks_again_and_gives_up_in_the_end() -> None:
+    steps = commit(IDENTITY, "run1", 0, [])
+    state = SinkState(IDENTITY.prefix, "run1")
+    assert next(steps) == TakeOver()
+    for _ in range(TAKEOVERS_MAX - 1):
+        assert steps.send(state) == Record(state.finished(0))
+        assert steps.send(False) == TakeOver()
+    steps.send(state)
+
+    with pytest.raises(UnfinishedError, match="keeps taking over"):
+        steps.send(False)
+
+
+def test_only_so_many_superseded_runs_are_remembered() -> None:
+    state = SinkState("prefix", "")
+    for number in range(SUPERSEDED_MAX + 10):
+        state = state.claimed(f"run{number}", ())
+
+    assert len(state.superseded) == SUPERSEDED_MAX
+    assert state.superseded[-1] == f"run{SUPERSEDED_MAX + 8}"
+
+
+def test_a_state_is_read_back_and_one_of_a_later_release_is_refused() -> None:
+    state = SinkState("prefix", "run2", ("run1",), 3).decided(4, [Participant("id", 7, 1, 9, (("out", 2),))])
+    data = encode_state(state)
+
+    assert decode_state(data) == state
+    assert decode_key(encode_key(SinkIdentity("größe", "a"))) == ("größe", "a")
+    assert decode_key(b"somebody else's") is None
+    with pytest.raises(SinkError, match="has version 2"):
+        decode_state(data.replace(b'"version":1', b'"version":2'))
+    with pytest.raises(SinkError, match="cannot be read"):
+        decode_state(b"{")

@@ -77,8 +77,8 @@ class SinkCluster:
                 return await self._decisions.record(state)
             case End(participants, is_committed):
                 return await self._end(participants, is_committed=is_committed)
-            case ListOpen(is_for_sweep):
-                return await self._open(is_for_sweep=is_for_sweep)
+            case ListOpen(is_for_sweep, age_ms_min):
+                return await self._open(is_for_sweep=is_for_sweep, age_ms_min=age_ms_min)
             case AbortOrphans(transactional_ids):
                 outcomes = await each_of(transactional_ids, self._abort)
                 return tuple(each for each, outcome in outcomes.items() if outcome is True)
@@ -95,9 +95,9 @@ class SinkCluster:
         outcomes = await each_of(participants, end)
         return tuple(value_of(outcomes[each]) for each in participants)
 
-    async def _open(self, *, is_for_sweep: bool) -> tuple[OpenTransaction, ...]:
+    async def _open(self, *, is_for_sweep: bool, age_ms_min: int) -> tuple[OpenTransaction, ...]:
         try:
-            listed = await list_open(self._admin, self._identity.ids_start)
+            listed = await list_open(self._admin, self._identity.ids_start, age_ms_min=age_ms_min)
         except ClientError as error:
             if not is_for_sweep:
                 raise
@@ -119,14 +119,17 @@ class SinkCluster:
         return False
 
 
-async def list_open(admin: AsyncAdmin, ids_start: str) -> list[TransactionListing]:
-    """The open transactions whose ids begin like this."""
+async def list_open(admin: AsyncAdmin, ids_start: str, *, age_ms_min: int = 0) -> list[TransactionListing]:
+    """The open transactions whose ids begin like this; those that are as old, where the cluster knows ages."""
     states = [TransactionState.ONGOING]
+    duration_ms = age_ms_min or None
     try:
-        listed = await admin.list_transactions(states=states, pattern=f"{re.escape(ids_start)}.*")
+        listed = await admin.list_transactions(
+            states=states, duration_ms=duration_ms, pattern=f"{re.escape(ids_start)}.*"
+        )
     except UnsupportedError:
         # Apache Kafka before 4.1 does not look at names.
-        listed = await admin.list_transactions(states=states)
+        listed = await admin.list_transactions(states=states, duration_ms=duration_ms)
     return [each for each in listed if each.transactional_id.startswith(ids_start)]
 
 

@@ -47,6 +47,9 @@ T = TypeVar("T")
 
 # A driver that is fenced looks again whether it is still the owner: an older one that did not know better has then had its turn.
 TAKEOVERS_MAX = 5
+# A run that has not claimed the sink may be about to. One with a transaction that is open for longer than clusters allow where
+# there is no two-phase commit has most likely died; where there is, nobody else would ever end it.
+STRANGER_AGE_MS_MAX = 15 * 60_000
 # A sentence names so many partitions of those that are lost.
 _NAMED_MAX = 20
 
@@ -85,9 +88,11 @@ class OpenTransaction(msgspec.Struct, frozen=True):
 
 
 class ListOpen(msgspec.Struct, frozen=True):
-    """Answer: the OpenTransactions whose ids begin as the identity's do. For a sweep it may as well be none, if that fails."""
+    """Answer: the OpenTransactions whose ids begin as the identity's do, and that have been open for so long. For a sweep it
+    may as well be none, if that fails."""
 
     is_for_sweep: bool = False
+    age_ms_min: int = 0
 
 
 class AbortOrphans(msgspec.Struct, frozen=True):
@@ -240,9 +245,14 @@ class _Turn:
 
     def _sweep(self, state: SinkState) -> Steps[tuple[str, ...]]:
         """Abort what no decision names: of this run, whose batch is over, and of runs that can decide nothing."""
+        ours = self._ours((yield from self._open(is_for_sweep=True)))
+        known = {self._run, *state.superseded}
+        if any(run not in known for run in ours.values()):
+            old = self._ours((yield from self._open(is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)))
+            if strangers := set(old.values()) - known:
+                state = yield from self._record(state.claimed(self._run, sorted(strangers)))
         gone = {self._run, *state.superseded}
         named = state.named_ids
-        ours = self._ours((yield from self._open(is_for_sweep=True)))
         orphans = tuple(each for each, run in ours.items() if run in gone and each not in named)
         if not orphans:
             return ()
@@ -280,8 +290,8 @@ class _Turn:
             return ()
         return cast("tuple[Ending, ...]", (yield End(participants, is_committed)))
 
-    def _open(self, *, is_for_sweep: bool = False) -> Steps[tuple[OpenTransaction, ...]]:
-        return cast("tuple[OpenTransaction, ...]", (yield ListOpen(is_for_sweep)))
+    def _open(self, *, is_for_sweep: bool = False, age_ms_min: int = 0) -> Steps[tuple[OpenTransaction, ...]]:
+        return cast("tuple[OpenTransaction, ...]", (yield ListOpen(is_for_sweep, age_ms_min)))
 
 
 def _came_to_nothing(endings: Sequence[Ending]) -> bool:
