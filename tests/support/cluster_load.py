@@ -100,9 +100,9 @@ class OurLoad(Load):
 
     name = "tidelog"
 
-    def __init__(self, bootstrap: str, topic: str, partition: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partition: int, *, request_timeout_ms: int = 30_000) -> None:
         super().__init__(topic, partition)
-        self._producer = Producer(bootstrap_servers=bootstrap)
+        self._producer = Producer(bootstrap_servers=bootstrap, request_timeout_ms=request_timeout_ms)
 
     def _send(self, value: bytes) -> None:
         def told(error: ClientError | None, _metadata: object) -> None:
@@ -122,10 +122,16 @@ class ConfluentLoad(Load):
 
     name = "librdkafka"
 
-    def __init__(self, bootstrap: str, topic: str, partition: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partition: int, *, request_timeout_ms: int = 30_000) -> None:
         super().__init__(topic, partition)
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "request.timeout.ms": request_timeout_ms,
+                "socket.timeout.ms": request_timeout_ms,
+            }
         )
 
     def _send(self, value: bytes) -> None:

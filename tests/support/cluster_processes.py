@@ -42,6 +42,8 @@ class ClusterProcess:
         self.properties = {**properties, "log.dirs": str(self.data)}
         self._log = directory / f"node-{number}.log"
         self._properties = directory / f"node-{number}.properties"
+        self.options: list[str] = []
+        """More of the command line, from the next start on."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -70,7 +72,7 @@ class ClusterProcess:
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tidelog.cli", "broker", "--config", str(self._properties)],
+                [sys.executable, "-m", "tidelog.cli", "broker", "--config", str(self._properties), *self.options],
                 cwd=_REPOSITORY,
                 stdout=subprocess.PIPE,
                 stderr=log,
