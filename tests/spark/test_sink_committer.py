@@ -1,0 +1,430 @@
+"""The driver's half of the sink against a node with real transactions, in both of their versions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from tests.spark.sink_tasks import DEADLINE_S, Died, Moment, MortalCommitter, Tasks
+from tests.spark.written import committed_numbers, transactional_ids
+from tidelog import Admin
+from tidelog.client.admin import TransactionState
+from tidelog.client.admin.cluster import UpgradeType
+from tidelog.client.admin.transactions import TransactionDescription
+from tidelog.spark.errors import (
+    BatchOrderError,
+    LostTransactionError,
+    SinkError,
+    SupersededError,
+    UndecidedError,
+    UnfinishedError,
+)
+from tidelog.spark.sink_cluster import ending_of
+from tidelog.spark.sink_committer import SinkCommitter
+from tidelog.spark.sink_decisions import TOPIC
+from tidelog.spark.sink_participant import Participant, SinkIdentity, parse_transactional_id, transactional_id
+from tidelog.spark.sink_protocol import Effect, End, Ending
+from tidelog.spark.sink_recovery import recover
+from tidelog.testing import EmbeddedCluster
+
+# Transactions that time out are looked for so often.
+_CLEANUP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}
+_SHORT_MS = 400
+
+
+@pytest.fixture(scope="module", params=[2, 1], ids=["version2", "version1"])
+def version(request: pytest.FixtureRequest) -> int:
+    """Of the transactions (KIP-890)."""
+    level: int = request.param
+    return level
+
+
+@pytest.fixture(scope="module")
+def bootstrap(version: int) -> Iterator[str]:
+    with EmbeddedCluster(config=_CLEANUP) as cluster:
+        if version == 1:
+            with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+                admin.update_features({"transaction.version": 1}, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture
+def tasks(bootstrap: str) -> Iterator[Tasks]:
+    """Of a new query, into a new topic."""
+    name = uuid4().hex[:12]
+    tasks = Tasks(bootstrap, f"out-{name}", SinkIdentity(f"query-{name}"))
+    tasks.admin.create_topic(tasks.topic, partitions=2)
+    yield tasks
+    tasks.close()
+
+
+def committer(tasks: Tasks, run: str) -> MortalCommitter:
+    return MortalCommitter(tasks.identity, run, {"bootstrap_servers": tasks.bootstrap, "linger_ms": 3})
+
+
+def seen(tasks: Tasks) -> list[int]:
+    return committed_numbers(tasks.bootstrap, tasks.topic)
+
+
+def still_open(tasks: Tasks) -> list[str]:
+    return transactional_ids(tasks.bootstrap, tasks.identity.query)
+
+
+def wait_for_time_out(tasks: Tasks, participant: Participant) -> None:
+    """Until the coordinator has aborted it."""
+    pause = threading.Event()
+    for _ in range(DEADLINE_S * 20):
+        if tasks.state(participant) is TransactionState.COMPLETE_ABORT:
+            return
+        pause.wait(0.05)
+    raise AssertionError(f"{participant} does not time out")
+
+
+def test_a_batch_is_there_once_it_is_committed_and_nothing_stays_open(tasks: Tasks) -> None:
+    sink = committer(tasks, "run1")
+
+    for batch_id in range(3):
+        first = tasks.write("run1", [batch_id * 10, batch_id * 10 + 1])
+        second = tasks.write("run1", [batch_id * 10 + 2], partition=1)
+        tasks.write("run1", [-1])
+        sink.commit(batch_id, [first, second])
+
+    assert seen(tasks) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert still_open(tasks) == []
+
+
+def test_a_batch_without_rows_is_decided_as_well(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(7, [])
+
+    with pytest.raises(BatchOrderError, match="comes after batch 7 was written"):
+        committer(tasks, "run1").commit(6, [])
+
+
+def test_a_replayed_batch_is_aborted(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(0, [tasks.write("run1", [1])])
+
+    committer(tasks, "run2").commit(0, [tasks.write("run2", [1])])
+
+    assert seen(tasks) == [1]
+    assert still_open(tasks) == []
+
+
+def test_an_old_checkpoint_is_an_error(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(5, [tasks.write("run1", [5])])
+    late = tasks.write("run2", [4])
+
+    with pytest.raises(BatchOrderError):
+        committer(tasks, "run2").commit(4, [late])
+    committer(tasks, "run2").abort(4, [late])
+
+    assert seen(tasks) == [5]
+    assert still_open(tasks) == []
+
+
+def test_an_aborted_batch_is_not_seen_and_may_come_again(tasks: Tasks) -> None:
+    committer(tasks, "run1").abort(0, [tasks.write("run1", [1])])
+    assert still_open(tasks) == []
+
+    committer(tasks, "run1").commit(0, [tasks.write("run1", [1])])
+
+    assert seen(tasks) == [1]
+
+
+def test_a_superseded_run_fails_and_ends_nothing(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(0, [tasks.write("run1", [0])])
+    committer(tasks, "run2").commit(1, [tasks.write("run2", [1])])
+    late = tasks.write("run1", [1])
+
+    with pytest.raises(SupersededError, match="run2"):
+        committer(tasks, "run1").commit(1, [late])
+    with pytest.raises(SupersededError):
+        committer(tasks, "run1").abort(1, [late])
+
+    assert still_open(tasks) == [late.transactional_id]
+    committer(tasks, "run2").commit(2, [tasks.write("run2", [2])])
+    assert seen(tasks) == [0, 1, 2]
+    assert still_open(tasks) == []
+
+
+def test_a_new_run_aborts_what_runs_before_it_left_open(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(0, [tasks.write("run1", [0])])
+    tasks.write("run1", [-1])
+    tasks.write("never came to a commit", [-1])
+
+    committer(tasks, "run2").commit(1, [tasks.write("run2", [1])])
+
+    assert seen(tasks) == [0, 1]
+    assert still_open(tasks) == []
+    with pytest.raises(SupersededError):
+        committer(tasks, "never came to a commit").commit(1, [])
+
+
+def test_an_owner_leaves_alone_what_a_newer_run_has_open(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(0, [tasks.write("run1", [0])])
+    newer = tasks.write("run2", [1])
+
+    committer(tasks, "run1").commit(1, [tasks.write("run1", [1])])
+    assert still_open(tasks) == [newer.transactional_id]
+
+    committer(tasks, "run2").commit(1, [newer])
+    assert seen(tasks) == [0, 1]
+    assert still_open(tasks) == []
+
+
+def test_others_are_left_alone_however_alike_their_names(tasks: Tasks) -> None:
+    identity = tasks.identity
+    others = [
+        Tasks(tasks.bootstrap, tasks.topic, other)
+        for other in (
+            SinkIdentity(f"{identity.query}.more"),
+            SinkIdentity(f"{identity.query}x"),
+            SinkIdentity(identity.query, "late"),
+            SinkIdentity("other", prefix=identity.ids_start.removesuffix(".")),
+        )
+    ]
+    theirs = [other.write("run1", [index]) for index, other in enumerate(others)]
+
+    committer(tasks, "run2").commit(0, [tasks.write("run2", [100])])
+
+    for other, participant in zip(others, theirs, strict=True):
+        assert other.state(participant) is TransactionState.ONGOING
+        committer(other, "run1").commit(0, [participant])
+        other.close()
+    assert seen(tasks) == [0, 1, 2, 3, 100]
+
+
+def test_a_decided_batch_is_finished_by_the_abort_that_follows_a_failed_commit(tasks: Tasks) -> None:
+    batch = [tasks.write("run1", [1]), tasks.write("run1", [2], partition=1)]
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(0, batch)
+    assert len(still_open(tasks)) == 1
+
+    committer(tasks, "run1").abort(0, batch)
+
+    assert seen(tasks) == [1, 2]
+    assert still_open(tasks) == []
+
+
+def test_a_transaction_that_has_timed_out_before_is_not_decided_on(tasks: Tasks) -> None:
+    early = tasks.write("run1", [1], timeout_ms=_SHORT_MS)
+    late = tasks.write("run1", [2])
+    wait_for_time_out(tasks, early)
+
+    with pytest.raises(UndecidedError, match="1 of its 2 transactions"):
+        committer(tasks, "run1").commit(0, [early, late])
+    committer(tasks, "run1").abort(0, [early, late])
+
+    assert seen(tasks) == []
+    assert still_open(tasks) == []
+    committer(tasks, "run2").commit(0, [tasks.write("run2", [1, 2])])
+    assert seen(tasks) == [1, 2]
+
+
+def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_partitions(tasks: Tasks) -> None:
+    kept = tasks.write("run1", [1])
+    lost = tasks.write("run1", [2, 3], partition=1, timeout_ms=_SHORT_MS)
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(4, [kept, lost])
+    wait_for_time_out(tasks, lost)
+    again = tasks.write("run2", [1, 2, 3])
+
+    sentence = (
+        f"batch 4 of {tasks.identity} was decided, but 1 of its 2 transactions, with 2 records for {tasks.topic}-1"
+    )
+    with pytest.raises(LostTransactionError, match=sentence):
+        committer(tasks, "run2").commit(4, [again])
+    with pytest.raises(LostTransactionError):
+        committer(tasks, "run2").abort(4, [again])
+    assert seen(tasks) == [1]
+
+    report = recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap})
+    assert [each.lost for each in report.sinks] == [(lost,)]
+    assert not report.is_complete
+    with pytest.raises(LostTransactionError):
+        committer(tasks, "run3").commit(5, [])
+    recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap}, accept_loss=True)
+    committer(tasks, "run4").commit(4, [tasks.write("run4", [1, 2, 3])])
+    committer(tasks, "run4").commit(5, [tasks.write("run4", [5])])
+    assert seen(tasks) == [1, 5]
+    assert still_open(tasks) == []
+
+
+def test_a_decision_of_which_nothing_came_to_be_is_made_anew(tasks: Tasks) -> None:
+    batch = [tasks.write("run1", [each], timeout_ms=_SHORT_MS) for each in (1, 2)]
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(0, batch)
+    for each in batch:
+        wait_for_time_out(tasks, each)
+
+    with pytest.raises(LostTransactionError):
+        committer(tasks, "run2").commit(1, [])
+    committer(tasks, "run2").commit(0, [tasks.write("run2", [1, 2])])
+
+    assert seen(tasks) == [1, 2]
+    assert still_open(tasks) == []
+
+
+def test_recovery_commits_what_is_decided_and_aborts_the_rest(tasks: Tasks) -> None:
+    batch = [tasks.write("run1", [1]), tasks.write("run1", [2])]
+    orphan = tasks.write("run1", [-1])
+    late = Tasks(tasks.bootstrap, tasks.topic, SinkIdentity(tasks.identity.query, "late"))
+    undecided = late.write("run1", [-2])
+    late.close()
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(3, batch)
+
+    report = recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap})
+
+    found = {each.identity: each for each in report.sinks}
+    assert report.is_complete
+    assert found[tasks.identity].last_batch_id == 3
+    assert found[tasks.identity].committed == tuple(batch)
+    assert found[tasks.identity].aborted == (orphan.transactional_id,)
+    assert found[late.identity].last_batch_id is None
+    assert found[late.identity].aborted == (undecided.transactional_id,)
+    assert seen(tasks) == [1, 2]
+    assert still_open(tasks) == []
+    with pytest.raises(SupersededError):
+        committer(tasks, "run1").commit(4, [])
+    committer(tasks, "run2").commit(3, [tasks.write("run2", [1, 2])])
+    committer(tasks, "run2").commit(4, [tasks.write("run2", [4])])
+    assert seen(tasks) == [1, 2, 4]
+
+
+def test_recovery_of_a_query_that_nobody_knows_finds_nothing(tasks: Tasks) -> None:
+    assert recover("nobody", {"bootstrap_servers": tasks.bootstrap}).sinks == ()
+
+
+def test_another_prefix_is_refused(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(0, [])
+    other = SinkIdentity(tasks.identity.query, prefix="other")
+
+    with pytest.raises(SinkError, match="transactionalIdPrefix=tidelog-spark, now it is other"):
+        SinkCommitter(other, "run2", {"bootstrap_servers": tasks.bootstrap}).commit(1, [])
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
+    sink = SinkCommitter(SinkIdentity("query"), "run", {"bootstrap_servers": "127.0.0.1:1", "max_block_ms": 200})
+
+    with pytest.raises(UnfinishedError, match="batch 0 of query is not finished"):
+        sink.commit(0, [])
+
+
+def test_the_topic_of_decisions_is_compacted_and_has_one_partition(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(0, [])
+
+    topic = tasks.admin.describe_topic(TOPIC)
+
+    assert len(topic.partitions) == 1
+
+
+def test_a_decision_far_from_the_end_is_found(tasks: Tasks) -> None:
+    committer(tasks, "run1").commit(3, [])
+    other = Tasks(tasks.bootstrap, tasks.topic, SinkIdentity(f"busy-{uuid4().hex}"))
+    for batch_id in range(40):
+        committer(other, "run1").commit(batch_id, [])
+    other.close()
+
+    with pytest.raises(BatchOrderError):
+        committer(tasks, "run1").commit(2, [])
+
+
+# A driver that dies.
+
+
+def _effects(tasks: Tasks) -> list[type[Effect]]:
+    """What a first commit of two tasks and an orphan asks for."""
+    sink = committer(tasks, "all is well")
+    batch = [tasks.write("all is well", [1]), tasks.write("all is well", [2], partition=1)]
+    tasks.write("all is well", [-1])
+    sink.commit(0, batch)
+    return [type(each) for each in sink.done]
+
+
+def test_each_row_is_there_once_wherever_a_driver_dies(tasks: Tasks, version: int) -> None:
+    names = [each.__name__ for each in _effects(tasks)]
+    assert names == [
+        *("TakeOver", "ListOpen", "Record", "ListOpen", "Record", "End", "Record", "ListOpen", "AbortOrphans")
+    ]
+    end = names.index(End.__name__)
+    # The version makes a difference to ends alone.
+    numbers = range(len(names)) if version > 1 else range(end, end + 2)
+    deaths = [(number, moment) for number in numbers for moment in (Moment.BEFORE, Moment.AFTER)]
+    deaths.append((end, Moment.WITHIN))
+
+    batch_id, run_id, expected = 0, 0, [1, 2]
+    for number, moment in deaths:
+        # Each time another run writes the next batch and dies; the run after it replays the batch.
+        batch_id, run_id = batch_id + 1, run_id + 1
+        values = [batch_id * 10, batch_id * 10 + 1]
+        batch = [tasks.write(f"run{run_id}", values[:1]), tasks.write(f"run{run_id}", values[1:], partition=1)]
+        tasks.write(f"run{run_id}", [-1])
+        sink = committer(tasks, f"run{run_id}").dying(number, moment)
+        with pytest.raises(Died):
+            sink.commit(batch_id, batch)
+        if run_id % 2:
+            committer(tasks, f"run{run_id}").abort(batch_id, batch)
+
+        run_id += 1
+        committer(tasks, f"run{run_id}").commit(batch_id, [tasks.write(f"run{run_id}", values)])
+
+        expected += values
+        assert seen(tasks) == expected, (number, moment)
+        assert still_open(tasks) == [], (number, moment)
+
+
+# What is pure.
+
+
+@pytest.mark.parametrize(
+    ("identity", "run"),
+    [
+        (SinkIdentity("query"), "run"),
+        (SinkIdentity("a.b~c d%", "x.y", "team.spark"), "1.2"),
+        (SinkIdentity("größe", "日本"), "run~1"),
+    ],
+)
+def test_a_transactional_id_is_read_back(identity: SinkIdentity, run: str) -> None:
+    name = transactional_id(identity, run, "worker.1", 12)
+
+    parsed = parse_transactional_id(name, identity.prefix)
+
+    assert parsed == (identity, run, "worker.1", 12)
+    assert name.startswith(identity.ids_start)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tidelog-spark.query.decider",
+        "tidelog-spark.more.query.run.worker.0",
+        "tidelog-spark.query.run.worker.x",
+        "tidelog-spark.query~.run.worker.0",
+        "tidelog-spark..run.worker.0",
+        "other.query.run.worker.0",
+        "tidelog-spark",
+    ],
+)
+def test_other_transactional_ids_are_nobodys(name: str) -> None:
+    assert parse_transactional_id(name) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "producer_id", "epoch", "ending"),
+    [
+        (TransactionState.COMPLETE_COMMIT, 7, 4, Ending.COMMITTED),
+        (TransactionState.COMPLETE_COMMIT, 7, 3, Ending.COMMITTED),
+        (TransactionState.COMPLETE_ABORT, 7, 5, Ending.ABORTED),
+        (TransactionState.COMPLETE_ABORT, 7, 6, Ending.UNKNOWN),
+        (TransactionState.COMPLETE_COMMIT, 8, 4, Ending.UNKNOWN),
+        (TransactionState.ONGOING, 7, 4, Ending.UNKNOWN),
+        (TransactionState.EMPTY, 7, 4, Ending.UNKNOWN),
+    ],
+)
+def test_what_became_of_a_transaction(state: TransactionState, producer_id: int, epoch: int, ending: Ending) -> None:
+    found = TransactionDescription("id", 1, state, producer_id, epoch, 1000, None, ())
+
+    assert ending_of(Participant("id", 7, 3), found) is ending
