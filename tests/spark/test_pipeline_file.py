@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import textwrap
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyspark import cloudpickle
 
 from tidelog.spark.pipelines.errors import PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import load_pipelines
+from tidelog.spark.pipelines.validation import problems_of
 
 HEAD = "from tidelog.spark.pipelines import FromTopic, Pipeline, ToTable\n"
 
@@ -91,3 +93,19 @@ def test_functions_of_the_file_and_of_modules_beside_it_travel_by_value(
             cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
     monkeypatch.delitem(__import__("sys").modules, "prices_beside_the_file")
     assert pickle.loads(sent)(4) == 8
+
+
+def test_the_programs_of_the_document_are_pipelines_without_mistakes(tmp_path: Path) -> None:
+    document = Path(__file__).resolve().parents[2] / "docs" / "pipelines.md"
+    programs = re.findall(r"^```python\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+    names = []
+    for index, program in enumerate(programs):
+        if "Pipeline(" in program:
+            path = tmp_path / f"program_{index}.py"
+            path.write_text(program)
+            pipelines = load_pipelines(path).pipelines
+            assert problems_of(pipelines) == []
+            names += [each.name for each in pipelines]
+
+    assert names == ["revenue", "paid-orders"]
+    assert len(programs) == 3

@@ -1,13 +1,15 @@
-"""`tidelog pipeline run` and `validate`: pipelines of a file on Spark, with their progress."""
+"""`tidelog pipeline run`, `validate` and `package`: pipelines of a file on Spark, with their progress."""
 
 from __future__ import annotations
 
 import dataclasses
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidelog.cli.admin_session import (
     EXIT_REFUSED,
@@ -18,7 +20,7 @@ from tidelog.cli.admin_session import (
     print_json,
     print_line,
 )
-from tidelog.spark.pipelines.errors import DefinitionError, PipelineError, PipelineFileError
+from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
 from tidelog.spark.pipelines.validation import problems_of
@@ -81,6 +83,31 @@ def validate_pipelines(path: str, only: Sequence[str], *, without_spark: bool, a
                 f"nothing is wrong with {names}" + (", as far as that shows without Spark" if without_spark else "")
             )
     return EXIT_WRONG_QUESTION if problems else 0
+
+
+def build_package(output: str, more: Sequence[str], *, as_json: bool) -> int:
+    """0 once the archive is there."""
+    from tidelog.spark.pipelines.archive import build_archive  # noqa: PLC0415 - what only this needs
+
+    path = Path(output)
+    if path.suffix != ".zip":
+        return complain(
+            COMMAND, f"{output} has to end with .zip, by which Spark knows how to unpack it", EXIT_WRONG_QUESTION
+        )
+    try:
+        built = build_archive(path, more)
+    except PackageError as error:
+        return complain(COMMAND, str(error), EXIT_REFUSED)
+    except OSError as error:
+        return complain(COMMAND, f"{output} cannot be written: {error.strerror or error}", EXIT_REFUSED)
+    if as_json:
+        print_json([{"path": str(built.path), "bytes": built.bytes, "packages": list(built.distributions)}])
+    else:
+        python = ".".join(map(str, sys.version_info[:2]))
+        print_line(
+            f"{built.path}: {built.bytes / 1e6:.0f} MB, {len(built.distributions)} packages, for Python {python}"
+        )
+    return 0
 
 
 def load(path: str, only: Sequence[str], bootstrap: str | None) -> PipelineFile:

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A Python file that defines pipelines.")]
 OnlyOption = Annotated[
@@ -98,5 +98,49 @@ def pipeline(exit_with: Callable[[Callable[[], int]], NoReturn]) -> typer.Typer:
         from tidelog.cli.pipeline_status import show_status  # noqa: PLC0415
 
         exit_with(lambda: show_status(file, only or (), bootstrap=bootstrap, as_json=as_json))
+
+    @group.command()
+    def recover(
+        query: Annotated[
+            str,
+            typer.Argument(
+                metavar="QUERY", help="The id that Spark gave the query, as `status` shows it; or txnAppId."
+            ),
+        ],
+        prefix: Annotated[
+            str | None, typer.Option(metavar="PREFIX", help="The sink's transactionalIdPrefix, if it had one.")
+        ] = None,
+        accept_loss: Annotated[
+            bool,
+            typer.Option("--accept-loss", help="Let the query go on behind a batch of which a part is lost."),
+        ] = False,
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+        as_json: JsonOption = False,
+    ) -> None:
+        """End what a query that never returns has left open, so that readers of what is committed go on.
+
+        The batch that was decided is committed, all else aborted. A query that does return goes on behind it.
+        """
+        from tidelog.cli.pipeline_recovery import recover_query  # noqa: PLC0415
+
+        exit_with(
+            lambda: recover_query(query, bootstrap=bootstrap, prefix=prefix, accept_loss=accept_loss, as_json=as_json)
+        )
+
+    @group.command()
+    def package(
+        output: Annotated[str, typer.Argument(metavar="FILE", help="The archive to write, a .zip.")],
+        more: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--with", metavar="NAME", help="One more package of this environment. May be given several times."
+            ),
+        ] = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Build the archive that the workers of a Spark cluster need, for `run --package` or spark.archives."""
+        from tidelog.cli.pipeline import build_package  # noqa: PLC0415
+
+        exit_with(lambda: build_package(output, more or (), as_json=as_json))
 
     return group

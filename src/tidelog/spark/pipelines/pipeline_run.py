@@ -10,6 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -119,7 +120,8 @@ class PipelineRun:
                 for each in active:
                     if now_ms >= stop_by_ms or each.seen != waited_for[id(each)] or not _is_busy(each.query):
                         each.query.stop()
-            active[0].query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # seconds, also parts of one
+            with suppress(PySparkException):  # how it has failed is looked at above, with the others
+                active[0].query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # seconds, also parts of one
 
     def stop(self) -> None:
         """Have `follow` end soon: safe in the handler of a signal."""

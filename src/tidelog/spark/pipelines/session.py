@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import tidelog
 from tidelog.spark.java_home import ensure_java
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import PipelineError, sentence_of
@@ -20,9 +23,9 @@ if TYPE_CHECKING:
 
 # Where a worker of Spark's unpacks the archive that `tidelog pipeline package` has built.
 PACKAGES = "tidelog_packages"
-_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # A rename within a directory is all that a local file system needs: 50 ms less for each batch.
-_LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ def session_conf(
         "spark.ui.showConsoleProgress": "false",
     }
     if is_checkpoint_local:
-        conf[_MANAGER] = _LOCAL_MANAGER
+        conf[MANAGER] = LOCAL_MANAGER
     if master.startswith("local"):
         # Spark's default of 200 is for clusters: here each would be a task, and a file of state, for nothing.
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
@@ -67,8 +70,7 @@ def session_conf(
 def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_verbose: bool) -> SparkSession:
     """A session with this configuration. PipelineError where Spark cannot start. What modules define travels by value."""
     ensure_java()
-    # Without it workers would look for some other Python. On a cluster the workers' own Python has another path.
-    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", sys.executable)
+    _choose_python(conf)
     try:
         from pyspark import cloudpickle  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415
@@ -95,3 +97,18 @@ def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_
     if not is_verbose:
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _choose_python(conf: Mapping[str, str]) -> None:
+    """Which Python runs what Spark runs in Python, here beside the driver and on workers alike: it is one command for both."""
+    chosen = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    if "spark.archives" not in conf:
+        # Without it some other Python would be looked for.
+        os.environ["PYSPARK_PYTHON"] = chosen or sys.executable
+        return
+    # Workers have no environment such as this one, but a Python of its version. What they find in the archive it finds here
+    # in the directories of this environment.
+    os.environ["PYSPARK_PYTHON"] = chosen or f"python{sys.version_info.major}.{sys.version_info.minor}"
+    places = [str(Path(tidelog.__file__).parents[1]), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*places, *([before] if before else [])]))

@@ -1,0 +1,223 @@
+"""`tidelog pipeline`: what people see and get back, as far as that needs no Spark; and a run that is ended by Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import json_lines, tidelog
+from tests.support.command_process import command, environment
+from tidelog import Producer
+from tidelog.spark.pipelines import archive
+from tidelog.testing import EmbeddedCluster
+
+HEAD = "from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToTable, ToTopic\n"
+DEADLINE_S = 240
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "jobs.py"
+    path.write_text(HEAD + textwrap.dedent(text))
+    return path
+
+
+def test_validate_tells_all_mistakes_and_exits_with_2(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        a = Pipeline(name="a", source=FromTopic("t", options={"startingOffset": "x"}), sink=ToTopic("t"), trigger="x")
+        b = Pipeline(name="b", source=FromTopic("t"), sink=ToTable("tables/t"))
+        """,
+    )
+
+    result = tidelog("pipeline", "validate", path, "--without-spark")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "tidelog pipeline: a: source: there is no option startingoffset; did you mean startingOffsets?",
+        "tidelog pipeline: a: sink writes to t, which the pipeline reads",
+        "tidelog pipeline: a: trigger is 'x'; it is a time such as '10 seconds', or available_now",
+    ]
+    listed = json_lines(tidelog("pipeline", "validate", path, "--without-spark", "--json"))
+    assert [each["problem"][:2] for each in listed] == ["a:", "a:", "a:"]
+
+    fine = tidelog("pipeline", "validate", path, "--without-spark", "--only", "b")
+    assert (fine.exit_code, fine.stdout) == (0, "nothing is wrong with b, as far as that shows without Spark\n")
+    run = tidelog("pipeline", "run", path)
+    assert (run.exit_code, run.stderr) == (2, result.stderr)
+
+
+def test_a_file_that_cannot_be_loaded_is_one_sentence_for_every_command(tmp_path: Path) -> None:
+    path = written(tmp_path, "Pipeline()")
+
+    for name in ("run", "validate", "status"):
+        result = tidelog("pipeline", name, path)
+        assert result.exit_code == 2
+        assert len(result.stderr.splitlines()) == 1
+        assert "jobs.py, line 2: TypeError: " in result.stderr
+    assert tidelog("pipeline", "run", tmp_path / "none.py").stderr.endswith("none.py\n")
+    assert "is not a setting" in tidelog("pipeline", "run", path, "--conf", "spark").stderr
+
+
+def test_status_of_what_never_ran_and_of_what_has_died(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    path = written(
+        tmp_path, 'a = Pipeline(name="a", source=FromTopic("t", Json("x int"), dead_letters="d"), sink=ToTable("t"))'
+    )
+    arguments = ("pipeline", "status", path, "--bootstrap", cluster.bootstrap_servers)
+
+    rows = json_lines(tidelog(*arguments, "--json"))
+    assert [(row["query"], row["state"], row["lag"]) for row in rows] == [
+        ("a", "never run", None),
+        ("a.dead-letters", "never run", None),
+    ]
+
+    left = {"query": "a", "query_id": "q", "run_id": "r", "batch_id": 7, "batch_rows": 5, "error": "it fell over"}
+    place = tmp_path / "checkpoints" / "a" / "progress.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"pipeline": "a", "host": socket.gethostname(), "pid": 2**22 + 1, "queries": [left]}))
+    result = tidelog(*arguments)
+    assert result.exit_code == 0
+    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
+        ["QUERY", "STATE"],
+        ["a", "died"],
+        ["a.dead-letters", "never"],
+    ]
+    assert result.stderr == "tidelog pipeline: a: it fell over\n"
+
+    nowhere = tidelog("pipeline", "status", path, "--bootstrap", "127.0.0.1:1")
+    assert nowhere.exit_code == 1
+    assert "died" in nowhere.stdout, "what is known without the cluster is shown all the same"
+
+
+def test_recover_says_what_it_found(cluster: EmbeddedCluster) -> None:
+    unknown = tidelog("pipeline", "recover", "nobody", "--bootstrap", cluster.bootstrap_servers)
+    assert unknown.exit_code == 1
+    assert unknown.stderr == "tidelog pipeline: nothing is known of a query nobody on this cluster\n"
+
+    with Producer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id="tidelog-spark.q7.run.worker.0"
+    ) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("left-open", b"x").result(30)
+        found = tidelog("pipeline", "recover", "q7", "--bootstrap", cluster.bootstrap_servers, "--json")
+        assert found.exit_code == 0, found.stderr
+        (row,) = json_lines(found)
+        assert (row["query"], row["committed"], row["lost"]) == ("q7", [], [])
+        assert row["aborted"] == ["tidelog-spark.q7.run.worker.0"]
+    again = tidelog("pipeline", "recover", "q7", "--bootstrap", cluster.bootstrap_servers)
+    assert (again.exit_code, again.stdout) == (0, "q7: no batch counts yet; 0 transactions are committed, 0 aborted\n")
+    nowhere = tidelog("pipeline", "recover", "q7", "--bootstrap", "127.0.0.1:1")
+    assert nowhere.exit_code == 1
+    assert len(nowhere.stderr.splitlines()) == 1
+
+
+def test_a_package_has_tidelog_and_what_is_asked_for_with_what_that_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two small packages, one of which needs the other; Arrow and others are left out, for the time that they take."""
+    site = tmp_path / "site"
+    for name, requires in (("demo_one", "demo-two>=1 ; python_version >= '3'"), ("demo_two", "absent ; extra == 'x'")):
+        (site / name / "tests").mkdir(parents=True)
+        (site / name / "__init__.py").write_text("")
+        (site / name / "tests" / "big.py").write_text("")
+        meta = site / f"{name}-1.0.dist-info"
+        meta.mkdir()
+        (meta / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: {requires}\n"
+        )
+        files = [f"{name}/__init__.py", f"{name}/tests/big.py", "../../bin/demo", f"{meta.name}/METADATA"]
+        (meta / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    monkeypatch.syspath_prepend(str(site))
+    everything = archive._requirements
+    monkeypatch.setattr(
+        archive, "_requirements", lambda name, extras: [] if name == "tidelog" else everything(name, extras)
+    )
+
+    result = tidelog("pipeline", "package", tmp_path / "out" / "p.zip", "--with", "demo-one", "--json")
+
+    assert result.exit_code == 0, result.stderr
+    (row,) = json_lines(result)
+    assert [each.split()[0] for each in row["packages"]] == ["tidelog", "demo-one", "demo-two"]
+    names = set(zipfile.ZipFile(tmp_path / "out" / "p.zip").namelist())
+    assert {"tidelog/spark/source.py", "tidelog/py.typed", "pyspark_tidelog/__init__.py"} <= names
+    assert {"demo_one/__init__.py", "demo_two/__init__.py", "demo_two-1.0.dist-info/METADATA"} <= names
+    assert not [name for name in names if "big.py" in name or name.endswith(".pyc") or ".." in name]
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["p.zip"]
+
+
+def test_what_cannot_be_packed_is_one_sentence(tmp_path: Path) -> None:
+    assert "has to end with .zip" in tidelog("pipeline", "package", tmp_path / "p.tar").stderr
+    missing = tidelog("pipeline", "package", tmp_path / "p.zip", "--with", "no-such-thing")
+    assert (missing.exit_code, missing.stderr) == (
+        1,
+        "tidelog pipeline: no-such-thing is not installed here, and is to be packed: pip install no-such-thing\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_everything_that_tidelog_needs_is_found_to_be_packed() -> None:
+    found = archive._closure(archive._requirements("tidelog", {"arrow"}), [])
+
+    assert {"pyarrow", "msgspec", "crc32c", "lz4", "xxhash"} <= found.keys()
+    assert not {"pyspark", "py4j", "tidelog"} & found.keys()
+
+
+def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    cluster.create_topic("ctrl-c", partitions=1)
+    path = written(
+        tmp_path,
+        """
+        pipeline = Pipeline(
+            name="ctrl-c",
+            source=FromTopic("ctrl-c", Json("id int"), name="t"),
+            sink=ToTable("tables/t", format="json"),
+            master="local[2]",
+            spark={"spark.ui.enabled": False},
+        )
+        """,
+    )
+
+    def send(number: int) -> None:
+        with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            producer.send("ctrl-c", b'{"id": %d}' % number).result(30)
+
+    send(1)
+    run = subprocess.Popen(
+        command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+    )
+    assert run.stdout is not None
+    try:
+        lines: list[str] = []
+        status: dict[str, object] = {}
+        for line in run.stdout:
+            lines.append(line.strip())
+            if "batch 0" in line:
+                send(2)
+            if "batch 1" in line:
+                (status,) = json_lines(
+                    tidelog("pipeline", "status", path, "--bootstrap", cluster.bootstrap_servers, "--json")
+                )
+                run.send_signal(signal.SIGINT)
+        assert run.wait(DEADLINE_S) == 0
+    finally:
+        run.kill()
+        run.wait()
+
+    assert lines[0] == "starting Spark on local[2]"
+    assert lines[-2:] == ["stopping after the batches that are under way", lines[-3].replace("running", "stopped")]
+    assert status["state"] == "running"
+    rows = [json.loads(line)["id"] for file in (tmp_path / "tables" / "t").glob("*.json") for line in file.open()]
+    assert sorted(rows) == [1, 2]
+    (after,) = json_lines(tidelog("pipeline", "status", path, "--bootstrap", cluster.bootstrap_servers, "--json"))
+    assert (after["state"], after["run_rows"], after["lag"]) == ("stopped", 2, 0)
