@@ -1,7 +1,7 @@
 """Brokers that this one has just lost sight of: what clients are told of them while the cluster makes up its mind.
 
-When a broker dies, its clients ask another one for the metadata within a fraction of a millisecond, well before the controller has
-found new leaders. A client that hears of the dead leader once more may take its time until it asks again: librdkafka takes a
+When a broker dies, its clients ask another one for the metadata within a fraction of a millisecond, well before the controller
+has found new leaders. A client that hears of the dead leader once more may take its time until it asks again: librdkafka takes a
 second. This node has noticed the death as well, by a connection of its own, so it holds the answer back until it has news.
 
     a connection breaks         the broker is in doubt; answers that name it as a leader are held back
