@@ -6,8 +6,8 @@ This is one source for two twins, as `decode_kernel` is. It takes the common cas
 (the version that brokers speak, tagged fields, names that are not plain ASCII) is None, and the request goes the ordinary way,
 which knows what to say to it. Nothing of the frame is changed.
 
-The batch of a transactional id's states is what `records.build_batch` makes of TransactionLogKey and TransactionLogValue, byte for
-byte.
+The batch of a transactional id's states is what `records.build_batch` makes of TransactionLogKey and TransactionLogValue, byte
+for byte.
 """
 
 from __future__ import annotations
