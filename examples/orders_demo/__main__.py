@@ -64,7 +64,7 @@ class Demo:
             self.say(f"the cluster serves at {bootstrap}; starting Spark, two consumers and the shop")
             pipeline = stack.enter_context(self._pipeline(bootstrap))
             anna, ben = (stack.enter_context(self._member(bootstrap, name)) for name in ("anna", "ben"))
-            self._until(lambda: _members(bootstrap) == 2, "the two consumers do not share their partitions", anna, ben)
+            self._until(lambda: members(bootstrap) == 2, "the two consumers do not share their partitions", anna, ben)
             shop = stack.enter_context(self._shop(bootstrap))
             monitor = stack.enter_context(Monitor(bootstrap, records, self.say))
 
@@ -136,7 +136,7 @@ class Demo:
         self.say(f"demo passed: every order is counted once, every notification is in order; {path} shows it")
 
 
-def _members(bootstrap: str) -> int:
+def members(bootstrap: str) -> int:
     """How many members of the notifying group have partitions."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         try:

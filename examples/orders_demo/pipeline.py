@@ -44,6 +44,7 @@ from tidelog.spark.java_home import ensure_java
 
 EVENT = "order string, state string, at_ms bigint, product string, cents bigint"
 TRIGGER = "1 second"
+START_ATTEMPTS_MAX = 3
 START_POLL_S = 0.05
 WATCH_S = 0.2
 
@@ -175,9 +176,14 @@ class Pipeline:
         checkpoint = str(self._directory / "checkpoints" / name)
         named = writer.queryName(name).outputMode("append").option("checkpointLocation", checkpoint)
         query = named.trigger(processingTime=TRIGGER).start()
-        # Each source is a Python process. One query after another: all at once, on a busy machine, start too slowly for Spark.
-        while query.isActive and query.status["message"] == "Initializing sources":
-            time.sleep(START_POLL_S)
+        for _ in range(START_ATTEMPTS_MAX):
+            # Each source is a Python process, and Spark gives it ten seconds to call back. So one query starts after another,
+            # and on a machine that is too busy even for that it tries again.
+            while query.isActive and query.status["message"] == "Initializing sources":
+                time.sleep(START_POLL_S)
+            if query.isActive:
+                break
+            query = named.start()
         return query
 
 

@@ -1,0 +1,43 @@
+"""The pipeline of the orders demo, stopped in the middle and started again, beside what the generator says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from examples.orders_demo.generator import plan, write
+from examples.orders_demo.pipeline import Pipeline
+from examples.orders_demo.shop import DEAD_LETTERS, ORDERS, PARTITIONS, REVENUE
+from examples.orders_demo.verification import (
+    check_dead_letters,
+    check_orders,
+    check_revenue,
+    check_table,
+    expected_of,
+    read_committed,
+    table_rows,
+)
+from tidelog.testing import EmbeddedCluster
+
+AT_ONCE = float("inf")
+
+
+def test_the_pipeline_counts_every_order_once(spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    for topic, partitions in ((ORDERS, PARTITIONS), (REVENUE, 2), (DEAD_LETTERS, 1)):
+        cluster.create_topic(topic, partitions=partitions)
+    bootstrap = cluster.bootstrap_servers
+    stream = plan(seed=11, orders=300, minutes=20)
+    middle = len(stream) // 2
+
+    for part in (stream[:middle], stream[middle:]):
+        write(bootstrap, tmp_path / "orders.jsonl", part, speed=AT_ONCE)
+        for query in Pipeline(spark, bootstrap, tmp_path).start():
+            query.processAllAvailable()
+            query.stop()
+
+    expected = expected_of(stream)
+    check_orders(expected, read_committed(bootstrap, ORDERS))
+    check_revenue(expected, read_committed(bootstrap, REVENUE))
+    check_dead_letters(expected, read_committed(bootstrap, DEAD_LETTERS))
+    check_table(expected, table_rows(tmp_path / "paid_orders"))
