@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, ConfigOption, JsonOption, SettingsOption
+from tidelog.cli.reassign_commands import reassign
 from tidelog.cli.transaction_commands import transactions
 
 Exit = Callable[[Callable[[], int]], NoReturn]
@@ -39,6 +40,7 @@ def add_to(app: typer.Typer, exit_with: Exit) -> None:
     app.add_typer(_cluster(exit_with), name="cluster")
     app.add_typer(_groups(exit_with), name="groups")
     app.add_typer(transactions(exit_with), name="transactions")
+    app.add_typer(reassign(exit_with), name="reassign")
 
 
 def _group(help_text: str) -> typer.Typer:

@@ -7,7 +7,8 @@ broker, is an observer. A partition is
     under min ISR       in sync on fewer replicas than `min.insync.replicas`: writes with acks=all are refused
     under-replicated    in sync on fewer replicas than it has: it works, with less to fall back on
 
-and listed under the worst that holds. The exit code tells only whether there was an answer.
+and listed under the worst that holds. One that is being reassigned has too many replicas for a while, and is listed with where it
+goes. The exit code tells only whether there was an answer.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from tidelog.client.admin import (
     ClusterDescription,
     ConfigResource,
     PartitionDescription,
+    PartitionReassignment,
     QuorumDescription,
     ResourceKind,
     TopicDescription,
 )
+from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
 
 _COMMAND = "cluster"
@@ -73,10 +76,12 @@ def show_status(bootstrap: str, *, as_json: bool) -> int:
         minima = await _minima(admin, [topic.name for topic in troubled])
         nodes = node_statuses(cluster, quorum, topics)
         partitions = partition_statuses(troubled, minima)
+        moving = await admin.list_partition_reassignments()
         if as_json:
-            print_json([_as_json(cluster, quorum, nodes, topics, partitions)])
+            print_json([_as_json(cluster, quorum, nodes, topics, partitions, moving)])
         else:
             _print(cluster, quorum, nodes, topics, partitions)
+            _print_moving(moving)
         complain_later([each for each in described.values() if isinstance(each, ClientError)])
 
     return administer(_COMMAND, bootstrap, work)
@@ -158,6 +163,7 @@ def _as_json(
     nodes: Sequence[NodeStatus],
     topics: Sequence[TopicDescription],
     partitions: Sequence[PartitionStatus],
+    moving: Mapping[TopicPartition, PartitionReassignment],
 ) -> dict[str, Json]:
     counts = _counts(partitions)
     return {
@@ -196,6 +202,16 @@ def _as_json(
                 "in_sync": list(each.in_sync),
             }
             for each in partitions
+        ],
+        "reassigned": [
+            {
+                "topic": topic,
+                "partition": index,
+                "target": list(each.target_replicas),
+                "adding": list(each.adding_replicas),
+                "removing": list(each.removing_replicas),
+            }
+            for (topic, index), each in sorted(moving.items())
         ],
     }
 
@@ -243,3 +259,22 @@ def _print(
                 for each in partitions
             ],
         )
+
+
+def _print_moving(moving: Mapping[TopicPartition, PartitionReassignment]) -> None:
+    if not moving:
+        return
+    print_line(f"{len(moving)} partitions are being reassigned; `tidelog reassign status` tells how far they are")
+    print_table(
+        ["topic", "partition", "to", "adds", "removes"],
+        [
+            (
+                topic,
+                index,
+                comma_separated(each.target_replicas),
+                comma_separated(each.adding_replicas),
+                comma_separated(each.removing_replicas),
+            )
+            for (topic, index), each in sorted(moving.items())
+        ],
+    )
