@@ -5,6 +5,7 @@ Nothing is done for each record. What is the same for every record of a partitio
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,8 +20,20 @@ if TYPE_CHECKING:
     ArrowArray: TypeAlias = pa.Array[Any]
 
 BATCH_ROWS = 10_000
+
+
+def _scalar(value: str | int, kind: pa.DataType) -> Any:
+    """As `pa.scalar`, which loads pandas wherever that is installed: half a second for each process that Spark starts."""
+    if isinstance(value, int):
+        buffers = [None, pa.py_buffer(struct.pack("=q" if kind == pa.int64() else "=i", value))]
+    else:
+        text = value.encode()
+        buffers = [None, pa.py_buffer(struct.pack("=ii", 0, len(text))), pa.py_buffer(text)]
+    return pa.Array.from_buffers(kind, 1, buffers)[0]
+
+
 # A number of Python's would be made an Arrow one for every batch, which takes longer than the sum.
-_MICROSECONDS = pa.scalar(1000, pa.int64())
+_MICROSECONDS: pa.Int64Scalar = _scalar(1000, pa.int64())
 
 
 class RecordColumns:
@@ -59,7 +72,7 @@ class RecordColumns:
     def _constant(self, name: str, value: str | int, count: int) -> ArrowArray:
         known = self._constants.get((name, value))
         if known is None:
-            scalar: Any = pa.scalar(value, self._schema.field(name).type)
+            scalar: Any = _scalar(value, self._schema.field(name).type)
             known = self._constants[name, value] = pa.repeat(scalar, BATCH_ROWS)
         return known.slice(0, count)
 
