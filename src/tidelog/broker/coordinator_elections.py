@@ -32,11 +32,16 @@ class CoordinatorElections:
     def __init__(self, node: Hosting, topic: TopicName, partition_count: int) -> None:
         self._node = node
         self._topic = topic
-        self._partition_count = partition_count
+        self._partition_count_wanted = partition_count
+        self.partition_count = partition_count
+        """How many partitions the log has, or will have."""
 
     def follow(self, host: CoordinatorHost[Any], image: ClusterImage, delta: ImageDelta | None) -> None:
         """Lead what the metadata says, after the node's partitions have followed it."""
         topic_id = image.topic_ids.get(self._topic)
+        self.partition_count = (
+            self._partition_count_wanted if topic_id is None else len(image.topics[topic_id].partitions)
+        )
         if topic_id is None:
             if delta is not None and self._topic in delta.topics_removed.values():
                 host.close()
@@ -53,8 +58,7 @@ class CoordinatorElections:
 
     def partition_of(self, key: str) -> int:
         """The partition that keeps what belongs to a group or a transactional id."""
-        topic = self._node.image.topic(self._topic)
-        return partition_of(key, len(topic.partitions) if topic is not None else self._partition_count)
+        return partition_of(key, self.partition_count)
 
     def leader_of(self, key: str) -> NodeId | None:
         """The broker that coordinates it at the moment."""

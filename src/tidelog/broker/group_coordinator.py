@@ -22,6 +22,7 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.java_hash import partition_of
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.replication.partition import Partition
@@ -122,7 +123,7 @@ class GroupCoordinator:
 
     def active(self, group_id: str) -> ActiveShard[GroupShard] | None:
         """The shard of a group with its partition of the log, if it is here and decides."""
-        return self._host.active(self._elections.partition_of(group_id))
+        return self._host.active(partition_of(group_id, self._elections.partition_count))
 
     @property
     def is_loading(self) -> bool:

@@ -17,7 +17,7 @@ from struct import Struct as Layout
 from tidelog.broker.caller import AllowAll, Authorizer
 from tidelog.broker.handlers.consumer_group_heartbeat import GROUP_VERSION
 from tidelog.broker.node_view import Node
-from tidelog.controller.image import Topic
+from tidelog.controller.image import ClusterImage, Topic
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.decision import Caller as Member
@@ -66,12 +66,14 @@ _SIZE_BYTES = 4
 
 # The topic as the request names it, the partition, the offset, the leader's epoch and the metadata.
 Commit = tuple[bytes, int, int, int, str]
+# A topic's name as it is written, its id, and all of it.
+KnownTopic = tuple[bytes, TopicId, Topic]
 
 
 class GroupLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_is_open_to_all", "_node", "_now_ns")
+    __slots__ = ("_authorizer", "_image", "_is_open_to_all", "_known", "_node", "_now_ms", "_now_ns")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
@@ -79,6 +81,10 @@ class GroupLane:
         # Nobody has to be asked then.
         self._is_open_to_all = type(authorizer) is AllowAll
         self._now_ns = node.clock.monotonic_ns
+        self._now_ms = node.clock.now_ms
+        # Topics that were committed for lately, by name or id, and the image that they are of.
+        self._image: ClusterImage | None = None
+        self._known: dict[tuple[bytes, bool], KnownTopic] = {}
 
     def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
         """What takes which API's requests. If it does not, nothing of the request was noted or changed."""
@@ -163,16 +169,15 @@ class GroupLane:
         now_ms = active.now_ms()
         if group.check_commit(member_id, instance_id, epoch, version, now_ms) is not _NONE:
             return False
-        named = [(topic.name.encode(), topic.topic_id) for topic in topics]
-        timestamp_ms = self._node.clock.now_ms()
-        batch = _kernel.offset_commit_batch(group_id, named, commits, now_ms, timestamp_ms)
+        timestamp_ms = self._now_ms()
+        batch = _kernel.offset_commit_batch(group_id, topics, commits, now_ms, timestamp_ms)
         appended = active.append_built(batch, len(commits), timestamp_ms)
         if appended is None:
             return False
         first_offset, is_committed = appended
         take_in = offsets.take_in
-        for topic, (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
-            committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic.topic_id, first_offset)
+        for (_, topic_id, topic), (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
+            committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic_id, first_offset)
             take_in(group_id, topic.name, partition, committed)
             first_offset += 1
         if is_committed:
@@ -186,7 +191,8 @@ class GroupLane:
         request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
 
         def settled(error: ErrorCode) -> None:
-            given = answer if error is _NONE else _refusal(version, correlation_id, topics, commits, error)
+            named = [topic for _, _, topic in topics]
+            given = answer if error is _NONE else _refusal(version, correlation_id, named, commits, error)
             slot.send((memoryview(given)[_SIZE_BYTES:],))
             counts.waited(local_ns, self._now_ns() - begun_ns, request_bytes, len(given) - _SIZE_BYTES)
             counts.errors[error] += len(commits)
@@ -199,29 +205,37 @@ class GroupLane:
 
     def _topics_of(
         self, commits: Sequence[Commit], connection: Connection, metadata_max: int, *, by_id: bool
-    ) -> list[Topic] | None:
+    ) -> list[KnownTopic] | None:
         """The topic of each partition, where all of them are there. None: somebody else is to say what is wrong."""
         image = self._node.image
-        topics: list[Topic] = []
+        if image is not self._image:
+            self._image = image
+            self._known.clear()
+        topics: list[KnownTopic] = []
         last: bytes | None = None
-        known: Topic | None = None
+        known: KnownTopic | None = None
         for topic, partition, _, _, metadata in commits:
             if topic is not last:
                 last = topic
-                if by_id:
-                    known = image.topics.get(TopicId(topic))
-                elif topic.isascii():
-                    known = image.topic(TopicName(topic.decode()))
-                else:
-                    return None
+                known = self._known.get((topic, by_id)) or self._look_up(topic, by_id=by_id)
                 if known is None:
                     return None
-                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known.name):
+                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known[2].name):
                     return None
-            if known is None or PartitionIndex(partition) not in known.partitions or len(metadata) > metadata_max:
+            if known is None or PartitionIndex(partition) not in known[2].partitions or len(metadata) > metadata_max:
                 return None
             topics.append(known)
         return topics
+
+    def _look_up(self, topic: bytes, *, by_id: bool) -> KnownTopic | None:
+        image = self._image
+        if image is None or not (by_id or topic.isascii()):
+            return None
+        found = image.topics.get(TopicId(topic)) if by_id else image.topic(TopicName(topic.decode()))
+        if found is None:
+            return None
+        known = self._known[topic, by_id] = (found.name.encode(), found.topic_id, found)
+        return known
 
     # --- both --------------------------------------------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@ from tidelog.wire.record_batch import BytesLike
 class LedPartition:
     """Fits `coordination.coordinator_log.CoordinatorPartition`."""
 
-    __slots__ = ("_partition",)
+    __slots__ = ("_partition", "append_built")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
+        # Every commit's: the replica's own method, without a call between.
+        self.append_built = partition.append_built
 
     @property
     def log(self) -> PartitionLog | None:
@@ -40,9 +42,6 @@ class LedPartition:
         guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
         return self._partition.append(records, origin=origin, transaction_version=transaction_version, guard=guard)
-
-    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> tuple[int, bool] | AppendRefused:
-        return self._partition.append_built(batch, record_count, timestamp_ms)
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         return self._partition.when_committed(offset)

@@ -183,7 +183,7 @@ class CoordinatorHost(Generic[S]):
     def active(self, index: int) -> ActiveShard[S] | None:
         """The shard of a partition with what writes down its decisions, for whoever decides and writes without `decide`."""
         state = self._shards.get(index)
-        return state if isinstance(state, ActiveShard) else None
+        return state if type(state) is ActiveShard else None
 
     def end_transaction(
         self, index: int, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int

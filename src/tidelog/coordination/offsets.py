@@ -73,7 +73,10 @@ class _Table:
         return None if partitions is None else partitions.get(partition)
 
     def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        self.by_group.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        try:
+            self.by_group[group_id][topic][partition] = committed
+        except KeyError:
+            self.by_group.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self.by_group.get(group_id)

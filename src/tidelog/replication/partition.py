@@ -276,10 +276,14 @@ class Partition:
             except StorageError as error:
                 return AppendRefused(self._fail(error), str(error))
             if offset is not None:
-                self._advance_high_watermark(role)
+                end = offset + record_count
+                if role.followers or self._committed:
+                    self._advance_high_watermark(role)
+                else:
+                    log.commit_up_to(end)
                 if self._watchers:
                     self._wakeups.changed(self)
-                return offset, log.high_watermark >= offset + record_count
+                return offset, log.high_watermark >= end
         appended = self.append(batch, origin=AppendOrigin.COORDINATOR)
         if isinstance(appended, AppendRefused):
             return appended
@@ -341,7 +345,7 @@ class Partition:
                     committed = follower.log_end_offset
         if committed <= log.high_watermark:
             return
-        log.set_high_watermark(committed)
+        log.commit_up_to(committed)
         if self._committed:
             self._committed.reached(committed, self._commit_error(leading))
 

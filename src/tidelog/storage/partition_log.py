@@ -183,6 +183,11 @@ class PartitionLog:
         self.producers.on_high_watermark_updated(self.high_watermark)
         return self.high_watermark
 
+    def commit_up_to(self, offset: int) -> None:
+        """`set_high_watermark` for an offset within the log that is beyond the present one."""
+        self.high_watermark = Offset(offset)
+        self.producers.on_high_watermark_updated(offset)
+
     # --- appending ---------------------------------------------------------------------------------------------------------
 
     def append_as_leader(

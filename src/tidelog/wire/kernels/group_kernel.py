@@ -503,12 +503,13 @@ def _body_bytes(number: cython.longlong, key_bytes: cython.longlong, value_bytes
 
 def offset_commit_batch(
     group_id: str,
-    topics: list[tuple[bytes, bytes]],
+    topics: list[tuple[bytes, bytes, object]],
     commits: list[tuple[bytes, int, int, int, str]],
     commit_time_ms: int,
     timestamp_ms: int,
 ) -> bytearray:
-    """The batch of a commit that `read_offset_commit` has read. Of each partition's topic: its name, and its id, not zero."""
+    """The batch of a commit that `read_offset_commit` has read. Of each partition's topic: its name, its id, not zero, and
+    something that is not looked at."""
     at: cython.Py_ssize_t = _HEADER_BYTES
     size: cython.longlong = _HEADER_BYTES
     key_bytes: cython.longlong
@@ -533,7 +534,7 @@ def offset_commit_batch(
     target: cython.uchar[::1] = batch
     out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
     for number in range(count):
-        name, topic_id = topics[number]
+        name, topic_id, _ = topics[number]
         _, index, offset, epoch, metadata = commits[number]
         text = metadata.encode()
         key_bytes = _KEY_BYTES + len(group) + len(name)
