@@ -103,7 +103,7 @@ class ApacheKafka:
         with (home / ".install-lock").open("w") as lock:
             # Two test runs at once install it once.
             fcntl.lockf(lock, fcntl.LOCK_EX)
-            if not (home / "lib" / f"kafka-tools-{KAFKA_VERSION}.jar").exists():
+            if not (home / "lib" / f"kafka-shell-{KAFKA_VERSION}.jar").exists():
                 _install(home)
         return cls(home)
 

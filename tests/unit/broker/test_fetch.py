@@ -391,6 +391,19 @@ def test_followers_of_older_versions_name_themselves_in_the_old_field(node: Data
     assert fetched(node, wanted("copied"), version=14)[0].records == b""
 
 
+@pytest.mark.parametrize("version", [10, 14, LATEST])
+def test_a_tool_looks_into_any_replica_as_far_as_its_log_goes(node: DataNode, version: int) -> None:
+    node.create_topic("copied", replicas=(NODE, OTHER))
+    append(node, "a", topic="copied")
+    looking: dict[str, Any] = {"replica_state": ReplicaState(replica_id=-2)} if version >= 15 else {"replica_id": -2}
+
+    led = fetched(node, wanted("copied"), version=version, **looking)
+    node.change("copied", leader=OTHER)
+    followed = fetched(node, wanted("copied"), version=version, **looking)
+
+    assert [values(*led), values(*followed)] == [["a"], ["a"]]
+
+
 def test_a_follower_has_to_be_allowed_to_act_for_the_cluster(node: DataNode) -> None:
     node.authorizer = Denying((AclOperation.CLUSTER_ACTION, None))
 

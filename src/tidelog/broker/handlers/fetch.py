@@ -56,6 +56,8 @@ FOLLOWER_READ_VERSION = 11
 STORAGE_ERROR_VERSION = 6
 
 READ_COMMITTED = 1
+# The replica id of a tool that looks into any replica, as far as its log goes.
+LOOKS_INTO_REPLICAS = -2
 
 # Members that are reached through their class cost more, and these are asked for by every request.
 _READ = AclOperation.READ
@@ -113,7 +115,7 @@ def _limits_of(request: FetchRequest, caller: Caller, node: Node, *, is_incremen
         replica_id, epoch = state.replica_id, state.replica_epoch
     follower = NodeId(replica_id) if replica_id >= 0 else None
     isolation = _HIGH_WATERMARK
-    if follower is not None:
+    if follower is not None or replica_id == LOOKS_INTO_REPLICAS:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level == READ_COMMITTED:
         isolation = FetchIsolation.LAST_STABLE_OFFSET
@@ -123,7 +125,7 @@ def _limits_of(request: FetchRequest, caller: Caller, node: Node, *, is_incremen
         min(request.min_bytes, max_bytes),
         max_bytes,
         request.max_wait_ms,
-        follower is not None or caller.api_version < FOLLOWER_READ_VERSION,
+        follower is not None or (caller.api_version < FOLLOWER_READ_VERSION and replica_id != LOOKS_INTO_REPLICAS),
         is_incremental,
         follower,
         epoch,
