@@ -16,6 +16,7 @@ from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.transaction_node import TransactionNode
 from tidelog.broker import produce_lane, transaction_lane
 from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.handlers.init_producer_id import init_producer_id
 from tidelog.broker.node import load_handlers
 from tidelog.broker.node_view import Node
 from tidelog.broker.transaction_lane import ADD_PARTITIONS_KEY, END_TXN_KEY
@@ -25,8 +26,10 @@ from tidelog.coordination.transaction.records import TransactionRecords, transac
 from tidelog.coordination.transaction.states import TransactionState
 from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicName, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE
+from tidelog.model.pending import Pending
 from tidelog.net.connection import Connection
 from tidelog.net.output_queue import Part
 from tidelog.wire.control_records import ControlType, build_end_txn_marker, control_key
@@ -386,6 +389,40 @@ def test_what_waits_for_another_replica_is_answered_as_by_the_handler(
     assert None not in short.connection.answers
     assert short.files() == ordinary.files()
     assert short.counted() == ordinary.counted()
+
+
+def test_who_waits_for_the_log_is_told_to_come_again_after_request_timeout_ms() -> None:
+    node = TransactionNode(replicas=(1, OTHER), request_timeout_ms="1500")
+    given = node.ask(
+        init_producer_id, InitProducerIdRequest(transactional_id="payments", transaction_timeout_ms=60_000), 5
+    )
+    assert isinstance(given, Pending)
+
+    node.timers.advance(1_499)
+    assert not given.is_complete
+    node.timers.advance(1)
+
+    assert given.value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("has_lanes", [True, False])
+def test_every_question_to_a_coordinator_is_timed(has_lanes: bool) -> None:
+    served = Served(has_lanes=has_lanes)
+    producer = AProducer(IDS[0], raises_epochs=False)
+
+    def ask(request: Request, version: int) -> None:
+        served.read(request_frame(request, version, 1, CLIENT)[4:])
+        answer = served.connection.answers[-1]
+        assert answer is not None
+        producer.take_in(request, read_response(answer, request.api_key, version)[1])
+
+    ask(*producer.begin())
+    ask(add(producer, [("orders", [0, 1, 2]), ("p", [0])]), 3)
+    for _ in range(2):
+        ask(*a_produce(Random(3), producer, is_odd=False))
+
+    # The second batch finds the transaction open.
+    assert served.node.transaction_admission.verification_ms.count == 1
 
 
 # --- what is written ---------------------------------------------------------------------------------------------------------

@@ -63,7 +63,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     **_family("controller.performance", _METRICS, "always.log.threshold.ms sample.period.ms"),
     **_family("controller", _BETWEEN_NODES, "quorum.fetch.max.bytes quorum.fetch.snapshot.max.bytes socket.timeout.ms"),
     **_family("socket.connection.setup", _BETWEEN_NODES, "timeout.max.ms timeout.ms"),
-    "request.timeout.ms": _BETWEEN_NODES,
     "controlled.shutdown.enable": "a node always stops in a controlled way",
     "initial.broker.registration.timeout.ms": _BETWEEN_NODES,
     "server.max.startup.time.ms": _OTHER_PROGRAM,

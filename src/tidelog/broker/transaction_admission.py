@@ -23,6 +23,7 @@ from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.model.metrics import LATENCY_BOUNDS_MS, Histogram
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.replication.partition import Partition
@@ -74,6 +75,8 @@ class TransactionAdmission:
         self._config_now = config_now
         self.failure_count = 0
         """How many partitions were refused, since the start."""
+        self.verification_ms = Histogram(LATENCY_BOUNDS_MS)
+        """How long coordinators took to answer, since the start. One on this node answers at once."""
 
     def ask(
         self,
@@ -113,10 +116,11 @@ class TransactionAdmission:
             return _Adding(self, writing, asked, admission, tries_again).start()
         verified = self._questions.verify(writing)
         if not isinstance(verified, Pending):
+            self.verification_ms.observe(0)
             self.refuse(admission, verified, understanding)
             return admission
         answer: Pending[Admission] = Pending()
-        verified.then(partial(self._verified, answer, admission, understanding))
+        verified.then(partial(self._verified, answer, admission, understanding, self.monotonic_ms()))
         return answer
 
     def ask_at_once(
@@ -144,15 +148,22 @@ class TransactionAdmission:
             if guard != NO_GUARD:
                 asked.append(partition.topic_partition)
             guards.append(guard if verifies else None)
-        if asked and not self._questions.allows_at_once(
-            Writing(transactional_id, producer_id, producer_epoch, asked), adds=adds
-        ):
-            return None
+        if asked:
+            writing = Writing(transactional_id, producer_id, producer_epoch, asked)
+            if not self._questions.allows_at_once(writing, adds=adds):
+                return None
+            self.verification_ms.observe(0)
         return guards
 
     def _verified(
-        self, answer: Pending[Admission], admission: Admission, understanding: Understanding, outcomes: Outcomes
+        self,
+        answer: Pending[Admission],
+        admission: Admission,
+        understanding: Understanding,
+        begun_ms: int,
+        outcomes: Outcomes,
     ) -> None:
+        self.verification_ms.observe(self.monotonic_ms() - begun_ms)
         self.refuse(admission, outcomes, understanding)
         answer.complete(admission)
 
@@ -269,6 +280,7 @@ class _Adding:
         return is_new
 
     def _settled(self, error: ErrorCode) -> Admission:
+        self._owner.verification_ms.observe(self._owner.monotonic_ms() - self._begun_ms)
         outcomes = dict.fromkeys(self._writing.partitions, error)
         self._owner.refuse(self._admission, outcomes, Understanding.ADDS_PARTITIONS)
         return self._admission

@@ -39,9 +39,6 @@ A = TypeVar("A")
 
 TRANSACTION_VERSION = "transaction.version"
 
-# How long a record of the coordinator may take to be committed: as long as any request between brokers may in Kafka.
-COMMIT_TIMEOUT_MS = 30_000
-
 
 class TransactionCoordinator:
     """The transactional ids whose partition of `__transaction_state` this node leads."""
@@ -75,7 +72,7 @@ class TransactionCoordinator:
             CoordinatorLog.TRANSACTION_STATE,
             self._new_shard,
             HostSeams(seams.clock, timers, seams.slow_work, turn),
-            commit_timeout_ms=COMMIT_TIMEOUT_MS,
+            commit_timeout_ms=config[keys.REQUEST_TIMEOUT_MS],
             load_buffer_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
         )
         self.local_markers = LocalMarkers(node, groups, seams.clock)

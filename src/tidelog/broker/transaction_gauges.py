@@ -8,7 +8,7 @@ from __future__ import annotations
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
 from tidelog.model.clock import Clock
-from tidelog.model.metrics import Registry
+from tidelog.model.metrics import Kind, Registry
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Leading
 
@@ -48,4 +48,11 @@ def register_transactions(
         "kafka_server_add_partitions_to_txn_manager_verification_failure_total",
         "Partitions that transactional records were kept out of, since their coordinator said no.",
         lambda: admission.failure_count,
+    )
+    registry.family(
+        Kind.HISTOGRAM,
+        "kafka_server_add_partitions_to_txn_manager_verification_time_ms",
+        "How long coordinators took to say whether transactional records may be let in.",
+        (),
+        lambda: [((), admission.verification_ms)],
     )

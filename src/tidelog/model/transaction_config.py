@@ -73,6 +73,11 @@ TRANSACTION_PARTITION_VERIFICATION_ENABLE = bool_key(
     update_mode=UpdateMode.CLUSTER_WIDE,
     doc="Whether a partition takes transactional records only after their coordinator says that it is part of the transaction.",
 )
+REQUEST_TIMEOUT_MS = int_key(
+    "request.timeout.ms",
+    30_000,
+    doc="How long a record of __transaction_state may take to be committed before whoever waits for it is told to come again.",
+)
 ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = int_key(
     "add.partitions.to.txn.retry.backoff.ms",
     20,
@@ -99,6 +104,7 @@ TRANSACTION_KEYS = ConfigKeys(
         TRANSACTIONAL_ID_EXPIRATION_MS,
         TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
         TRANSACTION_PARTITION_VERIFICATION_ENABLE,
+        REQUEST_TIMEOUT_MS,
         ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS,
         ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS,
     ]

@@ -250,8 +250,10 @@ class Connection(FrameStream):
         )
 
     def _output_moved(self) -> None:
-        self.resume_if_possible()
-        self._tell_if_quiet()
+        if self._stalled:
+            self.resume_if_possible()
+        if self._on_quiet is not None:
+            self._tell_if_quiet()
 
     def _tell_if_quiet(self) -> None:
         if self._on_quiet is not None and not self._slots and not self.output_bytes and not self.is_closed:

@@ -15,7 +15,7 @@ from tidelog.broker.transaction_markers import RETRY_MS_MAX, RETRY_MS_MIN
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.internal_topics import TRANSACTION_STATE
-from tidelog.model.metrics import Registry
+from tidelog.model.metrics import Histogram, Registry
 from tidelog.model.pending import Pending
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
@@ -465,9 +465,11 @@ def test_what_hangs_and_waits_and_is_refused_can_be_seen(node: TransactionNode) 
     register_transactions(registry, node.transactions, node.transaction_admission, node.partitions, node.clock)
 
     def values() -> list[object]:
-        return [value for family in registry for _, value in family.read()]
+        return [
+            value.count if isinstance(value, Histogram) else value for family in registry for _, value in family.read()
+        ]
 
-    assert values() == [0, 0, 0]
+    assert values() == [0, 0, 0, 0]
     producer = node.producer()
     producer.send("orders", "a")
     producer.send("orders", "b", version=11, index=1)
@@ -475,6 +477,6 @@ def test_what_hangs_and_waits_and_is_refused_can_be_seen(node: TransactionNode) 
     producer.end(commit=True)
     node.change("orders", 0, leader=1, isr=[1], replicas=[1])
 
-    assert values() == [0, 1, 1]
+    assert values() == [0, 1, 1, 2]
     node.clock.advance(node.transactions.settings.max_timeout_ms + LATE_MS + 1_000)
-    assert values() == [1, 1, 1]
+    assert values() == [1, 1, 1, 2]

@@ -29,6 +29,12 @@ from typing import Final
 class TransactionState(IntEnum):
     """Kafka's numbers, as they stand in the log, and Kafka's names, as DescribeTransactions shows them."""
 
+    # Members rather than properties, since every request asks for them; set below.
+    is_prepared: bool
+    """Whether the outcome is decided and markers have to be written."""
+    is_at_rest: bool
+    """Whether no transaction is open: a new one may begin, or the id expire."""
+
     EMPTY = 0
     ONGOING = 1
     PREPARE_COMMIT = 2
@@ -43,20 +49,14 @@ class TransactionState(IntEnum):
         """`PrepareCommit` for PREPARE_COMMIT."""
         return _NAMES[self]
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether the outcome is decided and markers have to be written."""
-        return self in _PREPARED
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether no transaction is open: a new one may begin, or the id expire."""
-        return self in _AT_REST
-
 
 _NAMES: Final = {state: state.name.title().replace("_", "") for state in TransactionState}
 _PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 _AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+
+for _state in TransactionState:
+    _state.is_prepared = _state in _PREPARED
+    _state.is_at_rest = _state in _AT_REST
 
 _BEFORE: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.EMPTY: _AT_REST,
@@ -69,6 +69,9 @@ _BEFORE: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.PREPARE_EPOCH_FENCE: frozenset(),
 }
 
+# The same by the number of the state after, a bit for each state before.
+_BEFORE_BITS: Final = tuple(sum(1 << before for before in _BEFORE[after]) for after in TransactionState)
+
 RECORDED_STATES: Final = _AT_REST | _PREPARED | {TransactionState.ONGOING}
 """What a record may say."""
 STATES_BY_NAME: Final = {name: state for state, name in _NAMES.items()}
@@ -80,5 +83,5 @@ class ImpossibleTransitionError(Exception):
 
 def check_transition(before: TransactionState, after: TransactionState) -> None:
     """The gate: every change of a state passes here."""
-    if before not in _BEFORE[after]:
+    if not _BEFORE_BITS[after] >> before & 1:
         raise ImpossibleTransitionError(f"a transaction cannot go from {before.display_name} to {after.display_name}")
