@@ -168,7 +168,7 @@ def _configs(exit_with: Exit) -> typer.Typer:
 
 
 def _cluster(exit_with: Exit) -> typer.Typer:
-    group = _group("Look at a Kafka cluster as a whole.")
+    group = _group("Look at a Kafka cluster as a whole, and change it.")
 
     @group.command()
     def describe(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, as_json: JsonOption = False) -> None:
@@ -183,6 +183,22 @@ def _cluster(exit_with: Exit) -> typer.Typer:
         from tidelog.cli.cluster_status import show_status  # noqa: PLC0415
 
         exit_with(lambda: show_status(bootstrap, as_json=as_json))
+
+    @group.command("rolling-restart")
+    def rolling_restart_(
+        directory: Annotated[
+            str,
+            typer.Option("--dir", metavar="DIR", help="Where `tidelog up` keeps the cluster, as its first line says."),
+        ],
+        timeout_s: Annotated[
+            float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for each node.", min=1)
+        ] = 120.0,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Restart the nodes of a cluster that `tidelog up` runs, one after another, while clients go on."""
+        from tidelog.cli.rolling_restart import rolling_restart  # noqa: PLC0415
+
+        exit_with(lambda: rolling_restart(directory, timeout_s=timeout_s, as_json=as_json))
 
     @group.command("add-controller")
     def add_controller(

@@ -4,6 +4,7 @@
     DIR/cluster.lock                  held by the one `up` that uses the directory
     DIR/node-1/server.properties      written at every start; Apache Kafka starts with it too
     DIR/node-1/data/                  the node's log directory
+    DIR/node-1/restart                there for a moment: the node is started again when it ends (`rolling-restart`)
 
     starting -> ready -> stopping. A node that ends while they start ends the cluster; later the others go on without it, until
     none is left.
@@ -56,6 +57,7 @@ EXIT_WRONG_QUESTION = 2
 
 CLUSTER_FILE = "cluster.json"
 LOCK_FILE = "cluster.lock"
+RESTART_FILE = "restart"
 
 # A clean stop takes milliseconds, or as long as the disk needs for what is not written yet. Then the nodes are killed.
 STOP_TIMEOUT_S = 30.0
@@ -86,6 +88,11 @@ class UpOptions:
 
 class UpError(Exception):
     """The cluster cannot run, in one sentence."""
+
+
+def restart_mark(directory: str) -> Path:
+    """The file that says that the node with this log directory is to be started again when it ends."""
+    return Path(directory).parent / RESTART_FILE
 
 
 def run_up(options: UpOptions) -> int:
@@ -227,6 +234,7 @@ class _Cluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._addresses: dict[int, str] = {}
         self._gone: set[int] = set()
+        self._is_ready = False
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
@@ -235,9 +243,12 @@ class _Cluster:
         try:
             self._selector.register(self._signals, selectors.EVENT_READ)
             for node in self._nodes:
+                # Somebody may have been killed who had asked for it.
+                restart_mark(node.directory).unlink(missing_ok=True)
                 self._start(node)
             self._until_ready_or_signalled()
             if len(self._addresses) == len(self._nodes):
+                self._is_ready = True
                 self._write_cluster_file(cluster_file)
                 self._tell_ready()
                 self._until_signalled(cluster_file)
@@ -269,12 +280,8 @@ class _Cluster:
 
     def _until_signalled(self, cluster_file: Path) -> None:
         """UpError where the last node ends before."""
-        while True:
-            before = len(self._gone)
-            if self._next_event():
-                return
-            if len(self._gone) > before:
-                self._write_cluster_file(cluster_file)
+        while not self._next_event():
+            self._write_cluster_file(cluster_file)
 
     def _next_event(self) -> bool:
         """Wait for a signal (True), or for a node to be ready or to end (False). UpError where the cluster ends with it."""
@@ -293,13 +300,25 @@ class _Cluster:
 
     def _ended(self, node_id: int) -> None:
         how = f"node {node_id} {self._how_it_ended(node_id)}"
-        self._gone.add(node_id)
-        is_ready = len(self._addresses) == len(self._nodes)
-        if not is_ready or len(self._gone) == len(self._nodes):
-            raise UpError(how)
         node = next(each for each in self._nodes if each.node_id == node_id)
+        if self._is_ready and restart_mark(node.directory).exists():
+            self._start_again(node)
+            return
+        self._gone.add(node_id)
+        if not self._is_ready or len(self._gone) == len(self._nodes):
+            raise UpError(how)
         again = f"tidelog broker --config {shlex.quote(server_properties_of(node))}"
         _complain(f"{how}; the others go on, and `{again}` starts it again", EXIT_FAILED)
+
+    def _start_again(self, node: LocalNode) -> None:
+        restart_mark(node.directory).unlink(missing_ok=True)
+        ended = self._processes[node.node_id]
+        for pipe in (ended.stdin, ended.stdout):
+            if pipe is not None:
+                pipe.close()
+        # It is known again when it serves.
+        self._addresses.pop(node.node_id, None)
+        self._start(node)
 
     def _how_it_ended(self, node_id: int) -> str:
         try:
@@ -322,7 +341,7 @@ class _Cluster:
                 "dir": node.directory,
             }
             for node in self._nodes
-            if node.node_id not in self._gone
+            if node.node_id in self._addresses and node.node_id not in self._gone
         ]
         unfinished = path.with_suffix(".tmp")
         unfinished.write_text(json.dumps(rows) + "\n")
