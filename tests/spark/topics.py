@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidelog import Producer
+from tidelog.spark.worker_python import worker_python
 
 # A wait that takes this long on a busy machine will never end.
 DEADLINE_S = 120
 
 
-def local_session(directory: Path, *jars: Path, is_brief: bool = True) -> SparkSession:
+def local_session(
+    directory: Path, *jars: Path, is_brief: bool = True, master: str = "local[2]", **more: str
+) -> SparkSession:
     """Two cores, no page, few partitions, and all that it writes in a directory. A brief one starts sooner, compiled less."""
     compiler = " -XX:TieredStopAtLevel=1" if is_brief else ""
     # Without it workers of another interpreter would be looked for.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
         .appName("tidelog tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
@@ -37,6 +39,7 @@ def local_session(directory: Path, *jars: Path, is_brief: bool = True) -> SparkS
         .config("spark.local.dir", str(directory / "local"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={directory}{compiler}")
+        .config(map={name.replace("__", "."): text for name, text in more.items()})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

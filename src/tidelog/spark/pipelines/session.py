@@ -17,6 +17,7 @@ from tidelog.spark.java_home import ensure_java
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import PipelineError, sentence_of
 from tidelog.spark.pipelines.query_options import as_text
+from tidelog.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +105,8 @@ def _choose_python(conf: Mapping[str, str]) -> None:
     chosen = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
     if "spark.archives" not in conf:
         # Without it some other Python would be looked for.
-        os.environ["PYSPARK_PYTHON"] = chosen or sys.executable
+        is_local = conf.get("spark.master", "").startswith("local")
+        os.environ["PYSPARK_PYTHON"] = chosen or (worker_python() if is_local else sys.executable)
         return
     # Workers have no environment such as this one, but a Python of its version. What they find in the archive it finds here
     # in the directories of this environment.
