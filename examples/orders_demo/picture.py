@@ -19,8 +19,9 @@ REVENUE_TOP, REVENUE_BOTTOM = 84, 264
 LAG_TOP, LAG_BOTTOM = 322, 482
 HEIGHT = 530
 # A mark's words are beside those of the marks before and after it.
-MARK_LINES = 3
-MARK_LINE_HEIGHT = 14
+MARK_LINES = 5
+MARK_LINE_HEIGHT = 16
+MARK_WIDTH = 200
 TICKS = 4
 
 STYLE = """
@@ -32,7 +33,7 @@ STYLE = """
   .middle { text-anchor: middle }
   .grid { stroke: #d0d7de; stroke-width: 1 }
   .mark { stroke: #bc4c00; stroke-width: 1.5; stroke-dasharray: 4 3 }
-  .said { fill: #bc4c00 }
+  .said { fill: #bc4c00; stroke: #ffffff; stroke-width: 4; paint-order: stroke }
   .line { fill: none; stroke-width: 2; stroke-linejoin: round }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; stroke: #30363d }
@@ -40,7 +41,7 @@ STYLE = """
     .quiet { fill: #9198a1 }
     .grid { stroke: #30363d }
     .mark { stroke: #f0883e }
-    .said { fill: #f0883e }
+    .said { fill: #f0883e; stroke: #0d1117 }
   }
 """
 # In this order they can be told apart by those who do not see all colours, too.
@@ -151,4 +152,6 @@ def _marks(course: Course, axis: _Axis) -> Iterator[str]:
         x = axis.x(at_s)
         y = LAG_TOP + 4 + MARK_LINE_HEIGHT * (number % MARK_LINES)
         yield f'<line class="mark" x1="{x}" y1="{REVENUE_TOP}" x2="{x}" y2="{LAG_BOTTOM}"/>'
-        yield f'<text class="said" x="{x + 4}" y="{y}">{escape(text)}</text>'
+        # Words that would not fit on the right stand on the left.
+        side, at = ("said end", x - 4) if x > RIGHT - MARK_WIDTH else ("said", x + 4)
+        yield f'<text class="{side}" x="{at}" y="{y}">{escape(text)}</text>'

@@ -41,6 +41,7 @@ from examples.orders_demo.shop import (
 )
 from tidelog.spark.decoding import from_json
 from tidelog.spark.java_home import ensure_java
+from tidelog.spark.worker_python import worker_python
 
 EVENT = "order string, state string, at_ms bigint, product string, cents bigint"
 TRIGGER = "1 second"
@@ -53,7 +54,7 @@ def local_session() -> SparkSession:
     """Spark on this machine alone, set up for small batches that follow each other quickly."""
     ensure_java()
     # Without it workers of another interpreter would be looked for.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     session = (
         SparkSession.builder.master("local[2]")

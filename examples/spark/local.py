@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidelog import Producer
 from tidelog.spark.java_home import ensure_java
+from tidelog.spark.worker_python import worker_python
 from tidelog.testing import EmbeddedCluster
 
 # When the records of the examples begin: 1 June 2026, 9:00 UTC. A watermark begins at 0, and shuts out what is not after it.
@@ -30,7 +30,7 @@ Example = Callable[[SparkSession, str, Path], DataFrame]
 def local_session() -> SparkSession:
     ensure_java()
     # Without it workers of another interpreter would be looked for.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
