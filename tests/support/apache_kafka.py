@@ -111,7 +111,7 @@ class ApacheKafka:
         self, main_class: str, *arguments: str, jvm: tuple[str, ...] = TOOL_JVM, logging: Path | None = None
     ) -> list[str]:
         """The command line that runs a class of the installation. A `main_class` that ends in .java is compiled first."""
-        configured = logging or _logging_file(self.home, "warn")
+        configured = logging or logging_file(self.home, "warn")
         java = require("java", "openjdk-17-jdk-headless")
         class_path = f"{self.home}/lib/*"
         return [java, *jvm, f"-Dlog4j2.configurationFile={configured}", "-cp", class_path, main_class, *arguments]
@@ -147,7 +147,7 @@ def _install(home: Path) -> None:
     fresh.rename(home / "lib")
 
 
-def _logging_file(directory: Path, level: str) -> Path:
+def logging_file(directory: Path, level: str) -> Path:
     path = directory / f"log4j2-{level}.yaml"
     text = (
         "Configuration:\n"
@@ -248,7 +248,7 @@ class Node:
         """Starts the process and returns when the broker answers and knows itself as alive."""
         if self._process is not None:
             raise KafkaError("the node runs already")
-        logging = _logging_file(self.root, self.log_level)
+        logging = logging_file(self.root, self.log_level)
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 self.kafka.command("kafka.Kafka", str(self.properties()), jvm=NODE_JVM, logging=logging),
@@ -268,7 +268,7 @@ class Node:
         if code is not None:
             self._process = None
             raise KafkaError(f"Apache Kafka ended with code {code}; the end of {self.log_file}:\n{self.log_tail()}")
-        return _brokers_known(self.port) == 1
+        return brokers_known(self.port) == 1
 
     def log_tail(self, characters: int = 3000) -> str:
         return self.log_file.read_text(errors="replace")[-characters:] if self.log_file.exists() else ""
@@ -318,7 +318,7 @@ class Node:
         self.stop()
 
 
-def _brokers_known(port: int) -> int:
+def brokers_known(port: int) -> int:
     """How many brokers a Metadata v1 answer names; 0 while nothing answers."""
     request = struct.pack(">hhih", 3, 1, 1, 1) + b"t" + struct.pack(">i", 0)
     try:
