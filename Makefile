@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 .PHONY: help demo up test check format bench compat soak environment clean
 
 help:
-	@echo "make demo     set-up, and the most that Tidelog can do today, to a verified end"
+	@echo "make demo     set-up, and the main job: a cluster, live orders, an exactly-once Spark pipeline, a verified result"
 	@echo "make up       a node on this machine until Ctrl-C (ARGUMENTS=\"--port 9092 --dir data\")"
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
@@ -18,7 +18,7 @@ environment:
 	@$(PYTHON) tools/environment.py dev
 
 demo: environment
-	$(RUN) examples/live_orders.py
+	$(RUN) -m examples.orders_demo
 
 up: environment
 	.venv/bin/tidelog up $(ARGUMENTS)
