@@ -61,10 +61,12 @@ class Demo:
             cluster = stack.enter_context(running_cluster(self._directory / "cluster", self._given.nodes))
             cluster.create_topics()
             bootstrap = cluster.bootstrap
-            self.say(f"the cluster serves at {bootstrap}; starting Spark, two consumers and the shop")
+            self.say(f"the cluster serves at {bootstrap}; starting two consumers and Spark")
             pipeline = stack.enter_context(self._pipeline(bootstrap))
             anna, ben = (stack.enter_context(self._member(bootstrap, name)) for name in ("anna", "ben"))
             self._until(lambda: members(bootstrap) == 2, "the two consumers do not share their partitions", anna, ben)
+            self._until(lambda: pipeline.is_ready, "the pipeline does not start", pipeline)
+            self.say("the pipeline runs; the shop opens")
             shop = stack.enter_context(self._shop(bootstrap))
             monitor = stack.enter_context(Monitor(bootstrap, records, self.say))
 

@@ -7,7 +7,8 @@
                        +-> orders ⋈ payments -> a minute's revenue -> topic `revenue`
 
 Killed and started again, it goes on from its checkpoints, DIRECTORY/checkpoints. When its standard input ends, it reads to the
-end of what is there, and stops. On its standard output it says of each batch what it did, as lines of JSON.
+end of what is there, and stops. On its standard output it says when it is ready, and of each batch what it did, in lines of
+JSON.
 """
 
 from __future__ import annotations
@@ -212,6 +213,7 @@ def run(bootstrap: str, directory: Path) -> None:
     spark = local_session()
     spark.streams.addListener(Teller())
     queries = Pipeline(spark, bootstrap, directory).start()
+    tell(ready=True)
     input_ended = threading.Event()
 
     def read_input() -> None:

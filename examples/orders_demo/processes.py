@@ -84,6 +84,7 @@ class PipelinePart(Part):
     """The pipeline, and what it has said about its batches."""
 
     def __init__(self, bootstrap: str, directory: Path, log: Path) -> None:
+        self.is_ready = False
         self.batches: dict[str, list[int]] = {}
         """The batches with rows of each query."""
         self.rows_dropped = 0
@@ -98,6 +99,7 @@ class PipelinePart(Part):
                 # The last words of one that was killed.
                 break
             told = json.loads(line)
+            self.is_ready = self.is_ready or told.get("ready", False)
             self.rows_dropped += told.get("dropped", 0)
             if told.get("rows", 0):
                 self.batches.setdefault(told["query"], []).append(told["batch"])
