@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ class Done:
 class LoadProgram:
     """Kept under a digest of its source and of the library, so that an edit or an update compiles it again."""
 
-    def __init__(self, program: Path) -> None:
-        self._program = program
+    def __init__(self, *command: str) -> None:
+        self._command = command
 
     @classmethod
     def built(cls) -> LoadProgram:
@@ -54,12 +55,17 @@ class LoadProgram:
             if done.returncode != 0:
                 raise LoadError(f"the load does not compile: {done.stderr[-2000:]}")
             fresh.replace(program)
-        return cls(program)
+        return cls(str(program))
+
+    @classmethod
+    def own_client(cls) -> LoadProgram:
+        """Tidelog's own producer, which takes and says the same."""
+        return cls(sys.executable, "-m", "benchmarks.transactions.own_client")
 
     def run(self, arguments: list[str], cpu_s: Callable[[], float]) -> tuple[Done, float]:
         """Carries a load to its end: what it says, and what `cpu_s` grew by from when it was ready."""
         with subprocess.Popen(
-            [str(self._program), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*self._command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             killer = threading.Timer(RUN_TIMEOUT_S, process.kill)
             killer.start()

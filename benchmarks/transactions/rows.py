@@ -96,6 +96,11 @@ class Run:
         arguments = ["write", node.bootstrap, topic, *map(str, numbers), "linger.ms=0", "log_level=3"]
         return self._load.run(arguments, node.cpu_s)
 
+    def write_with_own_client(self, node: Contestant, topic: str, transactions: int, size: int) -> tuple[Done, float]:
+        """The same of one producer of Tidelog's own, with one record in each transaction."""
+        arguments = [node.bootstrap, topic, *map(str, (PARTITIONS, transactions, size))]
+        return LoadProgram.own_client().run(arguments, node.cpu_s)
+
     def read(self, node: Contestant, topic: str, count: int, size: int, level: str) -> tuple[Done, float]:
         arguments = ["read", node.bootstrap, topic, *map(str, (PARTITIONS, count, size)), f"isolation.level={level}"]
         return self._load.run([*arguments, "group.id=unused"], node.cpu_s)
@@ -124,6 +129,22 @@ def measure_single(run: Run) -> None:
         run.record(number, SINGLE_RATE, node, done.transactions / done.seconds)
         run.record(number, SINGLE_P99, node, done.p99_ms)
         run.record(number, SINGLE_CPU, node, used_s / done.transactions * 1e6)
+
+
+OWN_RATE = Figure(
+    "own-rate", "transactions of one record, by tidelog.AsyncProducer", "transactions/s", Better.MORE, Goal(4)
+)
+OWN_P99 = Figure("own-p99", "the same: 99th percentile", "ms", Better.LESS, Goal(1 / 4))
+OWN_CPU = Figure("own-cpu", "the same: CPU of the broker for each", "µs", Better.LESS)
+
+
+def measure_own(run: Run) -> None:
+    for number, node in run.turns():
+        with run.topic(node) as topic:
+            done, used_s = run.write_with_own_client(node, topic, run.sizes.single, SIZE_BYTES)
+        run.record(number, OWN_RATE, node, done.transactions / done.seconds)
+        run.record(number, OWN_P99, node, done.p99_ms)
+        run.record(number, OWN_CPU, node, used_s / done.transactions * 1e6)
 
 
 MANY_RATE = Figure(
@@ -176,6 +197,7 @@ def measure_reading(run: Run) -> None:
 
 ROWS = (
     Row("single", (SINGLE_RATE, SINGLE_P99, SINGLE_CPU), measure_single),
+    Row("single-own", (OWN_RATE, OWN_P99, OWN_CPU), measure_own),
     Row("many", (MANY_RATE, MANY_CPU), measure_many),
     Row("reading", (COMMITTED_CPU, UNCOMMITTED_CPU, COMMITTED_RATIO), measure_reading),
 )
