@@ -25,6 +25,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "clients": {},
     "consumers": {},
     "spark_source": {},
+    "spark_sink": {},
     "spark_stream": {},
 }
 
