@@ -15,6 +15,7 @@ pyarrow is an extra of the package, and this module is the only one of `wire` th
 
 from __future__ import annotations
 
+import array as arrays
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -430,7 +431,8 @@ def _binary_column(array: ArrowArray, name: str) -> BinaryColumn | None:
 
 def _timestamps(array: ArrowArray | None, count: int, timestamp_ms: int) -> memoryview:
     if array is None or pa.types.is_null(array.type):
-        array = pa.repeat(pa.scalar(timestamp_ms, pa.int64()), count)
+        # Not by pyarrow, which imports pandas, if it is there, to make anything of a Python number.
+        return memoryview(arrays.array("q", [timestamp_ms]) * count)
     if pa.types.is_timestamp(array.type):
         # What is finer than a millisecond is cut off, as every client does.
         array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)
