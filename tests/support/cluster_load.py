@@ -147,6 +147,8 @@ class ConfluentLoad(Load):
         left = self._producer.flush(DEADLINE_S)
         if left:
             self.failed.append(f"{left} records are not acknowledged")
+        # Otherwise it looks for its cluster for ever.
+        del self._producer
 
 
 def read_with_confluent(bootstrap: str, topic: str, partition: int, count: int) -> list[bytes]:
