@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from random import Random
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidelog.broker.caller import Caller
 from tidelog.broker.coordinator_elections import CoordinatorElections, Hosting
@@ -36,6 +36,25 @@ GROUP_RESOURCE = 32
 _MS_PER_MINUTE = 60_000
 
 
+class _Limits(NamedTuple):
+    """What consumer groups go by, and which configurations say so."""
+
+    config: ConfigValues
+    configs: Mapping[ConfigResource, Mapping[str, str]]
+    of_groups: dict[str, ConsumerGroupLimits]
+    """Of those with values of their own."""
+    of_all_others: ConsumerGroupLimits
+
+    @classmethod
+    def of(cls, config: ConfigValues, configs: Mapping[ConfigResource, Mapping[str, str]]) -> _Limits:
+        of_groups = {
+            name: group_limits(config, values)
+            for (resource_type, name), values in configs.items()
+            if resource_type == GROUP_RESOURCE and values
+        }
+        return cls(config, configs, of_groups, group_limits(config, {}))
+
+
 class GroupCoordinator:
     """The groups whose partition of `__consumer_offsets` this node leads."""
 
@@ -54,8 +73,7 @@ class GroupCoordinator:
         self._config = config
         self._config_now = config_now or (lambda: config)
         self._random: Random = seams.random
-        # Those of groups without values of their own, and the configuration that they come from.
-        self._limits: tuple[ConfigValues, ConsumerGroupLimits] | None = None
+        self._limits: _Limits | None = None
         self.settings = group_settings(config, self._limits_of)
         self._elections = CoordinatorElections(node, CONSUMER_OFFSETS, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS])
         self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
@@ -135,15 +153,12 @@ class GroupCoordinator:
 
     def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
         """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
-        config = self._config_now()
-        own = self._node.image.configs.get(ConfigResource(GROUP_RESOURCE, group_id))
-        if own:
-            return group_limits(config, own)
+        config, configs = self._config_now(), self._node.image.configs
         # Asked with every heartbeat, and the same for almost all groups.
         known = self._limits
-        if known is None or known[0] is not config:
-            known = self._limits = (config, group_limits(config, {}))
-        return known[1]
+        if known is None or known.config is not config or known.configs is not configs:
+            known = self._limits = _Limits.of(config, configs)
+        return known.of_groups.get(group_id, known.of_all_others)
 
 
 def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:

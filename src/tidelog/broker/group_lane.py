@@ -73,13 +73,14 @@ KnownTopic = tuple[bytes, TopicId, Topic]
 class GroupLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_image", "_is_open_to_all", "_known", "_node", "_now_ms", "_now_ns")
+    __slots__ = ("_authorizer", "_image", "_is_open_to_all", "_known", "_node", "_now_ms", "_now_ns", "_requests")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
         # Nobody has to be asked then.
         self._is_open_to_all = type(authorizer) is AllowAll
+        self._requests = node.metrics.requests
         self._now_ns = node.clock.monotonic_ns
         self._now_ms = node.clock.now_ms
         # Topics that were committed for lately, by name or id, and the image that they are of.
@@ -186,7 +187,7 @@ class GroupLane:
             return True
         outcome = active.when_committed()
         slot = connection.expect_answer()
-        counts = self._node.metrics.requests[OFFSET_COMMIT_KEY, version]
+        counts = self._requests[OFFSET_COMMIT_KEY, version]
         counts.waiting += 1
         request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
 
@@ -245,7 +246,7 @@ class GroupLane:
     def _count(
         self, api_key: int, version: int, begun_ns: int, frame: memoryview, answer: bytes, answered: int
     ) -> None:
-        counts = self._node.metrics.requests[api_key, version]
+        counts = self._requests[api_key, version]
         counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(answer) - _SIZE_BYTES)
         counts.errors[0] += answered
 

@@ -191,6 +191,15 @@ class TransactionCoordinator:
             return dict.fromkeys(partitions, shard)
         return shard.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
+    def has_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> bool:
+        """Whether this node coordinates the transaction, and all of the partitions are part of it."""
+        active = self._host.active(self.partition_of(transactional_id))
+        return active is not None and active.shard.has_partitions(
+            transactional_id, producer_id, producer_epoch, partitions
+        )
+
     # --- markers -----------------------------------------------------------------------------------------------------------
 
     def _is_wanted(self, due: MarkersDue) -> bool:

@@ -65,13 +65,14 @@ Topics = Sequence[tuple[str, Sequence[int]]]
 class TransactionLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_is_open_to_all", "_node", "_now_ns")
+    __slots__ = ("_authorizer", "_is_open_to_all", "_node", "_now_ns", "_requests")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
         # Nobody has to be asked then.
         self._is_open_to_all = type(authorizer) is AllowAll
+        self._requests = node.metrics.requests
         self._now_ns = node.clock.monotonic_ns
 
     def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
@@ -168,7 +169,7 @@ class TransactionLane:
         error: int,
     ) -> None:
         connection.answer_with_frames((answer,))
-        counts = self._node.metrics.requests[api_key, version]
+        counts = self._requests[api_key, version]
         counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(answer) - _SIZE_BYTES)
         counts.errors[error] += 1
 
@@ -183,7 +184,7 @@ class TransactionLane:
         packed: Callable[[A], tuple[bytes, int]],
     ) -> None:
         slot = connection.expect_answer()
-        counts = self._node.metrics.requests[api_key, version]
+        counts = self._requests[api_key, version]
         counts.waiting += 1
         request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
 

@@ -72,11 +72,11 @@ class TransactionQuestions:
         """Whether the coordinator is on this node, and says without waiting for anybody that the partitions are part of the
         transaction. With `adds` they are taken into it where they are not."""
         transactions = self._transactions
+        if not adds:
+            return transactions.has_partitions(*writing)
         if not transactions.answers_at_once(writing.transactional_id):
             return False
-        if adds:
-            return transactions.add_partitions(*writing, ADDS_PARTITIONS_VERSION) is ErrorCode.NONE
-        return all(error is ErrorCode.NONE for error in transactions.verify_partitions(*writing).values())
+        return transactions.add_partitions(*writing, ADDS_PARTITIONS_VERSION) is ErrorCode.NONE
 
     def follow(self, image: ClusterImage) -> None:
         """Wait no longer for brokers that are gone."""

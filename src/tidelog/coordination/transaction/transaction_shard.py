@@ -134,6 +134,18 @@ class TransactionShard:
             each: ErrorCode.NONE if each in known.partitions else ErrorCode.TRANSACTION_ABORTABLE for each in partitions
         }
 
+    def has_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> bool:
+        """Whether all of these are part of the producer's transaction: `verify_partitions` without reasons."""
+        known = self._transactions.get(transactional_id)
+        return (
+            known is not None
+            and _check_producer(known, producer_id, producer_epoch) is ErrorCode.NONE
+            and not known.is_kept
+            and known.partitions.issuperset(partitions)
+        )
+
     # --- the end -----------------------------------------------------------------------------------------------------------
 
     def end_needs_producer_id(self, request: EndTxnRequest, transaction_version: int) -> bool:
