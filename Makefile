@@ -11,7 +11,7 @@ help:
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java and, once, mvn)"
 	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat and go)"
-	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), then groups in turmoil (SOAK_MINUTES=3)"
+	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then groups in turmoil (SOAK_MINUTES=3)"
 	@echo "make format   put the source into its canonical form"
 
 environment:
@@ -47,7 +47,7 @@ compat: environment
 
 soak: environment
 	SOAK_EXAMPLES=$${SOAK_EXAMPLES:-2000} $(RUN) -m pytest -n 2 --timeout 3600 --hypothesis-profile soak tests/property
-	$(RUN) -m pytest -m soak --timeout 36000 tests/soak
+	$(RUN) -m pytest -s -m soak --timeout 36000 tests/simulation tests/soak
 
 clean:
 	rm -rf .venv .venv-ready .venv-lock build src/tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

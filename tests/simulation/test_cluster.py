@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.simulation.cluster_chaos import committed_values
-from tests.support.simulated_cluster import Machine, SimulatedCluster, Writer
+from tests.support.simulated_cluster import Machine, SimulatedCluster, Writer, committed_values
 from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName

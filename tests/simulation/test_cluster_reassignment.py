@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.simulation.cluster_chaos import QUICK, committed_values
-from tests.support.simulated_cluster import DIRECTORY, Machine, SimulatedCluster, Writer
+from tests.support.simulated_cluster import DIRECTORY, QUICK, Machine, SimulatedCluster, Writer, committed_values
 from tests.support.simulated_node import Asker
 from tidelog.controller.image import Partition
 from tidelog.model.errors import ErrorCode

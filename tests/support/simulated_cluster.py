@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicName
 from tidelog.net.errors import RequestFailedError
 from tidelog.simulation.cluster import DIRECTORY, Machine, SimulatedCluster
+from tidelog.storage.fetched import FetchIsolation
+from tidelog.wire.record_batch import each_batch
+from tidelog.wire.records import decode_batch
 
-__all__ = ["DIRECTORY", "Machine", "SimulatedCluster", "Writer"]
+__all__ = ["DIRECTORY", "QUICK", "Machine", "SimulatedCluster", "Writer", "committed_values"]
+
+# Time-outs that are shorter than the faults are long: leaders change all the time. With Kafka's own, most faults pass before.
+QUICK = {
+    "broker.session.timeout.ms": "600",
+    "broker.heartbeat.interval.ms": "100",
+    "replica.lag.time.max.ms": "700",
+    "controller.quorum.election.timeout.ms": "100",
+    "controller.quorum.fetch.timeout.ms": "200",
+    "controller.quorum.election.backoff.max.ms": "100",
+}
 
 
 class Writer:
@@ -67,3 +82,24 @@ class Writer:
     def close(self) -> None:
         for asker in self._askers.values():
             asker.close()
+
+
+def committed_values(machine: Machine, topic: str = "orders") -> Iterator[bytes]:
+    """The values that a replica calls committed, as they lie in its log."""
+    replica = None if machine.node is None else machine.node.partitions.named(TopicName(topic)).get(0)
+    log = None if replica is None else replica.log
+    if log is None:
+        return
+    offset = int(log.log_start_offset)
+    while offset < log.high_watermark:
+        fetched = log.read(offset, 1 << 20, upper_bound=FetchIsolation.HIGH_WATERMARK)
+        assert not isinstance(fetched, ErrorCode)
+        data = b"".join(region.read() for region in fetched.regions)
+        before = offset
+        for position, header in each_batch(data):
+            for row in decode_batch(data, header, position):
+                if offset <= row.offset < log.high_watermark:
+                    assert row.value is not None
+                    yield row.value
+            offset = max(offset, header.next_offset)
+        assert offset > before

@@ -8,8 +8,9 @@ from random import Random
 from typing import TypeVar
 
 from tidelog.broker.node import BrokerNode
+from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.formatting import format_directories
-from tidelog.controller.image import Partition
+from tidelog.controller.image import ClusterImage, Partition
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.ids import DirectoryId, NodeId, PartitionIndex, TopicName
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
@@ -72,7 +73,12 @@ class Machine:
         cluster = self._cluster
         seams = Seams(self.disk, self.clock, slow_disk, Random(cluster.random.getrandbits(32)))
         config = BROKER_KEYS.parse(self.config)
-        self.node = self._process = await BrokerNode.start(config, seams, cluster.loop, self._host)
+        node = await BrokerNode.start(config, seams, cluster.loop, self._host)
+        tell = cluster.on_image
+        if tell is not None:
+            tell(node.image)
+            node.on_image(lambda: tell(node.image))
+        self.node = self._process = node
 
     async def stop(self) -> None:
         """Stop the node cleanly. It may be killed meanwhile, which ends this too."""
@@ -126,7 +132,12 @@ class SimulatedCluster:
         config: Mapping[str, str] | None = None,
         roles: Mapping[int, str] | None = None,
         is_static: bool = False,
+        levels: Mapping[str, int] | None = None,
+        on_image: Callable[[ClusterImage], None] | None = None,
     ) -> None:
+        """`levels` are the features' where they are not the newest; `on_image` is told of each image of each node that serves."""
+        self.on_image = on_image
+        self._levels = {**BOOTSTRAP_LEVELS, **(levels or {})}
         self.random = Random(seed)
         self.loop = VirtualTimeLoop()
         self.network = SimulatedNetwork(self.loop, self.random)
@@ -177,6 +188,7 @@ class SimulatedCluster:
             clock=VirtualClock(self.loop),
             voters=self._voters if is_voter else None,
             is_static_quorum=is_static or not is_voter,
+            levels=self._levels,
         )
 
     def run(self, story: Callable[[SimulatedCluster], Awaitable[T]]) -> T:
@@ -197,13 +209,15 @@ class SimulatedCluster:
         """Start nodes together, and wait until all of them serve."""
         await asyncio.gather(*(self.machines[number].begin() for number in numbers or self.machines))
 
-    async def until(self, condition: Callable[[], bool], what: str, within_s: float = 30.0) -> float:
-        """Waits until something holds. How long it took, in seconds."""
+    async def until(
+        self, condition: Callable[[], bool], what: str, within_s: float = 30.0, *, look_s: float = 0.002
+    ) -> float:
+        """Waits until something holds, which is looked at every `look_s`. How long it took, in seconds."""
         began_s = self.loop.time()
         while not condition():
             if self.loop.time() - began_s > within_s:
                 raise AssertionError(f"waited {within_s} s in vain for {what}")
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(look_s)
         return self.loop.time() - began_s
 
     @property

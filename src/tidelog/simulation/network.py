@@ -63,7 +63,7 @@ class SimulatedNetwork:
         self.latency_ms_min = latency_ms_min
         self.latency_ms_max = latency_ms_max
         self._hosts: dict[str, SimulatedHost] = {}
-        self._cut: set[tuple[str, str]] = set()
+        self._cut: set[tuple[str, str, int | None, str | None]] = set()
         self._slow: dict[tuple[str, str], float] = {}
         self._held: list[_Direction] = []
         self.context = contextvars.Context()
@@ -75,9 +75,12 @@ class SimulatedNetwork:
             self._hosts[name] = SimulatedHost(self, name)
         return self._hosts[name]
 
-    def cut(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target` any more. The other way is another link."""
-        self._cut.add((source, target))
+    def cut(self, source: str, target: str, port: int | None = None, server: str | None = None) -> None:
+        """Nothing gets from `source` to `target` any more. The other way is another link.
+
+        With a `port` only connections to a server at that port are cut, whichever of the two it is on, unless `server` says.
+        """
+        self._cut.add((source, target, port, server))
 
     def partition(self, *groups: Iterable[str]) -> None:
         """Cuts all links between hosts of different groups, both ways."""
@@ -85,11 +88,17 @@ class SimulatedNetwork:
         for mine in sides:
             for theirs in sides:
                 if mine is not theirs:
-                    self._cut.update((source, target) for source in mine for target in theirs)
+                    self._cut.update((source, target, None, None) for source in mine for target in theirs)
 
     def slow(self, source: str, target: str, latency_ms_max: float) -> None:
         """Each packet takes any time up to that; those of one connection stay in order."""
         self._slow[source, target] = latency_ms_max
+
+    def mend(self, source: str, target: str, port: int | None = None, server: str | None = None) -> None:
+        """Restores one link, one way, that was cut or slowed down."""
+        self._cut.discard((source, target, port, server))
+        self._slow.pop((source, target), None)
+        self.retry_held()
 
     def heal(self) -> None:
         """Restores every link."""
@@ -110,9 +119,13 @@ class SimulatedNetwork:
                 if endpoint.peer_host == target:
                     endpoint.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
-    def passes(self, source: str, target: str) -> bool:
-        """Whether a packet that is sent now arrives."""
-        return (source, target) not in self._cut and self.host(source).has_power and self.host(target).has_power
+    def passes(self, source: str, target: str, server: Address) -> bool:
+        """Whether a packet arrives that is sent now on a connection to a server."""
+        if self._cut:
+            for port, host in ((None, None), (server.port, None), (server.port, server.host)):
+                if (source, target, port, host) in self._cut:
+                    return False
+        return self.host(source).has_power and self.host(target).has_power
 
     def latency_s(self, source: str, target: str) -> float:
         latency_ms_max = self._slow.get((source, target), self.latency_ms_max) if self._slow else self.latency_ms_max
@@ -204,7 +217,8 @@ class SimulatedHost:
             return
         back_s = network.latency_s(self.name, near.own_host)
         acceptor = self._acceptors.get(port)
-        if not network.passes(near.own_host, self.name) or not network.passes(self.name, near.own_host):
+        own = near.peer_address
+        if not network.passes(near.own_host, self.name, own) or not network.passes(self.name, near.own_host, own):
             again = partial(self._arrive, port, near, far, connected, 2 * retry_s)
             network.loop.call_later(retry_s, again, context=network.context)
         elif acceptor is None:
@@ -450,8 +464,9 @@ class Endpoint(asyncio.Transport):
 class _Direction:
     """What is on its way from one end to the other, in order."""
 
-    def __init__(self, network: SimulatedNetwork, source_end: Endpoint, target_end: Endpoint) -> None:
+    def __init__(self, network: SimulatedNetwork, source_end: Endpoint, target_end: Endpoint, server: Address) -> None:
         self._network = network
+        self._server = server
         self._source_end = source_end
         self.target_end = target_end
         # Written and not yet handed to the receiving node.
@@ -528,7 +543,7 @@ class _Direction:
         self.target_end.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
     def _passes(self) -> bool:
-        return self._network.passes(self._source_end.own_host, self._source_end.peer_host)
+        return self._network.passes(self._source_end.own_host, self._source_end.peer_host, self._server)
 
     def _hold(self) -> None:
         if not self._held:
@@ -546,8 +561,8 @@ def _connection(
 ) -> tuple[Endpoint, Endpoint]:
     near = Endpoint(network, source, own, peer)
     far = Endpoint(network, target, peer, own)
-    near.outgoing = _Direction(network, near, far)
-    far.outgoing = _Direction(network, far, near)
+    near.outgoing = _Direction(network, near, far, peer)
+    far.outgoing = _Direction(network, far, near, peer)
     return near, far
 
 

@@ -367,3 +367,23 @@ def test_a_connection_request_that_is_lost_is_sent_again() -> None:
         assert 2 < world.loop.time() < 4
 
     World().run(main)
+
+
+def test_connections_to_one_port_can_be_cut_alone() -> None:
+    async def main(world: World) -> None:
+        client, server = await world.connect()
+        await world.two.listen("two", 9093, world.admit, SocketOptions())
+        other = await world.one.connect("two", 9093, Peer)
+        world.network.cut("one", "two", 9092)
+        client.transport.write(b"held")
+        other.transport.write(b"through")
+        server.transport.write(b"back")
+        await asyncio.sleep(1)
+        assert bytes(server.received) == b""
+        assert world.accepted[1].received == b"through"
+        assert client.received == b"back"
+        world.network.mend("one", "two", 9092)
+        await asyncio.sleep(1)
+        assert server.received == b"held"
+
+    World().run(main)
