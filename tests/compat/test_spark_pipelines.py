@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,7 +108,9 @@ def test_a_pipeline_runs_on_a_cluster_of_two_workers_with_nothing_but_the_packag
             *(text for key, value in more.items() for text in ("--conf", f"{key}={value}")),
         )
 
-        rows = [json.loads(line) for file in (tmp_path / "placed").glob("*.json") for line in file.open()]
+        rows = [
+            json.loads(line) for file in (tmp_path / "placed").glob("*.json") for line in file.read_text().splitlines()
+        ]
         assert sorted(row["id"] for row in rows) == list(range(100))
         assert numbers(cluster, "copy", 100) == sorted(range(100), key=str), "each once"
     places = [row["place"] for row in rows]
@@ -126,24 +130,39 @@ def test_spark_declarative_pipelines_read_and_write_topics_and_go_on(tmp_path: P
             cluster.create_topic(name, partitions=2)
 
         def run() -> None:
-            done = subprocess.run(
-                [
-                    str(SPARK_HOME / "bin" / "spark-pipelines"),
-                    *("run", "--conf", "spark.sql.catalogImplementation=hive", "--conf", "spark.ui.enabled=false"),
-                    *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2"),
-                ],
-                cwd=project,
-                env={
-                    **environment({"TIDELOG_BOOTSTRAP": cluster.bootstrap_servers}),
-                    "PYSPARK_PYTHON": sys.executable,
-                    "SPARK_HOME": str(SPARK_HOME),
-                },
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=DEADLINE_S,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
+            arguments = {
+                "spark.sql.catalogImplementation": "hive",
+                "spark.ui.enabled": "false",
+                "spark.driver.host": "127.0.0.1",
+                "spark.sql.shuffle.partitions": "2",
+            }
+            said = project / "said.txt"
+            with said.open("w") as output:
+                started = subprocess.Popen(
+                    [
+                        str(SPARK_HOME / "bin" / "spark-pipelines"),
+                        *("run", *(text for key, value in arguments.items() for text in ("--conf", f"{key}={value}"))),
+                    ],
+                    cwd=project,
+                    env={
+                        **environment({"TIDELOG_BOOTSTRAP": cluster.bootstrap_servers}),
+                        "PYSPARK_PYTHON": sys.executable,
+                        "SPARK_HOME": str(SPARK_HOME),
+                        # Its server takes any port then, and not one that another may have.
+                        "SPARK_TESTING": "1",
+                    },
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                try:
+                    code = started.wait(DEADLINE_S)
+                finally:
+                    # Scripts start processes that start others: none of them is left behind.
+                    with suppress(ProcessLookupError):
+                        os.killpg(started.pid, signal.SIGKILL)
+                    started.wait()
+            assert code == 0, said.read_text()[-5000:]
 
         send(cluster, [b'{"id": "%d", "product": "p", "price": %d}' % (number, 50 * number) for number in range(4)])
         run()
@@ -176,5 +195,5 @@ def test_a_machine_without_java_runs_a_pipeline_with_the_one_of_the_package(tmp_
             **kept,
         )
 
-    rows = [json.loads(line) for file in (tmp_path / "placed").glob("*.json") for line in file.open()]
+    rows = [json.loads(line) for file in (tmp_path / "placed").glob("*.json") for line in file.read_text().splitlines()]
     assert sorted(row["id"] for row in rows) == list(range(10))

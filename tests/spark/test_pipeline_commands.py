@@ -202,9 +202,9 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
         status: dict[str, object] = {}
         for line in run.stdout:
             lines.append(line.strip())
-            if "batch 0" in line:
+            if "running, batch 0" in line:
                 send(2)
-            if "batch 1" in line:
+            if "running, batch 1" in line:
                 (status,) = json_lines(
                     tidelog("pipeline", "status", path, "--bootstrap", cluster.bootstrap_servers, "--json")
                 )
@@ -213,11 +213,16 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
     finally:
         run.kill()
         run.wait()
+        run.stdout.close()
 
     assert lines[0] == "starting Spark on local[2]"
     assert lines[-2:] == ["stopping after the batches that are under way", lines[-3].replace("running", "stopped")]
     assert status["state"] == "running"
-    rows = [json.loads(line)["id"] for file in (tmp_path / "tables" / "t").glob("*.json") for line in file.open()]
+    rows = [
+        json.loads(line)["id"]
+        for file in (tmp_path / "tables" / "t").glob("*.json")
+        for line in file.read_text().splitlines()
+    ]
     assert sorted(rows) == [1, 2]
     (after,) = json_lines(tidelog("pipeline", "status", path, "--bootstrap", cluster.bootstrap_servers, "--json"))
     assert (after["state"], after["run_rows"], after["lag"]) == ("stopped", 2, 0)

@@ -40,7 +40,7 @@ def test_a_pipeline_that_can_run_has_no_problem() -> None:
         ({"name": "a b"}, "a b: 'a b' cannot be the name of a pipeline: letters"),
         ({"name": ".."}, "cannot be the name"),
         ({"source": []}, "revenue: there is no source"),
-        ({"source": "orders"}, "revenue: source 1: expected FromTopic, not str"),
+        ({"source": "orders"}, "revenue: source: expected FromTopic, not str"),
         ({"source": [ORDERS, ORDERS]}, "2 sources have the name orders: give one of them name="),
         ({"source": [ORDERS, replace(ORDERS, name="o")], "transform": None}, "several sources need a transform"),
         ({"transform": " "}, "transform is empty"),

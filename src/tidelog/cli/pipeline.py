@@ -137,14 +137,10 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
         try:
             run = PipelineRun(spark, file, until_caught_up=options.until_caught_up)
 
-            def stop() -> None:
-                display.say("stopping after the batches that are under way")
-                run.stop()
-
-            with _on_signals(stop):
+            with _on_signals(run.stop):
                 run.start()
                 display.show(run.progress)
-                run.follow(display.show)
+                run.follow(display.show, lambda: display.say("stopping after the batches that are under way"))
         finally:
             spark.stop()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tidelog.spark.pipelines.decoders import Decoder
 
@@ -121,7 +121,9 @@ class Pipeline:
 
     @property
     def sources(self) -> Sequence[FromTopic]:
-        return (self.source,) if isinstance(self.source, FromTopic) else tuple(self.source)
+        # Whatever else it is counts as one, for the sentence that says so.
+        several = isinstance(self.source, list | tuple)
+        return tuple(cast("Sequence[FromTopic]", self.source)) if several else (cast("FromTopic", self.source),)
 
     @property
     def has_dead_letters(self) -> bool:

@@ -26,6 +26,7 @@ from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_S = 0.25
@@ -95,8 +96,12 @@ class PipelineRun:
             self._interrupt()
             raise
 
-    def follow(self, on_progress: Callable[[Sequence[PipelineProgress]], None]) -> None:
-        """Until all queries have ended; told after each look at them. QueryFailedError, with all stopped, if one fails."""
+    def follow(
+        self,
+        on_progress: Callable[[Sequence[PipelineProgress]], None],
+        on_stopping: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Until all queries have ended; told after each look that found news. QueryFailedError, and all stop, if one fails."""
         stop_by_ms: int | None = None
         waited_for: dict[int, tuple[int, str]] = {}
         while True:
@@ -115,6 +120,7 @@ class PipelineRun:
             if self._is_stopping:
                 now_ms = self._clock.monotonic_ms()
                 if stop_by_ms is None:
+                    on_stopping()
                     stop_by_ms = now_ms + _STOP_PATIENCE_MS
                     waited_for = {id(each): each.seen for each in active}
                 for each in active:
@@ -161,12 +167,12 @@ class PipelineRun:
         before = running.progress
         # First whether it is active: what it reported before its end is not missed then.
         is_active = running.query.isActive
-        for each in running.query.recentProgress:
-            report = json.loads(each.json)
-            mark = (int(report["batchId"]), str(report["timestamp"]))
-            if mark > running.seen:
-                running.seen = mark
-                running.progress = advance(running.progress, report)
+        last = running.query.lastProgress
+        if last is not None and _mark(last) > running.seen:
+            for each in running.query.recentProgress:
+                if _mark(each) > running.seen:
+                    running.seen = _mark(each)
+                    running.progress = advance(running.progress, json.loads(each.json))
         if not is_active and running.progress.state == "running":
             running.progress = self._ended(running)
         return running.progress != before
@@ -192,6 +198,11 @@ class PipelineRun:
         for each in self._queries:
             if each.query.isActive:
                 each.query.stop()
+
+
+def _mark(report: StreamingQueryProgress) -> tuple[int, str]:
+    """Reports come in this order. While there is nothing to read they are of the same batch, at another time."""
+    return report.batchId, report.timestamp
 
 
 def _is_busy(query: StreamingQuery) -> bool:
