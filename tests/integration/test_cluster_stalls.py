@@ -30,8 +30,8 @@ SETTINGS = {
     "controller.quorum.fetch.timeout.ms": "1500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
-# Who waits for a node that hangs finds another one only then.
-PATIENCE_MS = 1000
+# Who waits for a node that hangs finds another one only then. Longer than metadata is held back for a leader in doubt.
+PATIENCE_MS = 2000
 ROOMS = {1: "east", 2: "west", 3: "east"}
 
 
