@@ -133,7 +133,7 @@ def write(bootstrap: str, file: Path, stream: list[Sent], speed: float = SPEED) 
     """Send the stream at its pace, and write it to the file. On return everything is acknowledged; ClientError where not."""
     waiting = deque[tuple[int, Any]]()
     began, first_ms = time.monotonic(), stream[0].sent_ms
-    with Producer(bootstrap_servers=bootstrap, linger_ms=5) as producer, file.open("w") as written:
+    with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer, file.open("w") as written:
         for sent in stream:
             if sent.kind != "closing":
                 # The shop is closed long before the closing events, and nobody waits for them.

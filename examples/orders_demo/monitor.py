@@ -13,7 +13,7 @@ from tidelog import Admin
 from tidelog.client.admin import ListedOffset, OffsetSpec
 from tidelog.client.errors import ClientError
 
-SAMPLE_S = 0.25
+SAMPLE_S = 0.5
 PROGRESS_S = 3.0
 GROUPS = (REVENUE_GROUP, NOTIFICATIONS_GROUP)
 

@@ -23,6 +23,8 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import TransactionAbortableError
 
 POLL_MS = 200
+FETCH_BYTES_MIN = 50_000
+FETCH_WAIT_MS_MAX = 300
 TEXTS = {
     "placed": "we have your order",
     "paid": "thank you for your payment",
@@ -86,6 +88,9 @@ class Member:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation_level="read_committed",
+            # A customer can wait for so long, and a transaction costs as much for one notification as for a hundred.
+            fetch_min_bytes=FETCH_BYTES_MIN,
+            fetch_max_wait_ms=FETCH_WAIT_MS_MAX,
         )
 
     def leave(self, _number: int, _frame: object) -> None:
