@@ -17,6 +17,7 @@ from tidelog.controller.image import NO_LEADER, ClusterImage
 from tidelog.controller.metadata_service import MetadataService
 from tidelog.model.metrics import Histogram, Kind, Reading, Registry
 from tidelog.net.socket_server import SocketServer
+from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Leading, Offline
 from tidelog.storage.log_directories import LogDirectories
@@ -91,6 +92,10 @@ def register_fetch_sessions(registry: Registry, sessions: FetchSessions) -> None
     )
 
 
+def _is_under_replicated(partition: Partition, role: Leading) -> bool:
+    return len(role.isr) < len(partition.replicas) - len(partition.adding_replicas)
+
+
 def register_partitions(registry: Registry, partitions: Partitions) -> None:
     """The replicas of the node."""
     prefix = "kafka_server_replica_manager_"
@@ -108,8 +113,13 @@ def register_partitions(registry: Registry, partitions: Partitions) -> None:
     )
     gauge(
         prefix + "under_replicated_partitions",
-        "Partitions that this node leads and not all replicas of which are in sync.",
-        leading(lambda role: len(role.isr) < len(role.followers) + 1),
+        "Partitions that this node leads and not all replicas of which are in sync; those that are being added do not count.",
+        lambda: sum(isinstance(each.role, Leading) and _is_under_replicated(each, each.role) for each in partitions),
+    )
+    gauge(
+        prefix + "reassigning_partitions",
+        "Partitions that this node leads and that are on their way to other replicas.",
+        lambda: sum(each.is_leading and bool(each.adding_replicas or each.removing_replicas) for each in partitions),
     )
     gauge(
         prefix + "under_min_isr_partition_count",

@@ -43,13 +43,13 @@ def read_assignment(path: str) -> dict[Place, Replicas]:
 
 
 def parse_assignment(text: str, name: str) -> dict[Place, Replicas]:
-    """The same of a text. Each partition may be there once, with one replica at least."""
+    """The same of a text. Each partition may be there once, with one replica at least. A plan may ask for nothing."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise QuestionError(f"{name} is no JSON: expected {_EXAMPLE}") from error
     rows = content.get("partitions") if isinstance(content, dict) and content.get("version", 1) == 1 else None
-    if not isinstance(rows, list) or not rows:
+    if not isinstance(rows, list):
         raise QuestionError(f"{name} names no partitions: expected {_EXAMPLE}")
     assignment: dict[Place, Replicas] = {}
     for row in rows:

@@ -72,11 +72,12 @@ def show_status(bootstrap: str, *, as_json: bool) -> int:
         quorum = await admin.describe_quorum()
         described = await admin.describe_topics()
         topics = [each for each in described.values() if isinstance(each, TopicDescription)]
-        troubled = [topic for topic in topics if any(map(_is_reduced, topic.partitions))]
+        moving = await admin.list_partition_reassignments()
+        adding = {place: each.adding_replicas for place, each in moving.items()}
+        troubled = [topic for topic in topics if any(_is_reduced(topic, each, adding) for each in topic.partitions)]
         minima = await _minima(admin, [topic.name for topic in troubled])
         nodes = node_statuses(cluster, quorum, topics)
-        partitions = partition_statuses(troubled, minima)
-        moving = await admin.list_partition_reassignments()
+        partitions = partition_statuses(troubled, minima, adding)
         if as_json:
             print_json([_as_json(cluster, quorum, nodes, topics, partitions, moving)])
         else:
@@ -120,11 +121,18 @@ def node_statuses(
     return statuses
 
 
-def partition_statuses(topics: Iterable[TopicDescription], minima: Mapping[str, int]) -> list[PartitionStatus]:
-    """The partitions that are not whole, the worst first. `minima` has `min.insync.replicas` by topic, as far as it is known."""
+def partition_statuses(
+    topics: Iterable[TopicDescription],
+    minima: Mapping[str, int],
+    adding: Mapping[TopicPartition, Sequence[int]] | None = None,
+) -> list[PartitionStatus]:
+    """The partitions that are not whole, the worst first. `minima` has `min.insync.replicas` by topic, as far as it is known;
+    `adding` the replicas that are only on their way, and not missed yet."""
     statuses = []
     for topic in topics:
-        for each in filter(_is_reduced, topic.partitions):
+        for each in topic.partitions:
+            if not _is_reduced(topic, each, adding or {}):
+                continue
             if each.leader is None:
                 problem = _OFFLINE
             elif len(each.in_sync) < minima.get(topic.name, 1):
@@ -135,8 +143,11 @@ def partition_statuses(topics: Iterable[TopicDescription], minima: Mapping[str, 
     return sorted(statuses, key=lambda each: (_PROBLEMS.index(each.problem), each.topic, each.index))
 
 
-def _is_reduced(partition: PartitionDescription) -> bool:
-    return partition.leader is None or len(partition.in_sync) < len(partition.replicas)
+def _is_reduced(
+    topic: TopicDescription, partition: PartitionDescription, adding: Mapping[TopicPartition, Sequence[int]]
+) -> bool:
+    coming = adding.get(TopicPartition(topic.name, partition.index), ())
+    return partition.leader is None or len(partition.in_sync) < len(partition.replicas) - len(coming)
 
 
 async def _minima(admin: AsyncAdmin, topics: Sequence[str]) -> dict[str, int]:

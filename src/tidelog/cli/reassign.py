@@ -132,6 +132,9 @@ class ApplyOptions:
 def apply_assignment(bootstrap: str, path: str, options: ApplyOptions, *, as_json: bool) -> int:
     async def work(admin: AsyncAdmin) -> None:
         target = read_assignment(path)
+        if not target:
+            _tell([], "begun", as_json=as_json)
+            return
         current = await _known(admin, target)
         if options.rollback is not None:
             _write(options.rollback, current)

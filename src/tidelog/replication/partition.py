@@ -69,9 +69,11 @@ class Partition:
         "_node_id",
         "_wakeups",
         "_watchers",
+        "adding_replicas",
         "config",
         "leader_epoch",
         "partition_epoch",
+        "removing_replicas",
         "replicas",
         "role",
         "topic_id",
@@ -94,6 +96,8 @@ class Partition:
         self.leader_epoch = NO_LEADER_EPOCH
         self.partition_epoch = -1
         self.replicas: tuple[NodeId, ...] = ()
+        self.adding_replicas: tuple[NodeId, ...] = ()
+        self.removing_replicas: tuple[NodeId, ...] = ()
         self.role: Role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
         self._node_id = node_id
         self._wakeups = wakeups
@@ -147,6 +151,8 @@ class Partition:
             self.leader_epoch = metadata.leader_epoch
             self.partition_epoch = metadata.partition_epoch
             self.replicas = metadata.replicas
+            self.adding_replicas = metadata.adding_replicas
+            self.removing_replicas = metadata.removing_replicas
         if not isinstance(role, Leading):
             error = role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._committed.fail(error)

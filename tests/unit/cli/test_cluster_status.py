@@ -11,6 +11,7 @@ from tidelog.client.admin import (
     QuorumReplica,
     TopicDescription,
 )
+from tidelog.client.consumer.topic_partition import TopicPartition
 
 
 def topic(name: str, *partitions: PartitionDescription) -> TopicDescription:
@@ -38,6 +39,15 @@ def test_a_node_is_what_it_is_registered_and_votes_as() -> None:
         NodeStatus(3, ("controller",), None, "votes", False, None, 0, 2),
         NodeStatus(4, ("observer",), None, "observes", False, 0, 0, 0),
     ]
+
+
+def test_a_replica_that_is_only_being_added_is_not_missed() -> None:
+    topics = [topic("orders", partition(0, 1, (1, 2)), partition(1, 1, (1,)))]
+    adding = {TopicPartition("orders", 0): (3,), TopicPartition("orders", 1): (3,)}
+
+    told = [(each.index, each.problem) for each in partition_statuses(topics, {}, adding)]
+
+    assert told == [(1, "under-replicated")]
 
 
 def test_a_partition_is_listed_under_the_worst_that_holds() -> None:
