@@ -1,6 +1,6 @@
 """The shop: writes the events of many orders to the topic, at their pace, and to a file what it wrote.
 
-    python -m examples.orders_demo.generator BOOTSTRAP FILE [--orders N] [--minutes M] [--seed S]
+    python -m examples.orders_demo.generator BOOTSTRAP FILE [--orders N] [--minutes M] [--seed S] [--rest]
 
 `plan` makes every event from the seed alone. Some are late (the shop's line was down: what follows in that order is late too),
 some are sent twice, and some records are no events at all. In the end an order is placed and paid in each partition, so much
@@ -17,7 +17,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from heapq import merge
 from pathlib import Path
@@ -129,12 +129,22 @@ def _closing(partition: int, at_ms: int) -> Iterator[Sent]:
         yield Sent(at_ms, order, state, at_ms, "closing", json.dumps(event), product, 0, partition)
 
 
-def write(bootstrap: str, file: Path, stream: list[Sent], speed: float = SPEED) -> None:
-    """Send the stream at its pace, and write it to the file. On return everything is acknowledged; ClientError where not."""
+def write(
+    bootstrap: str, file: Path, stream: list[Sent], speed: float = SPEED, midday: Callable[[], object] | None = None
+) -> None:
+    """Send the stream at its pace, and write it to the file. On return everything is acknowledged; ClientError where not.
+
+    In the middle the clock stands still for as long as `midday` takes.
+    """
     waiting = deque[tuple[int, Any]]()
     began, first_ms = time.monotonic(), stream[0].sent_ms
     with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer, file.open("w") as written:
-        for sent in stream:
+        for number, sent in enumerate(stream):
+            if midday is not None and number == len(stream) // 2:
+                producer.flush()
+                stopped = time.monotonic()
+                midday()
+                began += time.monotonic() - stopped
             if sent.kind != "closing":
                 # The shop is closed long before the closing events, and nobody waits for them.
                 time.sleep(max(0.0, began + (sent.sent_ms - first_ms) / 1000 / speed - time.monotonic()))
@@ -166,9 +176,11 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=3000)
     parser.add_argument("--minutes", type=int, default=40, help="of the shop's clock")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--rest", action="store_true", help="in the middle, until there is a line of input")
     given = parser.parse_args()
+    stream = plan(given.seed, given.orders, given.minutes)
     try:
-        write(given.bootstrap, given.file, plan(given.seed, given.orders, given.minutes))
+        write(given.bootstrap, given.file, stream, midday=sys.stdin.readline if given.rest else None)
     except ClientError as error:
         sys.exit(f"an event could not be written: {error}")
 

@@ -53,6 +53,12 @@ class Part:
         self._process.terminate()
         self.wait()
 
+    def go_on(self) -> None:
+        """Give it a line of input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
     def end_input(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

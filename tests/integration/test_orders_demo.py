@@ -192,7 +192,6 @@ def test_a_directory_with_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_customers_are_told_in_order_though_a_consumer_leaves_and_a_node_dies(tmp_path: Path) -> None:
     stream = plan(seed=5, orders=300, minutes=10)
-    middle = len(stream) // 2
     file = tmp_path / "orders.jsonl"
 
     with running_cluster(tmp_path / "cluster", nodes=3) as cluster:
@@ -204,17 +203,20 @@ def test_customers_are_told_in_order_though_a_consumer_leaves_and_a_node_dies(tm
             Part("ben", "notifications", bootstrap, "ben", log=log) as ben,
         ):
             _until(lambda: members(bootstrap) == 2, anna, ben)
-            write(bootstrap, file, stream[:middle], speed=float("inf"))
-            anna.leave()
-            cluster.kill_leader_of(ORDERS, 0)
-            write(bootstrap, file, stream[middle:], speed=float("inf"))
+
+            def deaths() -> None:
+                anna.leave()
+                cluster.kill_leader_of(ORDERS, 0)
+
+            write(bootstrap, file, stream, speed=float("inf"), midday=deaths)
+            assert not anna.is_running
             told = expected_of(stream)
             wanted = sum(map(len, told.notifications.values()))
             _until(lambda: len(read_committed(bootstrap, NOTIFICATIONS)) >= wanted, ben)
             ben.leave()
         check_orders(told, read_committed(bootstrap, ORDERS))
         check_notifications(told, read_committed(bootstrap, NOTIFICATIONS))
-    assert read_file(file) == stream[middle:]
+    assert read_file(file) == stream
 
 
 def test_a_part_that_fails_is_named(tmp_path: Path) -> None:
