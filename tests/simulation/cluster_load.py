@@ -260,6 +260,7 @@ class TransactionLoad:
         self._writers = [_Worker(cluster, "client-1")]
         self._reader = _Worker(cluster, "client-2")
         self._number = 0
+        self._transactions: list[list[bytes]] = []
         self._outcomes: dict[bytes, bool | None] = {}
         self._open: set[bytes] = set()
         self.is_open = False
@@ -306,6 +307,7 @@ class TransactionLoad:
         self._number += 1
         value = b"transaction %d" % self._number
         values = [value, value + b" again"] if worker.random.random() < 0.5 else [value]
+        self._transactions.append(values)
         self._outcomes.update(dict.fromkeys(values))
         is_wanted = is_last or worker.random.random() < 0.7
         await producer.begin_transaction()
@@ -362,24 +364,26 @@ class TransactionLoad:
         self._check_read()
 
     def _check_read(self) -> None:
-        for value, outcome in self._outcomes.items():
-            seen = [index for index in PARTITIONS if value in self._read[index]]
-            times = [self._read[index].count(value) for index in PARTITIONS]
-            expect(max(times) <= 1, "written once", f"{value!r} is there {times} times")
+        for values in self._transactions:
+            outcome = self._outcomes[values[0]]
+            places = [(value, index) for value in values for index in PARTITIONS]
+            times = [self._read[index].count(value) for value, index in places]
+            expect(max(times) <= 1, "written once", f"{values[0]!r} is there {times} times")
+            seen = [f"{value!r} in {TOPIC}-{index}" for value, index in places if value in self._read[index]]
             if outcome is None:
                 expect(
-                    len(seen) in {0, len(PARTITIONS)},
+                    len(seen) in {0, len(places)},
                     "transactions atomic",
-                    f"of {value!r}, whose end nobody was told, only partitions {seen} are seen",
+                    f"of {values[0]!r}, whose end nobody was told, only {seen} are seen",
                 )
             elif outcome:
                 expect(
-                    len(seen) == len(PARTITIONS),
+                    len(seen) == len(places),
                     "transactions atomic",
-                    f"of {value!r}, which committed, only partitions {seen} are seen",
+                    f"of {values[0]!r}, which committed, only {seen} are seen",
                 )
             else:
-                expect(not seen, "transactions atomic", f"of {value!r}, which was aborted, partitions {seen} are seen")
+                expect(not seen, "transactions atomic", f"of {values[0]!r}, which was aborted, {seen} are seen")
         expect(
             self._read[0] == self._read[1], "transactions atomic", "partitions show transactions in different orders"
         )

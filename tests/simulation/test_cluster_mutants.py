@@ -13,7 +13,7 @@ import pytest
 from tests.simulation.cluster_history import attempt
 from tests.simulation.cluster_mutants import MUTANTS
 
-SEEDS_MAX = 40
+SEEDS_MAX = 60
 
 
 @pytest.mark.parametrize(("mutant", "seed"), MUTANTS.items(), ids=lambda each: getattr(each, "__name__", None))
