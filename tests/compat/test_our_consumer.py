@@ -9,6 +9,8 @@ import pytest
 from tests.support import consumer_scenarios as scenarios
 from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, Node
 
+pytestmark = pytest.mark.compat
+
 
 @pytest.fixture(scope="module")
 def bootstrap(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

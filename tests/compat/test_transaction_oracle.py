@@ -17,6 +17,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.internal_records import CoordinatorLog, decode_coordinator_record
 from tidelog.wire.messages.internal.transaction_records import TransactionLogValue
 
+pytestmark = pytest.mark.compat
+
 SOURCE = REPOSITORY / "tests" / "compat" / "TransactionOracle.java"
 HISTORIES = 100
 

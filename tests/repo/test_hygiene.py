@@ -27,6 +27,12 @@ def test_the_version_is_said_once_more_only_in_pyproject() -> None:
     assert project["version"] == tidelog.__version__
 
 
+def test_what_needs_more_than_pypi_is_marked_so() -> None:
+    modules = tracked("tests/compat/test_*.py")
+    assert modules
+    assert [path.name for path in modules if "pytest.mark.compat" not in path.read_text()] == []
+
+
 def test_every_package_is_typed_and_documented() -> None:
     packages = sorted(path.parent for path in (ROOT / "src" / "tidelog").rglob("__init__.py"))
     silent = [
