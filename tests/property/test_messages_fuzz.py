@@ -100,6 +100,14 @@ def test_any_request(frame: bytes) -> None:
         pass
 
 
+def allocated_for(message: type[Message], version: int, length: bytes) -> int:
+    """The bytes that decoding took at its peak."""
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    decode_lie(message, version, length)
+    return tracemalloc.get_traced_memory()[1] - before
+
+
 @pytest.mark.parametrize(
     "length",
     [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\x00\xff\xff\xff"],
@@ -110,10 +118,8 @@ def test_a_lie_about_size_allocates_nothing(length: bytes) -> None:
     tracemalloc.start()
     try:
         for message, version in PAIRS:
-            tracemalloc.reset_peak()
-            before, _ = tracemalloc.get_traced_memory()
-            decode_lie(message, version, length)
-            assert tracemalloc.get_traced_memory()[1] - before < 50_000, (message, version)
+            # Threads that other tests have left running allocate, too, but not each time.
+            assert any(allocated_for(message, version, length) < 50_000 for _ in range(5)), (message, version)
     finally:
         tracemalloc.stop()
 
