@@ -4,7 +4,7 @@ A broken connection is a reason to look, not a proof: the broker is dialled wher
 process is gone. Then its session is over at once. A broker that hangs, or a machine that is off, is found by its session's
 time-out. Fencing a broker that lives is safe and costs an election: it registers again.
 
-    a broker's heartbeat connection breaks            look
+    a broker's heartbeat connection breaks            look; and again a few times while its port is open
     a controller becomes active                       look at every other broker, since the one that died may be why it is; and
                                                       after `SILENCE_MS` at those that it has not heard of until then
 """
@@ -23,6 +23,10 @@ from tidelog.net.node_connection import Event, NodeConnection
 
 # Those who live send their heartbeat as soon as they know of a new active controller.
 SILENCE_MS = 300
+
+# So often, and so long after each other, a broker whose port is open is looked at: unless its heartbeats have come again.
+LOOKS = 4
+AGAIN_MS = 100
 
 
 class Sessions(Protocol):
@@ -53,6 +57,7 @@ class BrokerWatch:
         self._node_id = node_id
         self._heartbeats: dict[Connection, tuple[NodeId, BrokerEpoch]] = {}
         self._dialling: dict[NodeId, NodeConnection] = {}
+        self._again: dict[NodeId, Timer] = {}
         self._timer: Timer | None = None
 
     def heard(self, connection: Connection, broker: NodeId, epoch: BrokerEpoch) -> None:
@@ -63,7 +68,7 @@ class BrokerWatch:
         """A connection to this controller has ended."""
         known = self._heartbeats.pop(connection, None)
         if known is not None:
-            self._look(*known)
+            self._look(*known, LOOKS)
 
     def became_active(self) -> None:
         """This controller decides from now on."""
@@ -76,6 +81,9 @@ class BrokerWatch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for timer in self._again.values():
+            timer.cancel()
+        self._again.clear()
         for connection in self._dialling.values():
             connection.close()
         self._dialling.clear()
@@ -89,9 +97,17 @@ class BrokerWatch:
         if self._sessions.is_active:
             for broker in self._image().brokers.values():
                 if not broker.fenced and not self._sessions.is_heard(broker.node_id):
-                    self._look(broker.node_id, broker.epoch)
+                    self._look(broker.node_id, broker.epoch, 1)
 
-    def _look(self, node: NodeId, epoch: BrokerEpoch) -> None:
+    def _look_again(self, node: NodeId, epoch: BrokerEpoch, looks: int) -> None:
+        self._again.pop(node, None)
+        if not any(heard == node for heard, _ in self._heartbeats.values()):
+            self._look(node, epoch, looks)
+
+    def _look(self, node: NodeId, epoch: BrokerEpoch, looks: int) -> None:
+        timer = self._again.pop(node, None)
+        if timer is not None:
+            timer.cancel()
         broker = self._image().brokers.get(node)
         if not self._sessions.is_active or broker is None or broker.epoch != epoch or node == self._node_id:
             return
@@ -105,6 +121,9 @@ class BrokerWatch:
                 dialled.close()
                 if event is Event.REFUSED:
                     self._sessions.end_session(node, epoch)
+                elif looks > 1:
+                    # A process that dies closes its connections one by one, and the port may be the last of them.
+                    self._again[node] = self._timers.after(AGAIN_MS, lambda: self._look_again(node, epoch, looks - 1))
 
         connection = self._dialling[node] = self._dial(endpoint.host, endpoint.port, told)
         connection.connect()

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tests.support.data_node import DataNode
-from tidelog.broker.broker_watch import SILENCE_MS, BrokerWatch
+from tidelog.broker.broker_watch import AGAIN_MS, LOOKS, SILENCE_MS, BrokerWatch
 from tidelog.controller.image import ClusterImage
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.net.connection import Connection
@@ -91,6 +91,35 @@ def test_anything_but_a_closed_port_proves_nothing(watched: Watched, event: Even
     # And the next reason to look is one.
     watched.watch.connection_closed(watched.heartbeat())
     assert len(watched.dialled) == 2
+
+
+def test_a_port_that_closes_after_the_connections_is_found_closed(watched: Watched) -> None:
+    watched.watch.connection_closed(watched.heartbeat())
+    watched.dialled[0].told(Event.CONNECTED)
+    watched.node.timers.advance(AGAIN_MS)
+    watched.dialled[1].told(Event.REFUSED)
+    assert watched.ended == [(OTHER, watched.epoch)]
+
+
+def test_a_broker_is_looked_at_a_few_times_and_not_once_its_heartbeats_come_again(watched: Watched) -> None:
+    watched.watch.connection_closed(watched.heartbeat())
+    for look in range(LOOKS):
+        assert len(watched.dialled) == look + 1
+        watched.dialled[look].told(Event.CONNECTED)
+        watched.node.timers.advance(AGAIN_MS)
+    assert len(watched.dialled) == LOOKS
+    watched.watch.connection_closed(watched.heartbeat())
+    watched.dialled[LOOKS].told(Event.CONNECTED)
+    watched.heartbeat()
+    watched.node.timers.advance(AGAIN_MS)
+    assert len(watched.dialled) == LOOKS + 1
+
+
+def test_the_end_leaves_no_timer(watched: Watched) -> None:
+    watched.watch.connection_closed(watched.heartbeat())
+    watched.dialled[0].told(Event.CONNECTED)
+    watched.watch.stop()
+    assert watched.node.timers.pending == 0
 
 
 def test_other_connections_that_end_are_no_reason_to_look(watched: Watched) -> None:
