@@ -9,6 +9,7 @@ from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker, PreparedUpdate
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.segment import Segment
+from tidelog.storage.segment_list import SegmentList
 from tidelog.storage.transaction_index import AbortedTransaction, TransactionIndex
 from tidelog.wire.control_records import ControlType, read_end_txn_marker
 from tidelog.wire.record_batch import BatchHeader, BytesLike
@@ -63,3 +64,22 @@ def replay_batch(
         if isinstance(update, PreparedUpdate):
             apply_update(producers, update, segment.transaction_index if with_index else None)
     producers.update_map_end_offset(header.next_offset)
+
+
+def replay_producers(
+    producers: ProducerStateTable, segments: SegmentList, log_start_offset: int, end_offset: int
+) -> None:
+    """Go through the headers of all batches that the producers' state does not cover yet, up to `end_offset`."""
+    start = max(producers.map_end_offset, log_start_offset)
+    if start >= end_offset:
+        return
+    for segment in segments.from_offset(start):
+        if segment.base_offset >= end_offset:
+            break
+        first = segment.find(start)
+        if first is None:
+            continue
+        for position, header in segment.headers_from(first.position):
+            if header.base_offset >= end_offset:
+                return
+            replay_batch(producers, segment, position, header, with_index=False)
