@@ -40,6 +40,11 @@ LOG_PATH = f"{DIRECTORY}/orders-0"
 # A Sunday afternoon: old enough to expire nothing by accident, since the tests' clock starts there too.
 START_MS = 1_700_000_000_000
 
+# About four batches of `LogBuilder.fill` to a segment.
+SMALL_SEGMENTS = LogConfig(
+    segment_bytes=400, index_interval_bytes=50, segment_index_bytes=1200, file_delete_delay_ms=1000
+)
+
 
 class ManualClock:
     """Time that passes when a test says so."""
@@ -205,6 +210,11 @@ class LogBuilder:
             is_transactional=is_transactional,
         )
         return accepted(log.append_as_leader(batch, epoch))
+
+    def fill(self, log: PartitionLog, count: int) -> None:
+        """Append `count` records, each a batch of its own and ten milliseconds after the one before."""
+        for number in range(count):
+            self.append(log, f"{number}".ljust(30), timestamps=[START_MS + number * 10])
 
     def end_transaction(
         self, log: PartitionLog, producer_id: int, producer_epoch: int, *, commit: bool, epoch: int = 0

@@ -15,11 +15,6 @@ from tidelog.storage.segment import Segment
 LOG_END = FetchIsolation.LOG_END
 
 
-@pytest.fixture
-def logs() -> LogBuilder:
-    return LogBuilder()
-
-
 def read(log: PartitionLog, offset: int, bytes_max: int = 10_000, upper_bound: FetchIsolation = LOG_END) -> Fetched:
     fetched = log.read(offset, bytes_max, upper_bound=upper_bound)
     assert isinstance(fetched, Fetched)

@@ -9,24 +9,13 @@ from random import Random
 
 import pytest
 
-from tests.support.log_builder import LOG_PATH, START_MS, LogBuilder, accepted
+from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder, accepted
 from tidelog.model.ids import Offset
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
 
-SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50, segment_index_bytes=1200)
 DIRECTORY_FILES = ("leader-epoch-checkpoint",)
-
-
-@pytest.fixture
-def logs() -> LogBuilder:
-    return LogBuilder()
-
-
-def fill(logs: LogBuilder, log: PartitionLog, count: int) -> None:
-    for number in range(count):
-        logs.append(log, f"{number}".ljust(30), timestamps=[START_MS + number * 10])
 
 
 def names(logs: LogBuilder, suffix: str = "") -> list[str]:
@@ -47,9 +36,9 @@ def damage(logs: LogBuilder, name: str, position: int) -> None:
 
 class TestAfterACleanStop:
     def test_no_byte_of_the_log_is_read(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
+        log = logs.open(SMALL_SEGMENTS)
         logs.append(log, "p", producer=(1, 0, 0))
-        fill(logs, log, 20)
+        logs.fill(log, 20)
         logs.stop(log)
         logs.disk.fail("pread", "*.log", errno.EIO)
 
@@ -59,8 +48,8 @@ class TestAfterACleanStop:
         assert log.producers.producer(1) is not None
 
     def test_nothing_is_written_and_nothing_is_opened(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 20)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 20)
         logs.stop(log)
         changes = logs.disk.changes
         logs.disk.fail("open", "*index", errno.EIO)
@@ -72,7 +61,7 @@ class TestAfterACleanStop:
 
     def test_indexes_have_no_tail(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 3)
+        logs.fill(log, 3)
         logs.stop(log)
 
         assert logs.disk.size_of(path(0, ".index")) == 0
@@ -80,19 +69,19 @@ class TestAfterACleanStop:
         assert logs.disk.size_of(path(0, ".timeindex")) == 12
 
     def test_appending_goes_on(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 6)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 6)
         logs.stop(log)
 
         log = logs.reopen(was_clean=True)
-        fill(logs, log, 6)
+        logs.fill(log, 6)
 
         assert len(logs.values(log)) == 12
         assert log.offset_for_max_timestamp() == (START_MS + 50, 5, 0)
 
     def test_the_log_is_believed_where_the_checkpoint_is_not(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 6)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 6)
         logs.stop(log)
         logs.recovery_point = Offset(3)
 
@@ -110,8 +99,8 @@ class TestAfterACleanStop:
 
     @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
     def test_a_missing_index_is_built_again(self, logs: LogBuilder, suffix: str) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 20)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 20)
         logs.stop(log)
         before = {name: logs.disk.read_bytes(f"{LOG_PATH}/{name}", 1 << 20) for name in names(logs, "index")}
         logs.disk.remove(path(log.segment_base_offsets[1], suffix))
@@ -122,8 +111,8 @@ class TestAfterACleanStop:
         assert len(logs.values(log)) == 20
 
     def test_a_missing_index_costs_no_producer_its_state(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 5)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 5)
         logs.append(log, "a", producer=(1, 0, 0))
         logs.stop(log)
         logs.disk.remove(path(0, ".index"))
@@ -135,8 +124,8 @@ class TestAfterACleanStop:
         assert state.last_sequence == 0
 
     def test_damage_that_no_crash_explains_is_an_error(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 20)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 20)
         logs.stop(log)
         logs.disk.remove(path(0, ".index"))
         damage(logs, "00000000000000000000.log", 16)
@@ -149,9 +138,9 @@ class TestTheTail:
     @pytest.mark.parametrize("keep", [1, 60, 61, 90])
     def test_a_torn_batch_is_cut(self, logs: LogBuilder, keep: int) -> None:
         log = logs.open()
-        fill(logs, log, 3)
+        logs.fill(log, 3)
         whole = log.size_bytes
-        fill(logs, log, 1)
+        logs.fill(log, 1)
         logs.disk.open(path(0, ".log")).truncate(whole + keep)
         logs.disk.kill()
 
@@ -162,8 +151,8 @@ class TestTheTail:
         assert logs.append(log, "next").first_offset == 3
 
     def test_a_batch_with_a_wrong_checksum_is_cut_and_all_behind_it(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 20)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 20)
         logs.recovery_point = Offset(0)
         second = log.segment_base_offsets[1]
         damage(logs, f"{second:020d}.log", -1)
@@ -177,7 +166,7 @@ class TestTheTail:
 
     def test_zeros_are_cut(self, logs: LogBuilder) -> None:
         log = logs.open(LogConfig(preallocate=True, segment_bytes=5000))
-        fill(logs, log, 3)
+        logs.fill(log, 3)
         size = log.size_bytes
         logs.disk.kill()
         assert logs.disk.size_of(path(0, ".log")) == 5000
@@ -197,9 +186,9 @@ class TestTheTail:
 
     def test_a_length_that_claims_gigabytes_is_no_harm(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 1)
+        logs.fill(log, 1)
         size = log.size_bytes
-        fill(logs, log, 1)
+        logs.fill(log, 1)
         logs.disk.open(path(0, ".log")).pwritev([struct.pack(">i", 2**31 - 1)], size + 8)
         logs.disk.kill()
 
@@ -207,7 +196,7 @@ class TestTheTail:
 
     def test_messages_of_an_old_format_are_not_thrown_away(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 1)
+        logs.fill(log, 1)
         body = struct.pack(">bbqii", 1, 0, START_MS, -1, 3) + b"old"
         message = struct.pack(">qiI", 1, len(body) + 4, zlib.crc32(body)) + body
         size = log.size_bytes
@@ -222,9 +211,9 @@ class TestTheTail:
 
 class TestTheRecoveryPoint:
     def test_nothing_before_its_segment_is_read(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
+        log = logs.open(SMALL_SEGMENTS)
         logs.append(log, "p", producer=(1, 0, 0))
-        fill(logs, log, 20)
+        logs.fill(log, 20)
         logs.save_recovery_points()
         bases = log.segment_base_offsets
         logs.disk.kill()
@@ -251,15 +240,15 @@ class TestTheRecoveryPoint:
 
     def test_beyond_the_log_it_goes_back(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 2)
+        logs.fill(log, 2)
         logs.recovery_point = Offset(50)
         logs.disk.kill()
 
         assert logs.reopen().recovery_point == 2
 
     def test_a_segment_without_its_predecessors_end_is_not_kept(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 10)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 10)
         second = log.segment_base_offsets[1]
         logs.recovery_point = Offset(0)
         cut = len(logs.batch("0".ljust(30)))
@@ -272,9 +261,9 @@ class TestTheRecoveryPoint:
         assert second > 1
 
     def test_a_compacted_log_may_have_gaps_between_segments(self, logs: LogBuilder) -> None:
-        config = SMALL.changed(cleanup_policy=("compact",))
+        config = SMALL_SEGMENTS.changed(cleanup_policy=("compact",))
         log = logs.open(config)
-        fill(logs, log, 10)
+        logs.fill(log, 10)
         logs.recovery_point = Offset(0)
         cut = len(logs.batch("0".ljust(30)))
         logs.disk.open(path(0, ".log")).truncate(cut)
@@ -289,7 +278,7 @@ class TestTheRecoveryPoint:
 class TestIndexes:
     def test_the_tail_of_zeros_that_a_kill_leaves_is_no_data(self, logs: LogBuilder) -> None:
         log = logs.open(LogConfig(index_interval_bytes=50))
-        fill(logs, log, 10)
+        logs.fill(log, 10)
         logs.disk.kill()
         assert logs.disk.size_of(path(0, ".index")) == 10 * 1024 * 1024
 
@@ -300,10 +289,10 @@ class TestIndexes:
 
     @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
     def test_are_built_again_where_they_are_no_whole_entries(self, logs: LogBuilder, suffix: str) -> None:
-        log = logs.open(SMALL)
+        log = logs.open(SMALL_SEGMENTS)
         logs.append(log, "t", producer=(1, 0, 0), is_transactional=True)
         logs.end_transaction(log, 1, 0, commit=False)
-        fill(logs, log, 20)
+        logs.fill(log, 20)
         log.flush()
         logs.save_recovery_points()
         before = {name: logs.disk.read_bytes(f"{LOG_PATH}/{name}", 1 << 20) for name in names(logs, "index")}
@@ -319,7 +308,7 @@ class TestIndexes:
 
     def test_are_there_again_even_if_nothing_is_in_them(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 1)
+        logs.fill(log, 1)
         logs.disk.remove(path(0, ".index"))
         logs.disk.kill()
 
@@ -340,9 +329,9 @@ class TestIndexes:
 
 class TestProducersAndEpochs:
     def test_are_followed_through_what_is_read_again(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
+        log = logs.open(SMALL_SEGMENTS)
         logs.append(log, "a", producer=(1, 0, 0), epoch=1)
-        fill(logs, log, 3)
+        logs.fill(log, 3)
         logs.append(log, "b", producer=(1, 0, 1), epoch=5)
         logs.append(log, "t", producer=(2, 0, 0), is_transactional=True, epoch=6)
         logs.recovery_point = Offset(0)
@@ -360,9 +349,9 @@ class TestProducersAndEpochs:
         assert log.last_stable_offset == 5
 
     def test_a_damaged_snapshot_is_replaced_by_the_log(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
+        log = logs.open(SMALL_SEGMENTS)
         logs.append(log, "a", producer=(1, 0, 0))
-        fill(logs, log, 10)
+        logs.fill(log, 10)
         logs.save_recovery_points()
         for name in names(logs, ".snapshot"):
             damage(logs, name, -1)
@@ -385,8 +374,8 @@ class TestProducersAndEpochs:
 
 class TestTheStart:
     def test_segments_before_it_go(self, logs: LogBuilder) -> None:
-        log = logs.open(SMALL)
-        fill(logs, log, 20)
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 20)
         bases = log.segment_base_offsets
         logs.log_start_offset = Offset(bases[2] + 1)
         logs.disk.kill()
@@ -398,7 +387,7 @@ class TestTheStart:
 
     def test_beyond_the_end_the_log_begins_anew_there(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 3)
+        logs.fill(log, 3)
         logs.log_start_offset = Offset(10)
         logs.disk.kill()
 
@@ -417,7 +406,7 @@ class TestTheStart:
 class TestLeftovers:
     def test_deleted_and_cleaned_files_go(self, logs: LogBuilder) -> None:
         log = logs.open()
-        fill(logs, log, 2)
+        logs.fill(log, 2)
         logs.stop(log)
         for name in (
             "00000000000000000000.log.deleted",
@@ -466,8 +455,8 @@ class TestLeftovers:
 
     @staticmethod
     def _compactable(logs: LogBuilder) -> PartitionLog:
-        log = logs.open(SMALL.changed(cleanup_policy=("compact",)))
-        fill(logs, log, 20)
+        log = logs.open(SMALL_SEGMENTS.changed(cleanup_policy=("compact",)))
+        logs.fill(log, 20)
         logs.stop(log)
         return log
 
@@ -479,8 +468,8 @@ class TestLeftovers:
 
 
 def test_a_crash_during_the_recovery_is_one_more_crash(logs: LogBuilder) -> None:
-    log = logs.open(SMALL)
-    fill(logs, log, 10)
+    log = logs.open(SMALL_SEGMENTS)
+    logs.fill(log, 10)
     log.flush()
     logs.append(log, "unsynced")
     logs.disk.crash(Random(1))

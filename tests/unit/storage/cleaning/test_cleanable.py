@@ -24,11 +24,6 @@ def rolled(logs: LogBuilder, segments: int, config: LogConfig = CONFIG) -> Parti
     return log
 
 
-@pytest.fixture
-def logs() -> LogBuilder:
-    return LogBuilder()
-
-
 def test_all_but_the_active_segment_is_dirty_at_first(logs: LogBuilder) -> None:
     log = rolled(logs, 3)
 

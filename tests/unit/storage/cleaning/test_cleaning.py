@@ -34,11 +34,6 @@ CONFIG = LogConfig(
 
 
 @pytest.fixture
-def logs() -> LogBuilder:
-    return LogBuilder()
-
-
-@pytest.fixture
 def log(logs: LogBuilder) -> PartitionLog:
     return logs.open(CONFIG)
 
