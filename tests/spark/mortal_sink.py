@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from tests.spark.sink_tasks import Died, Moment, MortalCommitter
 from tests.spark.topics import options, stream
 from tidelog.client.errors import NotReachedError
-from tidelog.spark import sink
+from tidelog.spark import sink_committer
 from tidelog.spark.sink import StreamSink
 from tidelog.spark.sink_options import SinkOptions, parse_sink_options
 from tidelog.spark.sink_participant import SinkIdentity
@@ -84,7 +84,7 @@ class MortalSink(StreamSink):
         def mortal(identity: SinkIdentity, run: str, settings: Mapping[str, object]) -> MortalCommitter:
             return MortalCommitter(identity, run, settings).dying(death.effect_number, death.moment)
 
-        with mock.patch.object(sink, "SinkCommitter", mortal), contextlib.suppress(Died):
+        with mock.patch.object(sink_committer, "SinkCommitter", mortal), contextlib.suppress(Died):
             super().commit(messages, batchId)
         match death.manner:
             case Manner.KILLED:

@@ -12,6 +12,8 @@ Whose write it is:
                                                                   this write
     another batch         this write                 the topic    this write              0
 
+What tasks do and what the driver does is imported where it is done: each is half of what a process of Spark's would wait for.
+
 Method and argument names are Spark's: it calls them by name.
 """
 
@@ -20,20 +22,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from tidelog.spark.errors import OptionError, SinkError
-from tidelog.spark.sink_committer import SinkCommitter
-from tidelog.spark.sink_options import SinkOptions
 from tidelog.spark.sink_participant import Participant, SinkIdentity
 from tidelog.spark.sink_rows import check_columns
-from tidelog.spark.sink_task import write_at_least_once
-from tidelog.spark.sink_transactions import Attempt, open_attempt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.spark.sink_options import SinkOptions
+    from tidelog.spark.sink_transactions import Attempt
+
+# ruff: noqa: PLC0415 - see above
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +86,8 @@ class BatchSink(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         if not self._options.is_exactly_once:
+            from tidelog.spark.sink_task import write_at_least_once
+
             return TaskWritten(write_at_least_once(self._options, iterator))
         # One run for all batches of a streaming query, so that workers keep their producers.
         run = _local_property(_RUN_ID) if _local_property(_QUERY_ID) is not None else None
@@ -103,6 +111,8 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         if not self._options.is_exactly_once:
+            from tidelog.spark.sink_task import write_at_least_once
+
             return TaskWritten(write_at_least_once(self._options, iterator))
         query, run, batch_id = (_local_property(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
         if query is None or run is None or batch_id is None:
@@ -122,6 +132,8 @@ class StreamSink(DataSourceStreamArrowWriter):
 def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
     """Write the rows of a task in a transaction that the driver ends. The input is read to its end, also of a batch that turns
     out to be a replay: state stores commit there."""
+    from tidelog.spark.sink_transactions import open_attempt
+
     attempt: Attempt | None = None
     try:
         for batch in batches:
@@ -138,6 +150,8 @@ def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[p
 
 
 def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
+    from tidelog.spark.sink_committer import SinkCommitter
+
     of, participants = _read(messages, fallback)
     if of is None:
         raise SinkError("no task says which batch it has written, so that none can be committed")
@@ -145,6 +159,8 @@ def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None
 
 
 def _abort(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
+    from tidelog.spark.sink_committer import SinkCommitter
+
     of, participants = _read(messages, fallback)
     if of is None:
         log.warning("no task says which batch it has written: what is open ends when the query is started again")

@@ -13,13 +13,16 @@ Other columns are left out, as Spark's own connector does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from tidelog.spark.errors import OptionError, UnwritableError
-from tidelog.spark.sink_options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.spark.sink_options import SinkOptions
 
 _TEXT_OR_BYTES = (StringType, BinaryType)
 _HEADERS = "array<struct<key: string, value: binary>>"
@@ -91,6 +94,9 @@ class SinkRows:
             raise UnwritableError(
                 "a row has no topic: its column topic is null; the option topic names one for all rows"
             )
+        # A process of the driver's that only looks at the columns would wait for it.
+        import pyarrow.compute as pc  # noqa: PLC0415
+
         named = pc.unique(topics)
         for name in named:
             rows = records if len(named) == 1 else records.filter(pc.equal(topics, name))

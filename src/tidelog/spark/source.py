@@ -6,15 +6,17 @@
 
 What is written goes by `sink`.
 
+Spark starts a process of Python's for nearly everything that it asks: for `load()`, for a plan, for each streaming query, for
+each module of its own. So a method imports what it alone needs: the rest would be half a second in all of them.
+
 Spark finds the class through the package `pyspark_tidelog`. Method and argument names are Spark's: it calls them by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -32,18 +34,18 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidelog.model.clock import SystemClock
 from tidelog.spark.errors import OptionError
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.planning import divide, plan_read
 from tidelog.spark.record_schema import spark_schema
-from tidelog.spark.sink import BatchSink, StreamSink
-from tidelog.spark.sink_options import parse_sink_options
-from tidelog.spark.source_cluster import SourceCluster
 from tidelog.spark.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
-from tidelog.spark.stored_reading import SegmentRange, plan_stored_read, read_segment
-from tidelog.spark.stream_progress import StreamProgress
-from tidelog.spark.task_reading import read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.spark.offset_ranges import OffsetRange
+    from tidelog.spark.stored_reading import SegmentRange
+    from tidelog.spark.stream_progress import StreamProgress
+
+# ruff: noqa: PLC0415 - see above
 
 
 class TaskPartition(InputPartition):
@@ -79,9 +81,15 @@ class TidelogSource(DataSource):
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from tidelog.spark.sink import BatchSink
+        from tidelog.spark.sink_options import parse_sink_options
+
         return BatchSink(parse_sink_options(self.options, is_stream=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
+        from tidelog.spark.sink import StreamSink
+        from tidelog.spark.sink_options import parse_sink_options
+
         # In the mode complete each batch is the whole result, appended: a topic is not emptied for it.
         return StreamSink(parse_sink_options(self.options, is_stream=True), schema)
 
@@ -93,7 +101,12 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         if self._options.path is not None:
+            from tidelog.spark.stored_reading import plan_stored_read
+
             return [TaskPartition(each) for each in plan_stored_read(self._options, *self._bounds)]
+        from tidelog.spark.planning import divide, plan_read
+        from tidelog.spark.source_cluster import SourceCluster
+
         cluster = SourceCluster(self._options)
         try:
             ranges = plan_read(cluster, self._options, *self._bounds)
@@ -117,6 +130,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _progress(self) -> StreamProgress:
         if self._opened is None:
+            from tidelog.model.clock import SystemClock
+            from tidelog.spark.source_cluster import SourceCluster
+            from tidelog.spark.stream_progress import StreamProgress
+
             self._opened = StreamProgress(self._options, SourceCluster(self._options), SystemClock())
         return self._opened
 
@@ -149,13 +166,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    match partition.value:
-        case OffsetRange() as wanted:
-            return read_range(options, wanted)
-        case SegmentRange() as task:
-            return read_segment(options, task)
-    # Spark makes a partition of its own of a batch that has none.
-    return iter(())
+    if partition.value is None:
+        # Spark makes a partition of its own of a batch that has none.
+        return iter(())
+    if options.path is not None:
+        from tidelog.spark.stored_reading import read_segment
+
+        return read_segment(options, partition.value)
+    from tidelog.spark.task_reading import read_range
+
+    return read_range(options, partition.value)
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:
