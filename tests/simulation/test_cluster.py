@@ -53,6 +53,19 @@ def test_a_record_that_is_acknowledged_is_on_all_three() -> None:
     SimulatedCluster(1).run(story)
 
 
+def test_an_idle_quorum_keeps_its_leader_however_short_its_patience_is() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.start()
+        await cluster.until(lambda: cluster.active is not None, "an active controller")
+        epochs = {node.quorum.epoch for node in cluster.nodes}
+        await asyncio.sleep(5)
+        assert {node.quorum.epoch for node in cluster.nodes} == epochs
+
+    # Shorter than Kafka lets an answer wait that has nothing to say, and no records that only show that the leader is there.
+    hasty = {"controller.quorum.fetch.timeout.ms": "250", "metadata.max.idle.interval.ms": "0"}
+    SimulatedCluster(5, config=hasty).run(story)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_killed_leader_is_replaced_within_a_second_and_nothing_acknowledged_is_lost(seed: int) -> None:
     async def story(cluster: SimulatedCluster) -> None:

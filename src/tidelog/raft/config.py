@@ -29,6 +29,11 @@ class QuorumConfig:
     leader_lost_jitter_ms: int = 100
 
     @property
+    def fetch_wait_ms(self) -> int:
+        """How long a follower lets its leader hold back an answer: an idle leader must never be taken for a lost one."""
+        return min(self.fetch_wait_ms_max, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2)
+
+    @property
     def check_quorum_timeout_ms(self) -> int:
         """How long a leader goes on without fetches from a majority. Half as long again as a follower's patience, as in Kafka."""
         return self.fetch_timeout_ms * 3 // 2

@@ -154,7 +154,7 @@ def _fetch_request(quorum: Quorum, follower: Follower | None) -> Request:
         quorum.epoch,
         quorum.log.end,
         NO_OFFSET if quorum.high_watermark is None else quorum.high_watermark,
-        quorum.config.fetch_wait_ms_max,
+        quorum.config.fetch_wait_ms,
         quorum.config.fetch_bytes_max,
         local.cluster_id,
     )
