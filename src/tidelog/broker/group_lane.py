@@ -11,16 +11,18 @@ then (a session that goes on) the handler does again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct as Layout
 
 from tidelog.broker.caller import AllowAll, Authorizer
 from tidelog.broker.handlers.consumer_group_heartbeat import GROUP_VERSION
 from tidelog.broker.node_view import Node
-from tidelog.controller.image import ClusterImage, Topic
+from tidelog.broker.request_metrics import RequestCounts
+from tidelog.controller.image import ClusterImage
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.consumer.group import ConsumerGroup
-from tidelog.coordination.decision import Caller as Member
+from tidelog.coordination.group_shard import GroupShard
+from tidelog.coordination.host import ActiveShard
 from tidelog.coordination.offsets import Committed
 from tidelog.kernel_choice import load
 from tidelog.model.acl import AclOperation, ResourceType
@@ -66,14 +68,30 @@ _SIZE_BYTES = 4
 
 # The topic as the request names it, the partition, the offset, the leader's epoch and the metadata.
 Commit = tuple[bytes, int, int, int, str]
-# A topic's name as it is written, its id, and all of it.
-KnownTopic = tuple[bytes, TopicId, Topic]
+# A topic's name as it is written, its id, its name, and its partitions.
+KnownTopic = tuple[bytes, TopicId, TopicName, Mapping[PartitionIndex, object]]
+
+# So many groups' shards are kept at hand.
+_SHARDS_MAX = 16_384
 
 
 class GroupLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_image", "_is_open_to_all", "_known", "_node", "_now_ms", "_now_ns", "_requests")
+    __slots__ = (
+        "_authorizer",
+        "_by_id",
+        "_by_name",
+        "_commits",
+        "_has_consumer_groups",
+        "_image",
+        "_is_open_to_all",
+        "_node",
+        "_now_ms",
+        "_now_ns",
+        "_requests",
+        "_shards",
+    )
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
@@ -83,9 +101,14 @@ class GroupLane:
         self._requests = node.metrics.requests
         self._now_ns = node.clock.monotonic_ns
         self._now_ms = node.clock.now_ms
-        # Topics that were committed for lately, by name or id, and the image that they are of.
+        # What was looked up lately, and the image that it is of: topics that were committed for, and the shards of groups.
         self._image: ClusterImage | None = None
-        self._known: dict[tuple[bytes, bool], KnownTopic] = {}
+        self._by_name: dict[bytes, KnownTopic] = {}
+        self._by_id: dict[bytes, KnownTopic] = {}
+        self._shards: dict[str, ActiveShard[GroupShard]] = {}
+        self._has_consumer_groups = False
+        # The counts of commits, by version.
+        self._commits: dict[int, RequestCounts] = {}
 
     def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
         """What takes which API's requests. If it does not, nothing of the request was noted or changed."""
@@ -104,9 +127,13 @@ class GroupLane:
         version, correlation_id, group_id, generation_id, member_id, instance_id = read
         if not group_id or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
-        active = self._node.groups.active(group_id)
-        if active is None:
-            return False
+        if self._node.image is not self._image:
+            self._look_anew()
+        active = self._shards.get(group_id)
+        if active is None or active.is_dropped:
+            active = self._shard_of(group_id)
+            if active is None:
+                return False
         group = active.shard.groups.get(group_id)
         if type(group) is not ClassicGroup:
             return False
@@ -127,19 +154,25 @@ class GroupLane:
         if read is None:
             return False
         version, correlation_id, client_id, group_id, member_id, epoch, instance_id, rack_id = read
-        if len(member_id) > _MEMBER_ID_BYTES_MAX or not self._node.image.features.get(GROUP_VERSION):
+        if self._node.image is not self._image:
+            self._look_anew()
+        if len(member_id) > _MEMBER_ID_BYTES_MAX or not self._has_consumer_groups:
             return False
         if not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
-        active = self._node.groups.active(group_id)
-        if active is None:
-            return False
-        group = active.shard.groups.get(group_id)
+        active = self._shards.get(group_id)
+        if active is None or active.is_dropped:
+            active = self._shard_of(group_id)
+            if active is None:
+                return False
+        shard = active.shard
+        group = shard.groups.get(group_id)
         if type(group) is not ConsumerGroup:
             return False
-        caller = Member(client_id, f"/{connection.peer_address.host}", version)
-        now_ms = active.now_ms()
-        interval_ms = active.shard.consumer.stays(group, member_id, epoch, instance_id, rack_id, caller, now_ms)
+        host = f"/{connection.peer_address.host}"
+        interval_ms = shard.consumer.stays(
+            group, member_id, epoch, instance_id, rack_id, client_id, host, active.now_ms()
+        )
         if interval_ms is None:
             return False
         length = len(member_id)
@@ -156,14 +189,19 @@ class GroupLane:
         if read is None:
             return False
         version, correlation_id, group_id, epoch, member_id, instance_id, commits, answer = read
-        active = self._node.groups.active(group_id)
-        if active is None:
-            return False
+        if self._node.image is not self._image:
+            self._look_anew()
+        active = self._shards.get(group_id)
+        if active is None or active.is_dropped:
+            active = self._shard_of(group_id)
+            if active is None:
+                return False
+        shard = active.shard
         # A group that is not there yet is the ordinary way's: it would begin with this commit.
-        group = active.shard.groups.get(group_id)
+        group = shard.groups.get(group_id)
         if group is None or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
-        offsets = active.shard.offsets
+        offsets = shard.offsets
         topics = self._topics_of(commits, connection, offsets.metadata_max, by_id=version >= TOPIC_ID_VERSION)
         if topics is None:
             return False
@@ -172,19 +210,40 @@ class GroupLane:
             return False
         timestamp_ms = self._now_ms()
         batch = _kernel.offset_commit_batch(group_id, topics, commits, now_ms, timestamp_ms)
-        appended = active.append_built(batch, len(commits), timestamp_ms)
+        count = len(commits)
+        appended = active.append_built(batch, count, timestamp_ms)
         if appended is None:
             return False
         first_offset, is_committed = appended
         take_in = offsets.take_in
-        for (_, topic_id, topic), (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
+        for (_, topic_id, name, _), (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
             committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic_id, first_offset)
-            take_in(group_id, topic.name, partition, committed)
+            take_in(group_id, name, partition, committed)
             first_offset += 1
-        if is_committed:
-            connection.answer_with_frames((answer,))
-            self._count(OFFSET_COMMIT_KEY, version, begun_ns, frame, answer, len(commits))
+        if not is_committed:
+            self._answer_later(connection, frame, begun_ns, active, version, correlation_id, topics, commits, answer)
             return True
+        connection.answer_with_frames((answer,))
+        counts = self._commits.get(version)
+        if counts is None:
+            counts = self._commits[version] = self._requests[OFFSET_COMMIT_KEY, version]
+        counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(answer) - _SIZE_BYTES)
+        counts.errors[0] += count
+        return True
+
+    def _answer_later(
+        self,
+        connection: Connection,
+        frame: memoryview,
+        begun_ns: int,
+        active: ActiveShard[GroupShard],
+        version: int,
+        correlation_id: int,
+        topics: Sequence[KnownTopic],
+        commits: Sequence[Commit],
+        answer: bytes,
+    ) -> None:
+        """A function of its own: what it hands to its inner one would cost every commit that has nobody to wait for."""
         outcome = active.when_committed()
         slot = connection.expect_answer()
         counts = self._requests[OFFSET_COMMIT_KEY, version]
@@ -192,8 +251,7 @@ class GroupLane:
         request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
 
         def settled(error: ErrorCode) -> None:
-            named = [topic for _, _, topic in topics]
-            given = answer if error is _NONE else _refusal(version, correlation_id, named, commits, error)
+            given = answer if error is _NONE else _refusal(version, correlation_id, topics, commits, error)
             slot.send((memoryview(given)[_SIZE_BYTES:],))
             counts.waited(local_ns, self._now_ns() - begun_ns, request_bytes, len(given) - _SIZE_BYTES)
             counts.errors[error] += len(commits)
@@ -202,28 +260,24 @@ class GroupLane:
             outcome.then(settled)
         else:
             settled(outcome)
-        return True
 
     def _topics_of(
         self, commits: Sequence[Commit], connection: Connection, metadata_max: int, *, by_id: bool
     ) -> list[KnownTopic] | None:
         """The topic of each partition, where all of them are there. None: somebody else is to say what is wrong."""
-        image = self._node.image
-        if image is not self._image:
-            self._image = image
-            self._known.clear()
+        known_topics = self._by_id if by_id else self._by_name
         topics: list[KnownTopic] = []
         last: bytes | None = None
         known: KnownTopic | None = None
         for topic, partition, _, _, metadata in commits:
             if topic is not last:
                 last = topic
-                known = self._known.get((topic, by_id)) or self._look_up(topic, by_id=by_id)
+                known = known_topics.get(topic) or self._look_up(topic, by_id=by_id)
                 if known is None:
                     return None
-                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known[2].name):
+                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known[2]):
                     return None
-            if known is None or PartitionIndex(partition) not in known[2].partitions or len(metadata) > metadata_max:
+            if known is None or partition not in known[3] or len(metadata) > metadata_max:
                 return None
             topics.append(known)
         return topics
@@ -235,10 +289,27 @@ class GroupLane:
         found = image.topics.get(TopicId(topic)) if by_id else image.topic(TopicName(topic.decode()))
         if found is None:
             return None
-        known = self._known[topic, by_id] = (found.name.encode(), found.topic_id, found)
+        known = (found.name.encode(), found.topic_id, found.name, found.partitions)
+        (self._by_id if by_id else self._by_name)[topic] = known
         return known
 
     # --- both --------------------------------------------------------------------------------------------------------------
+
+    def _look_anew(self) -> None:
+        """The cluster has changed: what was looked up in it before may be different now."""
+        self._image = image = self._node.image
+        self._by_name.clear()
+        self._by_id.clear()
+        self._shards.clear()
+        self._has_consumer_groups = bool(image.features.get(GROUP_VERSION))
+
+    def _shard_of(self, group_id: str) -> ActiveShard[GroupShard] | None:
+        active = self._node.groups.active(group_id)
+        if active is not None:
+            if len(self._shards) >= _SHARDS_MAX:
+                self._shards.clear()
+            self._shards[group_id] = active
+        return active
 
     def _may_read(self, connection: Connection, resource_type: ResourceType, name: str) -> bool:
         return self._authorizer.allows(connection.principal, connection.peer_address.host, _READ, resource_type, name)
@@ -252,14 +323,15 @@ class GroupLane:
 
 
 def _refusal(
-    version: int, correlation_id: int, topics: Sequence[Topic], commits: Sequence[Commit], error: ErrorCode
+    version: int, correlation_id: int, topics: Sequence[KnownTopic], commits: Sequence[Commit], error: ErrorCode
 ) -> bytes:
     """The same error for all, as the handler would say it."""
     answered: list[OffsetCommitResponseTopic] = []
-    last: Topic | None = None
+    last: KnownTopic | None = None
     for topic, (_, partition, _, _, _) in zip(topics, commits, strict=True):
         if topic is not last:
             last = topic
-            answered.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[]))
+            _, topic_id, name, _ = topic
+            answered.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=[]))
         answered[-1].partitions.append(OffsetCommitResponsePartition(partition_index=partition, error_code=error))
     return response_frame(OffsetCommitResponse(throttle_time_ms=0, topics=answered), version, correlation_id)

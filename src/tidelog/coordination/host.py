@@ -59,6 +59,8 @@ _NONE = ErrorCode.NONE
 # How long an action that fell due and could not be written down waits for its next attempt, as in Kafka.
 RETRY_MS = 500
 
+NS_PER_MS = 1_000_000
+
 
 class Shard(Protocol):
     """The state of one partition of a coordinator's log, and what is decided from it."""
@@ -118,10 +120,11 @@ class CoordinatorHost(Generic[S]):
         self._shards: dict[int, _Loading[S] | ActiveShard[S] | _Failed] = {}
         # Sessions must not end because somebody has set the clock, so that time is counted from here on.
         self._ahead_ms = seams.clock.now_ms() - seams.clock.monotonic_ms()
+        self._monotonic_ns = seams.clock.monotonic_ns
 
     def now_ms(self) -> int:
         """The time by which shards decide: it starts as the clock's and then only moves forward."""
-        return self.seams.clock.monotonic_ms() + self._ahead_ms
+        return self._monotonic_ns() // NS_PER_MS + self._ahead_ms
 
     # --- who leads what ----------------------------------------------------------------------------------------------------
 
@@ -304,6 +307,7 @@ class ActiveShard(Generic[S]):
     """A shard that decides, and its partition of the log."""
 
     __slots__ = (
+        "_append_built",
         "_host",
         "_looked_at",
         "_partition",
@@ -325,6 +329,7 @@ class ActiveShard(Generic[S]):
         self.is_dropped = False
         self._host = host
         self._partition = partition
+        self._append_built = partition.append_built
         self._timer: Timer | None = None
         self._timer_ms = 0
         # Which deadlines the timer is set by.
@@ -465,9 +470,10 @@ class ActiveShard(Generic[S]):
         """
         if self._host.codec is not Compression.NONE or len(batch) > self._partition.message_bytes_max:
             return None
-        appended = self._partition.append_built(batch, record_count, timestamp_ms)
+        appended = self._append_built(batch, record_count, timestamp_ms)
         # Whoever decided may have moved a deadline.
-        self._set_timer()
+        if self._timer is None or self.shard.deadlines.number != self._looked_at:
+            self._set_timer()
         return None if isinstance(appended, AppendRefused) else appended
 
     def when_committed(self) -> ErrorCode | Pending[ErrorCode]:

@@ -7,7 +7,7 @@ transaction ends after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -105,6 +105,8 @@ class Offsets:
         self._committed = _Table()
         self._pending: dict[int, _Table] = {}
         """By the id of the producer whose transaction is open."""
+        self.take_in: Callable[[str, str, int, Committed], None] = self._committed.put
+        """What `replay` does for a commit outside of any transaction: of a group, for a topic's partition."""
 
     # --- deciding ----------------------------------------------------------------------------------------------------------
 
@@ -312,10 +314,6 @@ class Offsets:
         )
         table = self._committed if producer_id < 0 else self._pending.setdefault(producer_id, _Table())
         table.put(key.group, key.topic, key.partition, committed)
-
-    def take_in(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        """What `replay` does for a commit outside of any transaction."""
-        self._committed.put(group_id, topic, partition, committed)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """What a producer's transaction committed counts from now on, or never did."""

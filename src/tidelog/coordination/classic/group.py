@@ -45,6 +45,10 @@ class GroupState(StrEnum):
     DEAD = "Dead"
 
 
+# A member that is reached through its class costs more, and these are every commit's.
+_EMPTY, _COMPLETING_REBALANCE, _DEAD = GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.DEAD
+_NONE = ErrorCode.NONE
+
 _COMES_FROM: dict[GroupState, tuple[GroupState, ...]] = {
     GroupState.EMPTY: (GroupState.PREPARING_REBALANCE,),
     GroupState.PREPARING_REBALANCE: (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY),
@@ -142,23 +146,24 @@ class ClassicGroup:
         is_transactional: bool = False,
     ) -> ErrorCode:
         del api_version  # All versions say the same to a classic group.
-        if self.state is GroupState.DEAD:
+        state = self.state
+        if state is _DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if epoch < 0 and self.is_empty:
+        if epoch < 0 and state is _EMPTY:
             # An administrator, or a consumer that is not a member of anything.
-            return ErrorCode.NONE
+            return _NONE
         if epoch < 0 and not member_id and instance_id is None:
-            return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+            return _NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
         error = self.check_member(member_id, instance_id)
-        if error:
+        if error is not _NONE:
             return error
         if epoch != self.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
-        if self.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
+        if state is _COMPLETING_REBALANCE and not is_transactional:
             # It knows the new generation, but not yet whether it still owns what it commits.
             return ErrorCode.REBALANCE_IN_PROGRESS
         self.keep_alive(self.members[member_id], now_ms)
-        return ErrorCode.NONE
+        return _NONE
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         del member_id, epoch  # Anyone may read the offsets of a classic group.
@@ -239,7 +244,7 @@ class ClassicGroup:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if known != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+        return _NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def add(self, member: ClassicMember, parked: ParkedJoin | None = None) -> None:
         """A new member; the first one decides on the type of protocol, and leads."""

@@ -71,6 +71,8 @@ class ConsumerGroups:
         self._fencing = Fencing(self._context, classic)
         self._heartbeats = Heartbeats(self._context, self._fencing, classic)
         self._classic_members = ClassicMembers(self._context, self._fencing, classic)
+        self.stays = self._heartbeats.stays
+        """The heartbeat interval of a member that has all it should have and no news; see `Heartbeats.stays`."""
 
     # Requests
 
@@ -79,22 +81,6 @@ class ConsumerGroups:
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         """A member joins, stays, or leaves. The answer has an assignment only where it changed, or the member asked."""
         return self._heartbeats.heartbeat(request, caller, now_ms)
-
-    def stays(
-        self,
-        group: ConsumerGroup,
-        member_id: str,
-        epoch: int,
-        instance_id: str | None,
-        rack_id: str | None,
-        caller: Caller,
-        now_ms: int,
-    ) -> int | None:
-        """The heartbeat interval of a member that has all it should have and no news; its session goes on.
-
-        None: `heartbeat` is to say what is different. Nothing has changed.
-        """
-        return self._heartbeats.stays(group, member_id, epoch, instance_id, rack_id, caller, now_ms)
 
     def join_classic(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Decision[JoinGroupResponse]:
         """A member of the classic protocol joins a group of this one; an empty group becomes a classic one."""

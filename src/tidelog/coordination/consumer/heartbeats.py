@@ -51,6 +51,9 @@ from tidelog.wire.messages.consumer_groups import (
 
 _Answer = Decision[ConsumerGroupHeartbeatResponse]
 
+# A member that is reached through its class costs more, and this one is every heartbeat's.
+_STABLE = MemberState.STABLE
+
 
 class Heartbeats:
     """Decides about heartbeats of the new protocol."""
@@ -81,15 +84,20 @@ class Heartbeats:
         epoch: int,
         instance_id: str | None,
         rack_id: str | None,
-        caller: Caller,
+        client_id: str,
+        client_host: str,
         now_ms: int,
     ) -> int | None:
-        """The heartbeat interval of a steady member without news, whose session goes on; None where there is more to it."""
+        """The heartbeat interval of a member that has all it should have and no news; its session goes on.
+
+        None: `heartbeat` is to say what is different. Nothing has changed.
+        """
         member = group.members.get(member_id)
-        if member is None or not _has_all(group, member, epoch, instance_id, rack_id, caller):
+        if member is None or not _has_all(group, member, epoch, instance_id, rack_id, client_id, client_host):
             return None
-        limits = self._context.settings.consumer_limits_of(group.group_id)
-        if not self._context.prolong_session(group.group_id, member_id, limits.session_timeout_ms, now_ms):
+        context, group_id = self._context, group.group_id
+        limits = context.settings.consumer_limits_of(group_id)
+        if not context.prolong_session(group_id, member_id, limits.session_timeout_ms, now_ms):
             return None
         return limits.heartbeat_interval_ms
 
@@ -262,7 +270,15 @@ def _is_steady(
 ) -> bool:
     """Whether the member has all that it should have, says nothing new, and the group has nothing to do."""
     return (
-        _has_all(group, member, request.member_epoch, request.instance_id, request.rack_id, caller)
+        _has_all(
+            group,
+            member,
+            request.member_epoch,
+            request.instance_id,
+            request.rack_id,
+            caller.client_id,
+            caller.client_host,
+        )
         and request.subscribed_topic_names is None
         and request.topic_partitions is None
         and request.rebalance_timeout_ms == -1
@@ -277,7 +293,8 @@ def _has_all(
     epoch: int,
     instance_id: str | None,
     rack_id: str | None,
-    caller: Caller,
+    client_id: str,
+    client_host: str,
 ) -> bool:
     """Whether the member is the one that is known, has all that it should have, and the group has nothing to do."""
     return (
@@ -286,13 +303,13 @@ def _has_all(
         and epoch == group.assignment_epoch
         and epoch == group.epoch
         and epoch == group.looked_at_epoch
-        and member.state is MemberState.STABLE
+        and member.state is _STABLE
         and (instance_id is None or instance_id == member.instance_id)
         and (rack_id is None or rack_id == member.rack_id)
         and member.classic is None
         and not group.regex_subscribers
-        and caller.client_id == member.client_id
-        and caller.client_host == member.client_host
+        and client_id == member.client_id
+        and client_host == member.client_host
     )
 
 

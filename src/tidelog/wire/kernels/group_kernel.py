@@ -19,7 +19,9 @@ except ImportError:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
 
 HEARTBEAT_KEY = 12
@@ -52,6 +54,23 @@ _CHECKED_AT = cython.declare(cython.longlong, 21)
 _KEY_BYTES = cython.declare(cython.longlong, 10)
 _VALUE_BYTES = cython.declare(cython.longlong, 23)
 _TOPIC_ID_BYTES = cython.declare(cython.longlong, 18)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _bytes_of(frame: memoryview) -> cython.pointer[cython.const[cython.uchar]]:
+    """Where a frame's bytes are; compiled only. A frame is a plain view of bytes, and is not asked whether it is one: the
+    asking would take as long as the reading."""
+    return cython.cast(cython.pointer[cython.const[cython.uchar]], PyMemoryView_GET_BUFFER(frame).buf)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _room_in(buffer: bytearray) -> cython.pointer[cython.uchar]:
+    """Where a buffer's bytes are to be put; compiled only."""
+    return cython.cast(cython.pointer[cython.uchar], PyByteArray_AS_STRING(buffer))
 
 
 @cython.cfunc
@@ -169,10 +188,9 @@ def _header_end(
     return at
 
 
-def read_heartbeat(frame: object) -> tuple[int, int, str, int, str, str | None] | None:
+def read_heartbeat(frame: memoryview) -> tuple[int, int, str, int, str, str | None] | None:
     """Version, correlation id, group, generation, member and instance; None for a request that is not to be read here."""
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     length: cython.longlong
     version: cython.longlong
@@ -180,7 +198,7 @@ def read_heartbeat(frame: object) -> tuple[int, int, str, int, str, str | None] 
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
     version = _int16(data, 2)
     if _int16(data, 0) != HEARTBEAT_KEY or version < 0 or version > HEARTBEAT_VERSION_MAX:
         return None
@@ -218,13 +236,12 @@ def read_heartbeat(frame: object) -> tuple[int, int, str, int, str, str | None] 
     return version, _int32(data, 4), group, generation, member, instance
 
 
-def read_consumer_heartbeat(frame: object) -> tuple[int, int, str, str, str, int, str | None, str | None] | None:
+def read_consumer_heartbeat(frame: memoryview) -> tuple[int, int, str, str, str, int, str | None, str | None] | None:
     """Version, correlation id, client id, group, member, its epoch, instance and rack, of a member that has no news.
 
     None for a request that is not to be read here.
     """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     tail: cython.Py_ssize_t
     length: cython.longlong
@@ -232,7 +249,7 @@ def read_consumer_heartbeat(frame: object) -> tuple[int, int, str, str, str, int
     epoch: cython.longlong
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
     version = _int16(data, 2)
     if _int16(data, 0) != CONSUMER_HEARTBEAT_KEY or version < 0 or version > CONSUMER_HEARTBEAT_VERSION_MAX:
         return None
@@ -280,7 +297,7 @@ def read_consumer_heartbeat(frame: object) -> tuple[int, int, str, str, str, int
 
 
 def read_offset_commit(
-    frame: object,
+    frame: memoryview,
 ) -> tuple[int, int, str, int, str, str | None, list[tuple[bytes, int, int, int, str]], bytes] | None:
     """Version, correlation id, group, generation or epoch, member, instance, what is committed, and the answer if all of it is.
 
@@ -289,8 +306,7 @@ def read_offset_commit(
     Of each partition: the topic (its name, or from v10 on its id; one object for all partitions of a topic), the index, the
     offset, the leader's epoch (-1: none) and the metadata.
     """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     start: cython.Py_ssize_t
     place: cython.Py_ssize_t
@@ -306,7 +322,7 @@ def read_offset_commit(
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
     version = _int16(data, 2)
     if _int16(data, 0) != OFFSET_COMMIT_KEY or version < COMMIT_VERSION_MIN or version > COMMIT_VERSION_MAX:
         return None
@@ -339,8 +355,7 @@ def read_offset_commit(
     # The answer repeats topics and partitions as they stand here, and takes no more room than they do: size, correlation id,
     # its tagged fields, throttling.
     answer = bytearray(end + 16)
-    target: cython.uchar[::1] = answer
-    out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+    out: cython.pointer[cython.uchar] = _room_in(answer) if cython.compiled else answer
     filled = 13 if is_flexible else 12
     start = at
     topic_count, at = _length(data, at, end, is_flexible, False)
@@ -413,7 +428,11 @@ def read_offset_commit(
     _put32(out, 0, filled - 4)
     for place in range(4):
         out[4 + place] = data[4 + place]
-    return version, _int32(data, 4), group, generation, member, instance, commits, bytes(answer[:filled])
+    if cython.compiled:
+        answered: bytes = PyBytes_FromStringAndSize(cython.cast(cython.pointer[cython.const[cython.char]], out), filled)
+    else:
+        answered = bytes(answer[:filled])
+    return version, _int32(data, 4), group, generation, member, instance, commits, answered
 
 
 # --- records ---------------------------------------------------------------------------------------------------------------
@@ -503,13 +522,13 @@ def _body_bytes(number: cython.longlong, key_bytes: cython.longlong, value_bytes
 
 def offset_commit_batch(
     group_id: str,
-    topics: list[tuple[bytes, bytes, object]],
+    topics: list[tuple[bytes, bytes, object, object]],
     commits: list[tuple[bytes, int, int, int, str]],
     commit_time_ms: int,
     timestamp_ms: int,
 ) -> bytearray:
     """The batch of a commit that `read_offset_commit` has read. Of each partition's topic: its name, its id, not zero, and
-    something that is not looked at."""
+    two things that are not looked at."""
     at: cython.Py_ssize_t = _HEADER_BYTES
     size: cython.longlong = _HEADER_BYTES
     key_bytes: cython.longlong
@@ -531,10 +550,9 @@ def offset_commit_batch(
         body_bytes = _body_bytes(number, key_bytes, _value_bytes(len(commits[number][4])))
         size += _varint_bytes(body_bytes, 1) + body_bytes
     batch = bytearray(size)
-    target: cython.uchar[::1] = batch
-    out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+    out: cython.pointer[cython.uchar] = _room_in(batch) if cython.compiled else batch
     for number in range(count):
-        name, topic_id, _ = topics[number]
+        name, topic_id, _, _ = topics[number]
         _, index, offset, epoch, metadata = commits[number]
         text = metadata.encode()
         key_bytes = _KEY_BYTES + len(group) + len(name)
@@ -570,6 +588,5 @@ def offset_commit_batch(
     for number in range(43, 57):
         out[number] = 0xFF
     _put32(out, 57, count)
-    with memoryview(batch) as view, view[_CHECKED_AT:] as checked:
-        _put32(out, _CRC_AT, crc32c(checked))
+    _put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
     return batch
