@@ -5,7 +5,8 @@
     older                             the client has added it, and the coordinator is asked whether it did, unless
                                       `transaction.partition.verification.enable` is off
 
-Nothing is asked for a partition in which the producer has a transaction open already. Each answer is worth only as much as the
+Nothing is asked for a partition in which the producer has a transaction open already, and nothing twice: what it sends to a
+partition while that is asked about waits for the answer as well (`admission_order`). Each answer is worth only as much as the
 guard that was given out with the question (`storage.verification_guard`). What a coordinator says is told in words that the
 client's version knows.
 """
@@ -17,6 +18,7 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
+from tidelog.broker.admission_order import AdmissionOrder
 from tidelog.broker.transaction_questions import Outcomes, TransactionQuestions, Writing
 from tidelog.model import transaction_config as keys
 from tidelog.model.clock import Clock
@@ -73,6 +75,7 @@ class TransactionAdmission:
         self._clock = clock
         self._timers = timers
         self._config_now = config_now
+        self._order: AdmissionOrder[Admission] = AdmissionOrder()
         self.failure_count = 0
         """How many partitions were refused, since the start."""
         self.verification_ms = Histogram(LATENCY_BOUNDS_MS)
@@ -91,7 +94,21 @@ class TransactionAdmission:
         """Whether a producer may write to these partitions, to each from a sequence number on.
 
         `tries_again`: wait a little for a transaction that is still being ended, rather than have the client come again.
+        Whoever reads a pending answer has to append before that returns: it is the turn of the producer's next request then.
         """
+        writing = (transactional_id, producer_id, producer_epoch)
+        ask = partial(self._ask, *writing, sequences, understanding, tries_again)
+        return self._order.next(producer_id, sequences.keys(), ask)
+
+    def _ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        sequences: Mapping[Partition, int],
+        understanding: Understanding,
+        tries_again: bool,
+    ) -> Admission | Pending[Admission]:
         adds = understanding is Understanding.ADDS_PARTITIONS
         verifies: bool = self._config_now()[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]
         admission = Admission({}, {})
@@ -135,6 +152,8 @@ class TransactionAdmission:
 
         None otherwise. `ask` is to follow then; what was asked for here already does no harm there.
         """
+        if self._order.has(producer_id):
+            return None
         adds = understanding is Understanding.ADDS_PARTITIONS
         verifies: bool = self._config_now()[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]
         if not adds and not verifies:
@@ -185,6 +204,11 @@ class TransactionAdmission:
             elif error is ErrorCode.TRANSACTION_ABORTABLE and understanding is Understanding.NO_ABORTABLE_ERROR:
                 error = ErrorCode.INVALID_TXN_STATE  # noqa: PLW2901
             admission.errors[where] = error
+
+    @property
+    def waiting_count(self) -> int:
+        """How many requests wait for a coordinator, or for one that does."""
+        return self._order.waiting_count
 
     @property
     def retry_backoff_ms(self) -> int:
