@@ -209,6 +209,9 @@ def cases() -> Iterator[Case]:
         "an unknown key": changed(TOPIC, "t", ("nope", SET, "1")),
         "a bad value": changed(TOPIC, "t", ("segment.ms", SET, "x")),
         "of an unknown topic": changed(TOPIC, "nope", ("segment.ms", SET, "5")),
+        "a key that nobody knows": changed(BROKER, "1", ("someones.plug.in", SET, "1")),
+        "a key that nobody knows, for all": changed(BROKER, "", ("someones.plug.in", SET, "2")),
+        "an append to a key that nobody knows": changed(BROKER, "1", ("someones.list", APPEND, "1")),
         "of what does not change": changed(BROKER, "1", ("num.partitions", SET, "3")),
         "a bad value for a broker": changed(BROKER, "1", ("log.retention.ms", SET, "x")),
         "an append to a broker's number": changed(BROKER, "1", ("log.retention.ms", APPEND, "1")),
@@ -230,7 +233,7 @@ def cases() -> Iterator[Case]:
     after = {
         "of a topic, changed": described(TOPIC, "t"),
         "of another, changed": described(TOPIC, "d"),
-        "of the broker, changed": described(BROKER, "1", "log.retention.ms", "log.roll.ms"),
+        "of the broker, changed": described(BROKER, "1", "log.retention.ms", "log.roll.ms", "someones.plug.in"),
         "of all brokers, changed": described(BROKER, ""),
         "of a group, changed": described(GROUP, "g"),
         "of client metrics, changed": described(CLIENT_METRICS, "m"),

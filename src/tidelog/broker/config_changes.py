@@ -5,12 +5,14 @@
     broker keys                checked here: only the broker itself knows its keys and which of them change at run time
     all else                   for the controller
 
-Where this differs from Kafka: a key of the broker that does not exist is refused. Kafka stores it, for plug-ins that may know it.
-Keys that change at run time in Kafka and do nothing here are stored, and the log says that they do nothing.
+A key of the broker that nobody knows is stored, as in Kafka, where a plug-in may know it; so are keys that change at run time in
+Kafka and do nothing here. The log says that they do nothing. Where this differs from Kafka: keys that ask for what is not
+there, such as TLS, are refused with the reason.
 """
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -19,6 +21,7 @@ from tidelog.broker import loggers
 from tidelog.broker.caller import Caller
 from tidelog.broker.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
 from tidelog.broker.node_view import Node
+from tidelog.broker.other_keys import WITHOUT_EFFECT, reason_against
 from tidelog.controller.configs import Operation
 from tidelog.controller.image import ConfigResource
 from tidelog.model.acl import AclOperation
@@ -30,7 +33,7 @@ from tidelog.wire.messages.configs import AlterConfigsResourceResponse
 log = logging.getLogger(__name__)
 
 # What tunes Apache Kafka's own threads and buffers, at run time too.
-_WITHOUT_EFFECT = frozenset(
+_TUNES_APACHE_KAFKA = frozenset(
     {
         "background.threads",
         "num.io.threads",
@@ -221,8 +224,8 @@ def _broker_problem(resource: ResourceChanges, broker: BrokerConfig, *, incremen
     problem = _values_problem(wanted, broker.table, per_broker=per_broker)
     if problem is None:
         for change in resource.changes:
-            if change.name in _WITHOUT_EFFECT and change.name not in broker.table:
-                log.info("%s is stored without effect: it tunes Apache Kafka's own threads and buffers", change.name)
+            if change.name not in broker.table and change.operation != Operation.DELETE:
+                _log_without_effect(change.name, broker.table)
     return problem
 
 
@@ -258,13 +261,14 @@ def _changed(current: dict[str, str], changes: Iterable[Change], table: ConfigKe
 
 
 def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker: bool) -> Outcome | None:
-    unknown = [name for name in values if name not in table and name not in _WITHOUT_EFFECT]
-    if unknown:
-        return Outcome(ErrorCode.INVALID_CONFIG, f"Unknown config name: {', '.join(unknown)}")
-    values = {name: text for name, text in values.items() if name in table}
-    fixed = [name for name in values if table[name].update_mode is UpdateMode.READ_ONLY]
+    fixed = [name for name in values if _is_fixed(name, table)]
     if fixed:
         return _invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    for name in values:
+        reason = reason_against(name)
+        if name not in table and reason is not None:
+            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {reason}")
+    values = {name: text for name, text in values.items() if name in table}
     for name, text in values.items():
         try:
             table[name].parse(text)
@@ -276,6 +280,22 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
         )
     return None
+
+
+def _is_fixed(name: str, table: ConfigKeys) -> bool:
+    key = table.get(name)
+    if key is not None:
+        return key.update_mode is UpdateMode.READ_ONLY
+    return name in WITHOUT_EFFECT and name not in _TUNES_APACHE_KAFKA
+
+
+def _log_without_effect(name: str, table: ConfigKeys) -> None:
+    if name in _TUNES_APACHE_KAFKA:
+        log.info("%s is stored without effect: it tunes Apache Kafka's own threads and buffers", name)
+        return
+    nearest = difflib.get_close_matches(name, table, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    log.warning("%s is stored without effect: there is no such key%s", name, hint)
 
 
 def _invalid(message: str) -> Outcome:

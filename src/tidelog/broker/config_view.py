@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tidelog.broker.other_keys import WITHOUT_EFFECT
 from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
@@ -124,6 +125,11 @@ class BrokerConfigView:
                 return layer[name]
         return self.default(name)
 
+    def is_sensitive(self, name: str) -> bool:
+        """Whether a value is not to be told. Nobody knows what the keys hold that nobody knows: as in Kafka, they are."""
+        key = self.table.get(name)
+        return name not in WITHOUT_EFFECT if key is None else key.is_sensitive
+
     def synonyms(self, name: str) -> list[DescribeConfigsSynonym]:
         """Every place that has a value for a key, the one that counts first.
 
@@ -149,8 +155,7 @@ class BrokerConfigView:
                 yield self._synonym(name, default, ConfigSource.DEFAULT)
 
     def _synonym(self, name: str, value: str, source: ConfigSource) -> DescribeConfigsSynonym:
-        key = self.table.get(name)
-        shown = None if key is not None and key.is_sensitive else value
+        shown = None if self.is_sensitive(name) else value
         return DescribeConfigsSynonym(name=name, value=shown, source=source)
 
     def topic_default(self, key: ConfigKey[object]) -> str | None:

@@ -108,3 +108,8 @@ DONE_ANYWAY: Mapping[str, frozenset[str]] = {
     "group.coordinator.rebalance.protocols": frozenset({"classic,consumer", "classic,consumer,streams"}),
 }
 """The values that ask for nothing, beside the empty one and `false`, which always do."""
+
+
+def reason_against(name: str) -> str | None:
+    """Why a key cannot be taken; None where nothing speaks against its name."""
+    return next((reason for prefix, reason in NOT_SUPPORTED.items() if name.startswith(prefix)), None)

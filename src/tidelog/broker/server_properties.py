@@ -14,7 +14,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidelog.broker.other_keys import DONE_ANYWAY, NOT_SUPPORTED, WITHOUT_EFFECT
+from tidelog.broker.other_keys import DONE_ANYWAY, WITHOUT_EFFECT, reason_against
 from tidelog.model.broker_config import BROKER_KEYS, NODE_ID
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.storage.properties import parse_properties
@@ -86,7 +86,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_known(name: str) -> None:
-    if name in BROKER_KEYS or name in WITHOUT_EFFECT or name == _BROKER_ID or _reason_against(name) is not None:
+    if name in BROKER_KEYS or name in WITHOUT_EFFECT or name == _BROKER_ID or reason_against(name) is not None:
         return
     nearest = difflib.get_close_matches(name, [*BROKER_KEYS, *WITHOUT_EFFECT], n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
@@ -96,14 +96,10 @@ def _check_known(name: str) -> None:
 def _harmless(name: str, text: str) -> str:
     """Why a key that is not supported does no harm with this value. ConfigError where it would."""
     _check_known(name)
-    reason = _reason_against(name)
+    reason = reason_against(name)
     if text.strip() in {"", "false", *DONE_ANYWAY.get(name, ())}:
         return "it asks for what is done anyway"
     raise ConfigError(f"{name} cannot be set: {reason}; remove it")
-
-
-def _reason_against(name: str) -> str | None:
-    return next((reason for prefix, reason in NOT_SUPPORTED.items() if name.startswith(prefix)), None)
 
 
 def _check_broker_id(text: str, node_id: str | None) -> None:

@@ -232,7 +232,13 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
             "Config value subtract is not allowed for config key: num.io.threads",
         ),
         ("1", ("nope", APPEND, "4"), 40, "Unknown config name: nope"),
-        ("1", ("nope", SET, "4"), 40, "Unknown config name: nope"),
+        (
+            "1",
+            ("telemetry.max.bytes", SET, "4"),
+            42,
+            "Cannot update these configs dynamically: [telemetry.max.bytes]",
+        ),
+        ("1", ("ssl.keystore.type", SET, "PEM"), 40, "ssl.keystore.type cannot be set: TLS is not supported yet"),
         ("2", ("num.io.threads", SET, "4"), 42, "Unexpected broker id, expected 1, but received 2"),
         ("x", ("num.io.threads", SET, "4"), 42, "Node id must be an integer, but it is: x"),
     ],
@@ -252,6 +258,18 @@ def test_keys_that_only_tune_apache_kafka_are_stored_and_the_log_says_so(caplog:
 
     assert "background.threads is stored without effect" in caplog.text
     assert passed_on(node) == [(BROKER, "")]
+
+
+def test_a_key_that_nobody_knows_is_stored_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    node = node_with()
+
+    for name in ("1", ""):
+        assert changed(node, (BROKER, name, [("log.retenton.ms", SET, "3")])) == [(0, None)]
+
+    assert (
+        "log.retenton.ms is stored without effect: there is no such key; did you mean log.retention.ms?" in caplog.text
+    )
+    assert passed_on(node) == [(BROKER, "1"), (BROKER, "")]
 
 
 def test_a_list_is_extended_from_what_is_set_or_else_from_the_default() -> None:

@@ -186,7 +186,8 @@ def test_a_broker_tells_of_itself() -> None:
     secret = entries["ssl.key.password"]
     assert (secret.value, secret.is_sensitive, secret.synonyms[0].value) == (None, True, None)
     foreign = entries["someones.plug.in"]
-    assert (foreign.value, foreign.read_only, foreign.config_type) == ("x", True, 0)
+    assert (foreign.value, foreign.is_sensitive, foreign.read_only, foreign.config_type) == (None, True, True, 0)
+    assert [(each.value, each.source) for each in foreign.synonyms] == [(None, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
 
 
 @pytest.mark.parametrize("name", ["+1", "01"])

@@ -5,7 +5,8 @@ v1 where a value is from, and its synonyms · v3 its type and documentation
 A broker tells of itself alone, and, where no name is given, of what is set at run time for all brokers.
 
 A request that names a type of resource that does not exist is refused as a whole. Values that another release has stored under
-names unknown here are told as they are, with the type UNKNOWN. Keys come in the order of their names.
+names unknown here are told as they are, with the type UNKNOWN; those of a broker are sensitive, as in Kafka, and not told.
+Keys come in the order of their names.
 """
 
 from __future__ import annotations
@@ -150,9 +151,7 @@ def _topic(own: Mapping[str, str], asked: _Asked, view: BrokerConfigView) -> lis
 
 def _broker(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsResourceResult]:
     return [
-        _result(
-            view.table.get(name), name, view.value(name), view.synonyms(name), asked, read_only=_is_fixed(view, name)
-        )
+        _broker_result(name, view.value(name), view.synonyms(name), asked, view)
         for name in _names(
             (name for name in view.table if name not in SHOWN_WHEN_SET or name in view.static),
             {**view.dynamic_broker, **view.dynamic_default},
@@ -165,9 +164,16 @@ def _all_brokers(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsR
     results = []
     for name in _names({}, view.dynamic_default, asked):
         synonyms = [each for each in view.synonyms(name) if each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER]
-        value = view.dynamic_default[name]
-        results.append(_result(view.table.get(name), name, value, synonyms, asked, read_only=_is_fixed(view, name)))
+        results.append(_broker_result(name, view.dynamic_default[name], synonyms, asked, view))
     return results
+
+
+def _broker_result(
+    name: str, value: str | None, synonyms: list[DescribeConfigsSynonym], asked: _Asked, view: BrokerConfigView
+) -> DescribeConfigsResourceResult:
+    key = view.table.get(name)
+    read_only = key is None or key.update_mode is UpdateMode.READ_ONLY
+    return _result(key, name, value, synonyms, asked, read_only=read_only, is_sensitive=view.is_sensitive(name))
 
 
 def _loggers(asked: _Asked) -> list[DescribeConfigsResourceResult]:
@@ -219,11 +225,6 @@ def _names(keys: Iterable[str], set_: Iterable[str], asked: _Asked) -> list[str]
     return sorted(name for name in {*keys, *set_} if asked.wants(name))
 
 
-def _is_fixed(view: BrokerConfigView, name: str) -> bool:
-    key = view.table.get(name)
-    return key is None or key.update_mode is UpdateMode.READ_ONLY
-
-
 def _synonym(key: ConfigKey[object] | None, name: str, value: str, source: ConfigSource) -> DescribeConfigsSynonym:
     shown = None if key is not None and key.is_sensitive else value
     return DescribeConfigsSynonym(name=name, value=shown, source=source)
@@ -237,8 +238,9 @@ def _result(
     asked: _Asked,
     *,
     read_only: bool = False,
+    is_sensitive: bool = False,
 ) -> DescribeConfigsResourceResult:
-    is_sensitive = key is not None and key.is_sensitive
+    is_sensitive = is_sensitive or (key is not None and key.is_sensitive)
     return DescribeConfigsResourceResult(
         name=name,
         value=None if is_sensitive else value,
