@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,16 +11,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.apache_kafka import NODE_ID, REPOSITORY, MissingProgramError, require
+from tests.support.apache_kafka import NODE_ID
+from tests.support.go_program import SOURCE, built
 from tests.support.tidelog_node import TidelogNode
 
 pytestmark = pytest.mark.compat
 
-SOURCE = REPOSITORY / "tests" / "compat" / "franz"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
 ROWS = 200
-BUILD_TIMEOUT_S = 600.0
 TIMEOUT_S = 60.0
 
 Franz = Callable[..., Any]
@@ -40,25 +38,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidelogNode]:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        go = require("go", "golang-go")
-    except MissingProgramError as error:
-        pytest.exit(str(error), returncode=1)
-    # Built from a copy: the build may not write into the repository.
-    source = tmp_path_factory.mktemp("franz") / "source"
-    shutil.copytree(SOURCE, source)
-    built = source.parent / "franz"
-    done = subprocess.run(
-        [go, "build", "-o", str(built), "."],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        timeout=BUILD_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        pytest.fail(f"the Go program was not built; it needs the Go that {SOURCE / 'go.mod'} names:\n{done.stderr}")
-    return built
+    return built(tmp_path_factory.mktemp("franz"), "build", ".")
 
 
 @pytest.fixture
