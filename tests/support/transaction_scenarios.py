@@ -26,6 +26,7 @@ from tidelog import (
 from tidelog.client.admin import FencedProducer, ResourceKind, TransactionDescription, TransactionState
 from tidelog.client.errors import (
     ClientError,
+    ConfigError,
     DeliveryFailedError,
     ProducerFencedError,
     RefusedError,
@@ -335,6 +336,25 @@ def a_member_that_left_its_group_cannot_commit(bootstrap: str) -> None:
                 producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer.group_metadata())
             assert consumer.committed()[TopicPartition("left", 0)] is not None
     assert read(bootstrap, "left-made", committed=True) == [b"by a member"]
+
+
+def offsets_that_cannot_be_committed_cost_their_transaction_only(bootstrap: str) -> None:
+    """Of a topic that is not there, which may come yet, so that it is asked for as long as the caller waits; and of no group."""
+    create(bootstrap, "vain")
+    with producer_of(bootstrap, "vain-1") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("vain", b"aborted")
+        with pytest.raises(TransactionAbortableError, match="no good answer in 300 ms"):
+            producer.send_offsets_to_transaction({("no-such-topic", 0): 7}, "vain", timeout_ms=300)
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("vain", b"committed")
+            # No coordinator has to be asked about that one, and nothing is lost.
+            with pytest.raises(ConfigError, match="a group's id"):
+                producer.send_offsets_to_transaction({("vain", 0): 1}, "")
+            producer.send_offsets_to_transaction({("vain", 0): 2}, "vain")
+    assert read(bootstrap, "vain", committed=True) == [b"committed"]
 
 
 def a_transaction_that_takes_too_long_is_aborted(bootstrap: str) -> None:
@@ -684,6 +704,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     a_batch_that_is_too_large_is_split_within_its_transaction,
     what_is_read_is_committed_with_what_is_made_of_it,
     a_member_that_left_its_group_cannot_commit,
+    offsets_that_cannot_be_committed_cost_their_transaction_only,
     a_transaction_that_takes_too_long_is_aborted,
     admins_see_what_is_open_and_end_it,
     a_hanging_transaction_is_found_and_aborted,
