@@ -179,6 +179,9 @@ class SimulatedFile:
             self._node.change(Resize(position + size))
         self._touch()
 
+    def reserve(self, size: int, position: int) -> None:
+        """A hint that a simulated disk has no use for."""
+
     def sync(self) -> None:
         try:
             self._begin("sync")

@@ -23,7 +23,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol, cast
 
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
 
@@ -43,6 +44,9 @@ IOV_MAX = 1024
 # fdatasync leaves out times and modes but never a size that is needed to read the data back, and that is all we rely on.
 # Where it does not exist (macOS), fsync does.
 _sync_descriptor: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+# Blocks, but no other size of the file: <linux/falloc.h>.
+_FALLOC_FL_KEEP_SIZE = 1
 
 # A mapping keeps a duplicate of its descriptor unless told otherwise; two per active segment add up.
 _MMAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -103,6 +107,11 @@ class File(Protocol):
     def allocate(self, size: int, position: int = 0) -> None:
         """Reserve space for `size` bytes at `position`, extending the file: what is stored there later cannot fail for want
         of space. A mapping needs it, since a store into memory has no other way to report a full disk than to kill."""
+        ...
+
+    def reserve(self, size: int, position: int) -> None:
+        """Have the file system find room for `size` bytes at `position` now, without moving the file's end. Only a hint: where it
+        is refused, nothing happens. What is not written to is given back by `truncate`."""
         ...
 
     def sync(self) -> None:
@@ -295,6 +304,9 @@ class OsFile:
                 if os.fstat(self._descriptor).st_size < position + size:
                     os.ftruncate(self._descriptor, position + size)
 
+    def reserve(self, size: int, position: int) -> None:
+        _fallocate()(self._descriptor, _FALLOC_FL_KEEP_SIZE, position, size)
+
     def sync(self) -> None:
         with _translated("sync", self.path):
             _sync_descriptor(self._descriptor)
@@ -318,6 +330,20 @@ class OsFile:
         if descriptor != _CLOSED:
             with _translated("close", self.path):
                 os.close(descriptor)
+
+
+@cache
+def _fallocate() -> Callable[[int, int, int, int], int]:
+    """Linux's call of that name, which `os` does not have; elsewhere one that does nothing."""
+    import ctypes  # noqa: PLC0415 - most nodes of a test never get to write that much
+
+    try:
+        call = ctypes.CDLL(None).fallocate
+    except (AttributeError, OSError):
+        return lambda *_: -1
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    call.restype = ctypes.c_int
+    return cast("Callable[[int, int, int, int], int]", call)
 
 
 def _remaining(buffers: Sequence[ReadableBytes], done: int) -> list[memoryview]:

@@ -45,6 +45,12 @@ SWAP_SUFFIX = ".swap"
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
+# Where the file system finds the blocks of a file one write at a time, it takes a third longer to write. So a segment reserves
+# ahead of what it writes, once it is large: most segments of most nodes are small, and take no more than they need.
+RESERVED_FROM_BYTES = 8 * 1024 * 1024
+RESERVED_BYTES_MAX = 8 * 1024 * 1024
+
+
 # The size of a batch, its last offset and its newest timestamp: what a segment keeps track of.
 WrittenBatch = tuple[int, int, int]
 
@@ -84,6 +90,7 @@ class Segment:
         "_largest_timestamp",
         "_largest_timestamp_offset",
         "_open_segments",
+        "_reserve_at",
         "_seams",
         "_suffix",
         "base_offset",
@@ -114,6 +121,8 @@ class Segment:
         self._created_ms = seams.clock.now_ms()
         self._file: File | None = None
         self._is_preallocated = False
+        # Once the batches end behind this, more is to be reserved.
+        self._reserve_at = RESERVED_FROM_BYTES
         # None: not known yet; it takes a look at the files.
         self._index_entries_left: int | None = None
         self._bytes_since_index_entry = 0
@@ -230,6 +239,8 @@ class Segment:
             position += size
         self._bytes_since_index_entry = unindexed
         self.size_bytes = position
+        if position > self._reserve_at:
+            self._reserve(file, position)
 
     def append_one(
         self, config: LogConfig, batch: ReadableBytes, size: int, last_offset: int, max_timestamp: int
@@ -264,8 +275,17 @@ class Segment:
             self._add_index_entries(last_offset, position)
             self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += size
-        self.size_bytes = position + size
+        self.size_bytes = end = position + size
+        if end > self._reserve_at:
+            self._reserve(file, end)
         return True
+
+    def _reserve(self, file: File, end: int) -> None:
+        """Have room for what follows the batches, which end at `end`."""
+        ahead = min(end, RESERVED_BYTES_MAX)
+        if not self._is_preallocated:
+            file.reserve(ahead, end)
+        self._reserve_at = end + ahead
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         left = self._index_entries_left
@@ -368,6 +388,12 @@ class Segment:
                 return FoundBatch(position, header)
         return None
 
+    @property
+    def has_aborted_transactions(self) -> bool:
+        """Whether there is a marker of one in this segment."""
+        self._open_segments.used(self)
+        return not self.transaction_index.is_empty
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> AbortedSearch:
         """The aborted transactions in a range of offsets whose marker is in this segment."""
         self._open_segments.used(self)
@@ -435,6 +461,7 @@ class Segment:
         file.sync()
         self.size_bytes = size_bytes
         self._is_preallocated = False
+        self._reserve_at = max(size_bytes, RESERVED_FROM_BYTES)
 
     def _measure_timestamps(self) -> None:
         """Find first and largest timestamp anew, from the last time index entry on."""
@@ -471,13 +498,13 @@ class Segment:
         self._bytes_since_index_entry += header.size_bytes
 
     def finish(self) -> None:
-        """No more appends: the largest timestamp goes into the time index, and preallocated tails go."""
+        """No more appends: the largest timestamp goes into the time index, and tails that were allocated or reserved go."""
         largest = self.largest_timestamp_offset
         if largest.timestamp >= 0:
             self.time_index.append_last(largest.timestamp, largest.offset)
         self.offset_index.trim_to_valid()
         self.time_index.trim_to_valid()
-        if self._is_preallocated:
+        if self._is_preallocated or self.size_bytes > RESERVED_FROM_BYTES:
             self.file.truncate(self.size_bytes)
             self._is_preallocated = False
 

@@ -67,6 +67,16 @@ def test_truncation_cuts_and_extends_with_zeros(place: Place) -> None:
     file.close()
 
 
+def test_room_that_is_reserved_moves_no_end(place: Place) -> None:
+    file = place.files.open(place.write("a", b"abc"))
+
+    file.reserve(100_000, 3)
+
+    assert file.size() == 3
+    assert file.pread(10, 0) == b"abc"
+    file.close()
+
+
 def test_a_mapping_and_the_file_are_one(place: Place) -> None:
     path = place.write("a", bytes(100))
     file = place.files.open(path)
@@ -314,6 +324,35 @@ def test_a_file_system_without_reservations_still_gives_the_size(
         file.allocate(200)
     assert raised.value.is_disk_full
     file.close()
+
+
+def test_room_that_is_reserved_is_given_back_by_a_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    file = OsFiles().open(str(path), create=True)
+    file.pwritev([bytes(4096)], 0)
+    file.sync()
+    before = path.stat().st_blocks
+
+    file.reserve(1 << 20, 4096)
+    if path.stat().st_blocks == before:
+        pytest.skip("this file system reserves nothing")
+    assert path.stat().st_blocks >= before + 2048
+    file.truncate(4096)
+
+    assert path.stat().st_blocks == before
+    file.close()
+
+
+def test_what_cannot_be_reserved_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    file = OsFiles().open(str(path), writable=False)
+
+    file.reserve(100, 3)
+    file.close()
+    file.reserve(100, 3)
+
+    assert path.read_bytes() == b"abc"
 
 
 def test_errors_of_a_closed_or_read_only_place_are_storage_errors(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.log_builder import DIRECTORY, START_MS, LogBuilder
 from tidelog.model.ids import NO_TIMESTAMP
+from tidelog.simulation.disk import SimulatedFile
+from tidelog.storage import segment as segment_module
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.segment import RELATIVE_OFFSET_MAX, Segment
@@ -314,3 +316,62 @@ def test_a_renamed_segment_is_still_itself(logs: LogBuilder) -> None:
 
     assert segment.next_offset() == 101
     assert all(name.endswith(".deleted") for name in logs.disk.list_directory(DIRECTORY))
+
+
+@pytest.fixture
+def reserved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """What a segment of hundreds of bytes reserves, as one of megabytes would: size and position."""
+    calls: list[tuple[int, int]] = []
+    monkeypatch.setattr(segment_module, "RESERVED_FROM_BYTES", 500)
+    monkeypatch.setattr(segment_module, "RESERVED_BYTES_MAX", 2000)
+    monkeypatch.setattr(SimulatedFile, "reserve", lambda _, size, position: calls.append((size, position)))
+    return calls
+
+
+def test_a_small_segment_reserves_nothing(logs: LogBuilder, reserved: list[tuple[int, int]]) -> None:
+    segment = segment_of(logs)
+
+    add(logs, segment, 100, "x" * 300)
+
+    assert reserved == []
+
+
+def test_a_segment_reserves_as_much_as_it_has_up_to_a_limit(logs: LogBuilder, reserved: list[tuple[int, int]]) -> None:
+    segment = segment_of(logs)
+
+    ends = []
+    for number in range(20):
+        add(logs, segment, 100 + number, "x" * 400)
+        ends.append(segment.size_bytes)
+
+    assert reserved[0] == (ends[1], ends[1])
+    covered = 0
+    for size, position in reserved:
+        assert position in ends
+        assert size == min(position, 2000)
+        # Only once what was reserved before is full.
+        assert position > covered
+        covered = position + size
+    assert covered >= ends[-1]
+
+
+def test_a_preallocated_segment_reserves_nothing(logs: LogBuilder, reserved: list[tuple[int, int]]) -> None:
+    segment = segment_of(logs, LogConfig(preallocate=True, segment_bytes=4000))
+
+    add(logs, segment, 100, "x" * 1000)
+
+    assert reserved == []
+
+
+def test_what_a_segment_reserved_goes_when_it_is_finished(
+    logs: LogBuilder, reserved: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = segment_of(logs)
+    add(logs, segment, 100, "x" * 1000)
+    cut_to: list[int] = []
+    monkeypatch.setattr(SimulatedFile, "truncate", lambda _, size: cut_to.append(size))
+
+    segment.finish()
+
+    assert reserved
+    assert segment.size_bytes in cut_to
