@@ -52,17 +52,30 @@ class SocketChannel:
     last byte of a region are looked at first, without waiting; if they are cold, `slow_work` reads the region ahead.
     """
 
-    __slots__ = ("_loop", "_slow_work", "_socket", "_warm_until", "_warming", "_watching", "_writable", "sends_files")
+    __slots__ = (
+        "_descriptor",
+        "_loop",
+        "_slow_work",
+        "_socket",
+        "_warm_end",
+        "_warm_file",
+        "_warming",
+        "_watching",
+        "_writable",
+        "sends_files",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, slow_work: SlowWork | None = None) -> None:
         self._loop = loop
         self._socket = sock
+        self._descriptor = sock.fileno()
         self._slow_work = slow_work
         self._writable: Callable[[], None] | None = None
         self._watching = False
         self._warming = False
-        # (descriptor, end): what was found or made warm, so that each region is looked at once.
-        self._warm_until = (-1, 0)
+        # What was found or made warm, up to which byte, so that each region is looked at once.
+        self._warm_file = -1
+        self._warm_end = 0
         self.sends_files = True
 
     def send(self, data: Bytes, *, more_follows: bool) -> int:
@@ -72,12 +85,12 @@ class SocketChannel:
             return WOULD_BLOCK
 
     def send_file(self, descriptor: int, position: int, count: int) -> int:
-        if self._slow_work is not None:
+        if (descriptor != self._warm_file or position + count > self._warm_end) and self._slow_work is not None:
             count = self._warm_count(self._slow_work, descriptor, position, count)
             if not count:
                 return WOULD_BLOCK
         try:
-            return os.sendfile(self._socket.fileno(), descriptor, position, count)
+            return os.sendfile(self._descriptor, descriptor, position, count)
         except BlockingIOError:
             return WOULD_BLOCK
 
@@ -109,13 +122,14 @@ class SocketChannel:
         """How much of the region can be sent without waiting for the disk. 0: it is being read now."""
         if self._warming:
             return 0
-        known, end = self._warm_until
-        if known == descriptor and position < end:
-            return min(count, end - position)
+        if self._warm_file == descriptor and position < self._warm_end:
+            return min(count, self._warm_end - position)
         if _is_warm(descriptor, position) and _is_warm(descriptor, position + count - 1):
-            self._warm_until = (descriptor, position + count)
+            self._warm_file, self._warm_end = descriptor, position + count
             return count
         self._warming = True
+        # Whoever asks meanwhile is to be told to wait.
+        self._warm_file = -1
         if self._watching:
             self._watching = False
             self._loop.remove_writer(self._socket.fileno())
@@ -130,7 +144,7 @@ class SocketChannel:
     def _warmed(self, descriptor: int, end: int) -> None:
         """The region is in memory, or could not be read, which `sendfile` will find out and say."""
         self._warming = False
-        self._warm_until = (descriptor, end)
+        self._warm_file, self._warm_end = descriptor, end
         if self._writable is not None:
             self.watch(self._writable)
 

@@ -166,8 +166,9 @@ class OutputQueue:
         budget_bytes = FLUSHED_BYTES_MAX
         while items:
             head = items[0]
-            if isinstance(head, _Remainder) and self._leaves_by_sendfile(head):
-                sent = channel.send_file(head.file.fileno(), head.position, min(head.count, budget_bytes))
+            if type(head) is _Remainder and head.count >= SENDFILE_BYTES_MIN and channel.sends_files:
+                count = head.count
+                sent = channel.send_file(head.file.fileno(), head.position, min(budget_bytes, count))
                 if sent == 0:
                     raise RegionLostError(f"a file ends {head.count} bytes before the region that was to be sent")
                 if sent != WOULD_BLOCK:

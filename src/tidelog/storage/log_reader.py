@@ -105,6 +105,9 @@ class LogReader:
     ) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions that a reader of the region from `start_offset` on must know. Perhaps a few more: where the
         region ends is told by the index, without reading."""
+        # Almost always there are none, and then it does not matter where the region ends.
+        if not any(each.has_aborted_transactions for each in self._segments.from_offset(start_offset)):
+            return ()
         region, segment = found
         beyond = segment.offset_index.upper_bound(region.position + region.count)
         if beyond is not None:

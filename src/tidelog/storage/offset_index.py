@@ -11,7 +11,7 @@ and one batch.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
@@ -74,8 +74,15 @@ class OffsetIndex(MappedIndex):
             # Most readers are at the tail, and this touches no page of the file.
             return OffsetPosition(Offset(self.base_offset + self._last[0]), self._last[1])
         view = self._view()
-        slot = bisect_right(range(used >> 3), relative, key=lambda slot: _unpack_from(view, slot << 3)[0]) - 1
-        return self._entry(view, slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+        # By hand: every fetch of a reader that is behind comes here, and `bisect` would call back for each step.
+        low, high = 0, used >> 3
+        while low < high:
+            middle = (low + high) >> 1
+            if _unpack_from(view, middle << 3)[0] <= relative:
+                low = middle + 1
+            else:
+                high = middle
+        return self._entry(view, low - 1) if low else OffsetPosition(self.base_offset, 0)
 
     def upper_bound(self, position: int) -> OffsetPosition | None:
         """The first entry whose position is at or above `position`: an offset surely outside of a read that ends there."""

@@ -25,7 +25,7 @@ without a batch before the log's end; segments go only after the log's new start
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
+from tidelog.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, Offset
 from tidelog.storage.appendable_log import AppendableLog
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -59,30 +59,32 @@ class PartitionLog(AppendableLog, TruncatableLog):
         if not self.log_start_offset <= offset <= self.log_end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         aborted: tuple[AbortedTransaction, ...] | None = None
+        stable = self.last_stable_offset
         if upper_bound is FetchIsolation.LOG_END:
             bound = self.log_end_offset
         elif upper_bound is FetchIsolation.HIGH_WATERMARK:
             bound = self.high_watermark
         else:
-            bound = self.last_stable_offset
+            bound = stable
             aborted = ()
         if offset >= bound:
-            return self._fetched((), aborted)
+            return self._fetched((), stable, aborted)
         try:
             found = self._reader.find_region(offset, bound, self.log_end_offset, bytes_max, min_one_batch=min_one_batch)
             if isinstance(found, FoundRegion):
                 if aborted is not None:
                     aborted = self._reader.aborted_in(found, offset, self.log_end_offset)
-                return self._fetched((found.region,), aborted)
+                return self._fetched((found.region,), stable, aborted)
         except CorruptBatchError:
             return ErrorCode.CORRUPT_MESSAGE
         except StorageError as error:
             self._fail(error)
-        return self._fetched((), aborted, first_batch_too_large=found is not None)
+        return self._fetched((), stable, aborted, first_batch_too_large=found is not None)
 
     def _fetched(
         self,
         regions: tuple[FileRegion, ...],
+        stable: Offset,
         aborted: tuple[AbortedTransaction, ...] | None,
         *,
         first_batch_too_large: bool = False,
@@ -92,7 +94,7 @@ class PartitionLog(AppendableLog, TruncatableLog):
             self.log_start_offset,
             self.log_end_offset,
             self.high_watermark,
-            self.last_stable_offset,
+            stable,
             first_batch_too_large,
             aborted,
         )
