@@ -85,6 +85,31 @@ def test_pipelined_requests_are_answered_in_order_whatever_completes_first(run: 
     run(main())
 
 
+def test_an_answer_can_leave_before_its_turn_ends_but_not_before_earlier_ones(run: Run) -> None:
+    async def main() -> None:
+        handler = Recorder(hold=True)
+        async with serving(handler) as (server, listener), client_of(listener) as client:
+            client.send(b"1", b"2", b"3", b"4")
+            await handler.until(lambda: len(handler.slots) == 4)
+            first, second, third, fourth = handler.slots
+            [connection] = handler.connections
+
+            with server.turn:
+                second.send_at_once([b"two"])
+                assert connection.bytes_out == 0
+                first.send_at_once([b"one"])
+                assert connection.bytes_out == 14
+                third.send([b"three"])
+                assert connection.bytes_out == 14
+                fourth.send_at_once([b"four"])
+                assert connection.bytes_out == 14 + 17
+
+            assert [await client.receive() for _ in range(4)] == [b"one", b"two", b"three", b"four"]
+            assert connection.bytes_out == 14 + 17
+
+    run(main())
+
+
 def test_a_request_may_arrive_byte_by_byte_and_many_at_once(run: Run) -> None:
     async def main() -> None:
         handler = Recorder()

@@ -46,6 +46,9 @@ class Slot:
             for part in parts
         )
 
+    def send_at_once(self, parts: Sequence[Part]) -> None:
+        self.send(parts)
+
 
 class AnsweredConnection(FakeConnection):
     """Keeps the answers in the order of the requests, without their sizes."""

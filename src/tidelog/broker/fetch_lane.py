@@ -157,10 +157,16 @@ class FetchLane:
         asked: Sequence[Asked],
         partitions: Sequence[Partition],
         results: Sequence[Fetched],
+        *,
+        has_waited: bool = False,
     ) -> int:
         """Give the answer. How many bytes it takes."""
         parts, size = packed(version, correlation_id, asked, results)
-        slot.send(parts)
+        if has_waited:
+            # A consumer that sleeps takes long to wake, and the append that it waited for has still to be answered.
+            slot.send_at_once(parts)
+        else:
+            slot.send(parts)
         topics = self._node.metrics.topics
         for partition, result in zip(partitions, results, strict=True):
             counts = topics[partition.topic_partition.topic]
@@ -180,7 +186,9 @@ class FetchLane:
                 break
             results.append(result)
         else:
-            sent_bytes = self._answer(fetch.slot, version, fetch.correlation_id, fetch.asked, fetch.partitions, results)
+            sent_bytes = self._answer(
+                fetch.slot, version, fetch.correlation_id, fetch.asked, fetch.partitions, results, has_waited=True
+            )
             counts.errors[0] += 1 + len(results)
         counts.waited(fetch.local_ns, self._now_ns() - fetch.begun_ns, fetch.request_bytes, sent_bytes)
 

@@ -101,6 +101,11 @@ class AnswerSlot:
         self._parts = parts
         self._connection._slot_filled(self, parts)  # noqa: SLF001 - a slot is a part of its connection
 
+    def send_at_once(self, parts: Sequence[Part]) -> None:
+        """`send`, without waiting for the end of the turn: for what a peer is woken by, while there is more to do here."""
+        self.send(parts)
+        self._connection.flush()
+
     def close_connection(self) -> None:
         """For a request that allows no answer. Answers to earlier requests that were not sent yet are lost."""
         self._connection.abort()
