@@ -34,7 +34,7 @@ def test_partitions_that_are_gone_are_a_loss() -> None:
     plan = plan_batch({A: 3, B: 5}, {}, {})
 
     assert plan.ranges == []
-    assert plan.losses == ["t-0, t-1 are gone"]
+    assert plan.losses == ["t-0, t-1 are gone, or not chosen any more"]
     assert plan_batch({}, {B: 9}, {B: None}).losses == ["t-1 came and went before it was read"]
 
 

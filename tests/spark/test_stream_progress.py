@@ -192,7 +192,7 @@ def test_a_partition_that_is_gone_is_a_loss() -> None:
     end = query.progress.latest(start, is_limited=False)
 
     assert end == {"t": {"0": 10}}
-    with pytest.raises(DataLossError, match=r"t-1 is gone; .*failOnDataLoss"):
+    with pytest.raises(DataLossError, match=r"t-1 is gone, or not chosen any more; .*failOnDataLoss"):
         query.progress.plan(start, end)
 
 

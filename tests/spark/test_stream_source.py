@@ -108,8 +108,9 @@ def test_what_only_a_batch_can_do_is_told_before_the_query_runs(
     writer = output.of(stream(spark, options(cluster.bootstrap_servers, topic, endingOffsets="latest"))).trigger(
         once=True
     )
-    with pytest.raises(PySparkException, match="a stream has no end: leave out endingOffsets"):
+    with pytest.raises(PySparkException, match="a stream has no end: leave out endingOffsets") as raised:
         stopped(writer.start())
+    assert "UnboundLocalError" not in str(raised.value), "it is the last word"
 
 
 def test_only_what_is_committed_is_read_and_markers_are_no_loss(

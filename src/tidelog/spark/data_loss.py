@@ -40,7 +40,8 @@ def plan_batch(
     losses: list[str] = []
     gone = sorted(start.keys() - end.keys())
     if gone:
-        losses.append(f"{_listed(gone)} {'is' if len(gone) == 1 else 'are'} gone")
+        # A checkpoint of a query over other topics looks the same.
+        losses.append(f"{_listed(gone)} {'is' if len(gone) == 1 else 'are'} gone, or not chosen any more")
     for partition in sorted(end):
         first = start.get(partition)
         if first is None:

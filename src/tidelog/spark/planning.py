@@ -49,8 +49,8 @@ def plan_read(
             continue
         if start < first and end > start:
             losses.append(f"offsets {start} to {min(first, end) - 1} of {partition} are deleted: it begins at {first}")
-        if end > last:
-            losses.append(f"offset {end} of {partition} is not there: it ends at {last}")
+        if max(start, end) > last:
+            losses.append(f"offset {max(start, end)} of {partition} is not there: it ends at {last}")
         ranges.append(OffsetRange(partition, max(start, first), min(end, last)))
     report_losses(losses, options)
     return ranges

@@ -3,6 +3,7 @@
     TidelogSource   made by `load()` or `save()` with the options, which it checks; travels to wherever something is read
     BatchReader     plans in a process of the driver, reads in tasks
     StreamReader    lives in one process of the driver as long as its query; copies of it read in tasks
+    RefusingReader  in its place where the options cannot be had for a stream
 
 What is written goes by `sink`.
 
@@ -75,9 +76,12 @@ class TidelogSource(DataSource):
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        options = parse_source_options(self.options)
-        _check_schema(options, schema)
-        stream_start(options)
+        try:
+            options = parse_source_options(self.options)
+            _check_schema(options, schema)
+            stream_start(options)
+        except OptionError as error:
+            return RefusingReader(error)
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -163,6 +167,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._options, partition)
+
+
+class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says what is wrong when it is first asked. An error before that is lost in one of Spark's own, which then has no reader to
+    stop."""
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        raise self._error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        raise self._error
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
