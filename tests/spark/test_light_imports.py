@@ -19,10 +19,15 @@ def imported(*statements: str) -> set[str]:
     ("statement", "spared"),
     [
         ("import pyspark_tidelog", ("tidelog.client.admin", "tidelog.wire", "tidelog.storage", "tidelog.spark.sink")),
+        (
+            "import tidelog.spark.source_cluster",
+            ("tidelog.client.admin.async_admin", "tidelog.wire.record_batch", "crc32c"),
+        ),
         ("import tidelog.spark.sink", ("tidelog.client.admin", "tidelog.wire", "tidelog.client.producer.core")),
+        ("import tidelog.spark.sink_transactions", ("tidelog.client.admin", "tidelog.spark.sink_committer")),
         ("import tidelog.spark.task_reading", ("tidelog.client.admin", "tidelog.storage", "tidelog.spark.sink")),
     ],
-    ids=["load", "plan a write", "read in a task"],
+    ids=["load", "plan a read", "plan a write", "write in a task", "read in a task"],
 )
 def test_a_process_imports_what_it_needs_and_no_more(statement: str, spared: tuple[str, ...]) -> None:
     modules = imported(statement)

@@ -40,6 +40,7 @@ _REFUSED = {
     "observers": "an observer is an object, and options are text",
 }
 _PLAIN_PROTOCOL = "PLAINTEXT"
+_COMMON = frozenset(each.name for each in dataclasses.fields(ClientOptions))
 # Numbers that also have names.
 _WORDS = frozenset({"acks"})
 _DECIMAL = re.compile(r"\d{1,15}\.\d{1,15}", re.ASCII)
@@ -116,3 +117,8 @@ def parse_flag(option: str, text: str) -> bool:
 def _hint(key: str, fields: Mapping[str, object]) -> str:
     nearest = difflib.get_close_matches(key.replace(".", "_"), fields, n=1)
     return f"; did you mean {PREFIX}{nearest[0].replace('_', '.')}?" if nearest else ""
+
+
+def common_settings(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Those that every client has, from those of one kind."""
+    return {name: each for name, each in settings.items() if name in _COMMON}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 from collections.abc import Mapping
@@ -12,9 +11,9 @@ from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.outcomes import each_of, value_of
 from tidelog.client.admin.transactions import TransactionDescription, TransactionListing, TransactionState
 from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
-from tidelog.client.options import ClientOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
+from tidelog.spark.client_settings import common_settings
 from tidelog.spark.sink_decisions import SinkDecisions
 from tidelog.spark.sink_participant import Participant, SinkIdentity
 from tidelog.spark.sink_protocol import (
@@ -31,7 +30,6 @@ from tidelog.spark.sink_protocol import (
 
 log = logging.getLogger(__name__)
 
-_COMMON = {each.name for each in dataclasses.fields(ClientOptions)}
 _HAS_ENDED = frozenset(
     {
         ErrorCode.INVALID_TXN_STATE,
@@ -44,11 +42,6 @@ _HAS_ENDED = frozenset(
 """What a coordinator answers where the transaction meant is not open, and did not end as asked now."""
 # An end raises the epoch once, a time-out once before it: with a later one the id has been used again.
 _EPOCHS_MAX = 2
-
-
-def common_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:
-    """Those that every client has, from those of one kind."""
-    return {name: each for name, each in client_settings.items() if name in _COMMON}
 
 
 def admin_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from tidelog.client.admin import AsyncAdmin
 from tidelog.client.background import Background
 from tidelog.client.errors import ClientError
 from tidelog.client.seams import ClientSeams
+from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import SinkError, SourceError, UnfinishedError
-from tidelog.spark.sink_cluster import SinkCluster, admin_settings, common_settings, list_open
+from tidelog.spark.sink_cluster import SinkCluster, admin_settings, list_open
 from tidelog.spark.sink_committer import run_steps
 from tidelog.spark.sink_decisions import identities_of
 from tidelog.spark.sink_participant import DEFAULT_PREFIX, Participant, SinkIdentity, parse_transactional_id

@@ -25,12 +25,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from tidelog.client.admin import Admin, ConfigResource, ResourceKind
 from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
 from tidelog.client.producer.producer import Producer
 from tidelog.model.errors import ErrorCode
+from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import UnwritableError
-from tidelog.spark.sink_cluster import common_settings
 from tidelog.spark.sink_options import SinkOptions
 from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
 from tidelog.spark.sink_task import ClientKey, RowWriting, client_key, producer_arguments
@@ -176,6 +175,9 @@ def _new_producer(options: SinkOptions, transactional_id: str) -> Producer:
 
 def _timeout_max_ms(options: SinkOptions) -> int:
     """The longest that the cluster lets a transaction be open."""
+    # Only of clusters without two-phase commit; other workers need not wait for it.
+    from tidelog.client.admin import Admin, ConfigResource, ResourceKind  # noqa: PLC0415
+
     try:
         with Admin(**common_settings(options.client)) as admin:
             broker = ConfigResource(ResourceKind.BROKER, str(admin.describe_cluster().brokers[0].node_id))

@@ -12,12 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
-from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.options import AdminOptions
-from tidelog.client.admin.records import OffsetSpec
+from tidelog.client.admin.records import OffsetSpec, RecordCalls
+from tidelog.client.admin.requests import Requests
+from tidelog.client.admin.topics import TopicCalls
 from tidelog.client.background import Background
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, NotReachedError, RefusedError
+from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.chosen_topics import Assigned, Matching, Subscribed
@@ -35,6 +37,13 @@ _COMMIT_WAIT_S = 1.0
 _ADMIN_OPTIONS = {each.name for each in dataclasses.fields(AdminOptions)}
 
 
+class _Questions(TopicCalls, RecordCalls):
+    """As much of an admin as a driver asks: each query starts a process, which would import all of it."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+
 class SourceCluster:
     """The cluster that a query reads, as its driver sees it. Connections open with the first question."""
 
@@ -42,19 +51,27 @@ class SourceCluster:
         self._options = options
         self._background: Background | None = Background.acquire()
         background = self._background
-        client: dict[str, Any] = {name: each for name, each in options.client.items() if name in _ADMIN_OPTIONS}
+        client = parse_options(
+            AdminOptions, {name: each for name, each in options.client.items() if name in _ADMIN_OPTIONS}
+        )
 
-        async def made() -> AsyncAdmin:
-            return AsyncAdmin.on(ClientSeams.of(background.loop), **client)
+        async def made() -> Requests:
+            return Requests(ClientSeams.of(background.loop), client)
 
-        self._admin = background.call(made())
+        self._servers = client.bootstrap_servers
+        self._are_names_known = False
+        self._requests = background.call(made())
+        self._admin = _Questions(self._requests)
         self._commit: asyncio.Task[None] | None = None
 
     def close(self) -> None:
         background, self._background = self._background, None
         if background is not None:
-            background.call(self._admin.close())
+            background.call(self._closed())
             background.release()
+
+    async def _closed(self) -> None:
+        self._requests.close()
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
         """The partitions of the chosen topics, as they are now. UnreadableError for a topic that does not exist, unless that
@@ -155,8 +172,11 @@ class SourceCluster:
         await asyncio.wait([self._commit], timeout=_COMMIT_WAIT_S)
 
     async def _tell(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
+        # Only some queries have a group.
+        from tidelog.spark.group_progress import GroupProgress  # noqa: PLC0415
+
         try:
-            outcomes = await self._admin.alter_group_offsets(
+            outcomes = await GroupProgress(self._requests).alter_group_offsets(
                 group_id, {(each.topic, each.partition): offset for each, offset in offsets.items()}
             )
         except ClientError as error:
@@ -172,18 +192,42 @@ class SourceCluster:
         attempt = 1
         while True:
             try:
+                self._check_names()
                 return self._call(_awaited(question))
-            except ClientError as error:
+            except NotReachedError as error:
                 # A call that ran out of time has asked again and again already.
-                if (
-                    isinstance(error, NotReachedError)
-                    or not error.retriable
-                    or attempt >= self._options.fetch_offset_retries
-                ):
+                raise _error("the cluster does not say what there is to read", self._reason(error)) from error
+            except ClientError as error:
+                if not error.retriable or attempt >= self._options.fetch_offset_retries:
                     raise _error("the cluster does not say what there is to read", error) from error
                 log.warning("offsets were not found, which is tried again: %s", error)
                 attempt += 1
                 self._pause()
+
+    def _check_names(self) -> None:
+        """UnreadableError where none of the bootstrap servers is known by its name: that does not change while one waits."""
+        if self._are_names_known:
+            return
+
+        async def resolved(host: str, port: int) -> bool:
+            try:
+                await asyncio.get_running_loop().getaddrinfo(host, port)
+            except OSError:
+                return False
+            return True
+
+        self._are_names_known = any(self._call(resolved(each.host, each.port)) for each in self._servers)
+        if not self._are_names_known:
+            names = ", ".join(each.host for each in self._servers)
+            raise UnreadableError(f"kafka.bootstrap.servers cannot be found: no host is known as {names}")
+
+    def _reason(self, error: NotReachedError) -> ClientError:
+        """What is wrong with each of the bootstrap servers, if that is why nobody answers."""
+        try:
+            self._call(self._requests.connect())
+        except NotReachedError as found:
+            return found
+        return error
 
     def _pause(self) -> None:
         self.sleep(self._options.fetch_offset_retry_interval_ms)

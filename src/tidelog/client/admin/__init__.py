@@ -1,50 +1,56 @@
 """Administration of a Kafka cluster: `AsyncAdmin`, `Admin`, and the values that they take and give."""
 
-from tidelog.client.admin.admin import Admin
-from tidelog.client.admin.async_admin import AsyncAdmin
-from tidelog.client.admin.cluster import (
-    BrokerDescription,
-    ClusterDescription,
-    ElectionType,
-    Feature,
-    QuorumDescription,
-    QuorumReplica,
-    UpgradeType,
-)
-from tidelog.client.admin.configs import (
-    ConfigChange,
-    ConfigEntry,
-    ConfigOperation,
-    ConfigResource,
-    ConfigSource,
-    ConfigSynonym,
-    ConfigType,
-    ResourceKind,
-)
-from tidelog.client.admin.group_offsets import PartitionLag
-from tidelog.client.admin.groups import GroupDescription, GroupListing, GroupMember, GroupState, GroupType
-from tidelog.client.admin.log_dirs import LogDirDescription, ReplicaOnDisk
-from tidelog.client.admin.options import AdminOptions
-from tidelog.client.admin.outcomes import value_of
-from tidelog.client.admin.raft_voters import RaftVoterEndpoint
-from tidelog.client.admin.reassignments import PartitionReassignment
-from tidelog.client.admin.records import HIGH_WATERMARK, ListedOffset, OffsetSpec
-from tidelog.client.admin.topics import (
-    BROKER_DEFAULT,
-    CreatedTopic,
-    NewTopic,
-    PartitionDescription,
-    TopicDescription,
-    TopicListing,
-)
-from tidelog.client.admin.transactions import (
-    FencedProducer,
-    OpenTransaction,
-    ProducerState,
-    TransactionDescription,
-    TransactionListing,
-    TransactionState,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidelog.client.admin.admin import Admin
+    from tidelog.client.admin.async_admin import AsyncAdmin
+    from tidelog.client.admin.cluster import (
+        BrokerDescription,
+        ClusterDescription,
+        ElectionType,
+        Feature,
+        QuorumDescription,
+        QuorumReplica,
+        UpgradeType,
+    )
+    from tidelog.client.admin.configs import (
+        ConfigChange,
+        ConfigEntry,
+        ConfigOperation,
+        ConfigResource,
+        ConfigSource,
+        ConfigSynonym,
+        ConfigType,
+        ResourceKind,
+    )
+    from tidelog.client.admin.group_offsets import PartitionLag
+    from tidelog.client.admin.groups import GroupDescription, GroupListing, GroupMember, GroupState, GroupType
+    from tidelog.client.admin.log_dirs import LogDirDescription, ReplicaOnDisk
+    from tidelog.client.admin.options import AdminOptions
+    from tidelog.client.admin.outcomes import value_of
+    from tidelog.client.admin.raft_voters import RaftVoterEndpoint
+    from tidelog.client.admin.reassignments import PartitionReassignment
+    from tidelog.client.admin.records import HIGH_WATERMARK, ListedOffset, OffsetSpec
+    from tidelog.client.admin.topics import (
+        BROKER_DEFAULT,
+        CreatedTopic,
+        NewTopic,
+        PartitionDescription,
+        TopicDescription,
+        TopicListing,
+    )
+    from tidelog.client.admin.transactions import (
+        FencedProducer,
+        OpenTransaction,
+        ProducerState,
+        TransactionDescription,
+        TransactionListing,
+        TransactionState,
+    )
 
 __all__ = [
     "BROKER_DEFAULT",
@@ -92,3 +98,58 @@ __all__ = [
     "UpgradeType",
     "value_of",
 ]
+
+# Who has one family of calls to make must not pay for all: each module is imported when it is first asked for.
+_MODULES = {
+    "Admin": "admin",
+    "AdminOptions": "options",
+    "AsyncAdmin": "async_admin",
+    "BROKER_DEFAULT": "topics",
+    "BrokerDescription": "cluster",
+    "ClusterDescription": "cluster",
+    "ConfigChange": "configs",
+    "ConfigEntry": "configs",
+    "ConfigOperation": "configs",
+    "ConfigResource": "configs",
+    "ConfigSource": "configs",
+    "ConfigSynonym": "configs",
+    "ConfigType": "configs",
+    "CreatedTopic": "topics",
+    "ElectionType": "cluster",
+    "Feature": "cluster",
+    "FencedProducer": "transactions",
+    "GroupDescription": "groups",
+    "GroupListing": "groups",
+    "GroupMember": "groups",
+    "GroupState": "groups",
+    "GroupType": "groups",
+    "HIGH_WATERMARK": "records",
+    "ListedOffset": "records",
+    "LogDirDescription": "log_dirs",
+    "NewTopic": "topics",
+    "OffsetSpec": "records",
+    "OpenTransaction": "transactions",
+    "PartitionDescription": "topics",
+    "PartitionLag": "group_offsets",
+    "PartitionReassignment": "reassignments",
+    "ProducerState": "transactions",
+    "QuorumDescription": "cluster",
+    "QuorumReplica": "cluster",
+    "RaftVoterEndpoint": "raft_voters",
+    "ReplicaOnDisk": "log_dirs",
+    "ResourceKind": "configs",
+    "TopicDescription": "topics",
+    "TopicListing": "topics",
+    "TransactionDescription": "transactions",
+    "TransactionListing": "transactions",
+    "TransactionState": "transactions",
+    "UpgradeType": "cluster",
+    "value_of": "outcomes",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
