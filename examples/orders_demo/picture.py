@@ -46,7 +46,8 @@ STYLE = """
 """
 # In this order they can be told apart by those who do not see all colours, too.
 PRODUCT_COLOURS = ("#0969da", "#bf8700", "#1a7f37", "#8250df", "#cf222e")
-GROUP_COLOURS = ("#0969da", "#cf222e")
+# Other colours than the products have: they mean something else.
+GROUP_COLOURS = ("#138a9a", "#d6409f")
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ def _nice(largest: float) -> float:
     if largest <= 0:
         return TICKS
     power: float = 10.0 ** int(log10(largest))
-    return next(step * power for step in (1, 2, 4, 6, 8, 10, 20) if step * power >= largest)
+    return next(step * power for step in (1, 1.2, 1.6, 2, 4, 6, 8, 10, 12) if step * power >= largest)
 
 
 def _grid(top: int, bottom: int, largest: float) -> Iterator[str]:
@@ -151,7 +152,8 @@ def _marks(course: Course, axis: _Axis) -> Iterator[str]:
     for number, (at_s, text) in enumerate(course.marks):
         x = axis.x(at_s)
         y = LAG_TOP + 4 + MARK_LINE_HEIGHT * (number % MARK_LINES)
-        yield f'<line class="mark" x1="{x}" y1="{REVENUE_TOP}" x2="{x}" y2="{LAG_BOTTOM}"/>'
+        for top, bottom in ((REVENUE_TOP, REVENUE_BOTTOM), (LAG_TOP, LAG_BOTTOM)):
+            yield f'<line class="mark" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>'
         # Words that would not fit on the right stand on the left.
         side, at = ("said end", x - 4) if x > RIGHT - MARK_WIDTH else ("said", x + 4)
         yield f'<text class="{side}" x="{at}" y="{y}">{escape(text)}</text>'
