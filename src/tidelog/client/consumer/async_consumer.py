@@ -14,22 +14,21 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-
-import msgspec
 
 from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.consumer.classic_group import ClassicGroup
-from tidelog.client.consumer.committed_offsets import CommittedOffsets, Committer
+from tidelog.client.consumer.committed_offsets import CommittedOffsets
 from tidelog.client.consumer.consumer_group import ConsumerGroup
 from tidelog.client.consumer.errors import ConsumerStateError, WakeupError
 from tidelog.client.consumer.fetched_partition import Row
 from tidelog.client.consumer.fetcher import Fetcher
 from tidelog.client.consumer.group import GroupParts
 from tidelog.client.consumer.membership import CallbackListener, RebalanceListener
+from tidelog.client.consumer.offset_commits import OffsetCommits, Told
 from tidelog.client.consumer.offset_lookup import OffsetLookup
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.positions import Positions
@@ -38,19 +37,14 @@ from tidelog.client.consumer.records import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
-    offsets_to_commit,
 )
+from tidelog.client.consumer.row_delivery import RowDelivery
 from tidelog.client.consumer.subscription import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Mode, Subscription
 from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition, topic_partitions
 from tidelog.client.coordinators import Coordinators
 from tidelog.client.errors import (
-    ClientError,
     ClosedError,
-    CommitFailedError,
     ConfigError,
-    RebalanceInProgressError,
-    RefusedError,
-    SerializationError,
     TimedOutError,
     refusal,
 )
@@ -123,10 +117,10 @@ class AsyncConsumer:
         self._lookup = OffsetLookup(
             seams, self._connections, self._metadata, options, reads_committed=options.reads_committed
         )
-        self._committed: CommittedOffsets | None = None
+        committed: CommittedOffsets | None = None
         self._group: ClassicGroup | ConsumerGroup | None = None
         if options.group_id is not None:
-            self._committed = CommittedOffsets(
+            committed = CommittedOffsets(
                 seams, self._connections, self._coordinators, self._metadata, options, options.group_id
             )
             parts = GroupParts(
@@ -140,13 +134,15 @@ class AsyncConsumer:
                 self._news,
             )
             self._group = ConsumerGroup(parts) if options.group_protocol == "consumer" else ClassicGroup(parts)
+        self._commits = OffsetCommits(self._loop, self._subscription, committed, self._group, options)
+        self._finished = RowDelivery(options, self._subscription).finish
         self._fetcher = Fetcher(seams, self._connections, self._metadata, self._subscription, options, self._news)
         self._positions = Positions(
             seams,
             self._subscription,
             self._lookup,
-            self._committed,
-            self._fetch_committer,
+            committed,
+            self._commits.fetch_committer,
             options,
             self._has_leader,
             self._news,
@@ -157,9 +153,6 @@ class AsyncConsumer:
         self._has_news = False
         self._wakeup = False
         self._is_closed = False
-        self._commits: set[asyncio.Task[None]] = set()
-        self._auto_commit = options.enable_auto_commit and options.group_id is not None
-        self._next_auto_commit_s = self._loop.time() + options.auto_commit_interval_ms / 1000
 
     async def __aenter__(self) -> Self:
         return self
@@ -294,7 +287,7 @@ class AsyncConsumer:
                 if self._group.needs_attention:
                     await self._group.advance()
                     self._raise_callback_error()
-            self._commit_if_due()
+            self._commits.commit_if_due()
             self._raise_errors()
             self._positions.begin_round()
             taken = take()
@@ -317,50 +310,8 @@ class AsyncConsumer:
             and not self._fetcher.errors
             and not self._positions.errors
             and (self._group is None or not self._group.needs_attention)
-            and not (self._auto_commit and self._loop.time() >= self._next_auto_commit_s)
+            and not self._commits.is_due
         )
-
-    def _finished(self, rows: list[Row]) -> list[Row]:
-        """Deserialized, and seen by the interceptors."""
-        options = self._options
-        if options.key_deserializer is not None or options.value_deserializer is not None:
-            rows = self._deserialized(rows)
-        for interceptor in options.interceptors:
-            on_consume = getattr(interceptor, "on_consume", None)
-            if on_consume is not None:
-                try:
-                    rows = on_consume(rows) or []
-                except Exception:
-                    log.exception("an interceptor failed; the records go on as they are")
-        return rows
-
-    def _deserialized(self, rows: list[Row]) -> list[Row]:
-        key_of = self._options.key_deserializer or _same
-        value_of = self._options.value_deserializer or _same
-        done: list[Row] = []
-        try:
-            for row in rows:
-                # One by one, since what was done before a failure is delivered.
-                done.append(msgspec.structs.replace(row, key=key_of(row.key), value=value_of(row.value)))  # noqa: PERF401
-        except Exception as error:
-            failed = rows[len(done)]
-            self._go_back(rows[len(done) :])
-            if not done:
-                raise SerializationError(
-                    f"the record at offset {failed.offset} of {failed.topic}-{failed.partition} cannot be deserialized: "
-                    f"{error}; seek behind it to go on"
-                ) from error
-        return done
-
-    def _go_back(self, rows: Sequence[Row]) -> None:
-        """These were taken, and the application will not get them now."""
-        first: dict[TopicPartition, int] = {}
-        for row in rows:
-            first.setdefault(TopicPartition(row.topic, row.partition), row.offset)
-        for partition, offset in first.items():
-            assigned = self._subscription.get(partition)
-            if assigned is not None:
-                assigned.seek(offset)
 
     def pause(self, *partitions: Partition) -> None:
         """Return no records of these until `resume`; the consumer stays in its group all the while."""
@@ -431,7 +382,9 @@ class AsyncConsumer:
         wanted = self._subscription.assignment if partitions is None else frozenset(topic_partitions(partitions))
         if not wanted:
             return {}
-        return await self._of_group().fetch(sorted(wanted), self._fetch_committer, self._timeout_ms(timeout_ms))
+        return await self._commits.of_group().fetch(
+            sorted(wanted), self._commits.fetch_committer, self._timeout_ms(timeout_ms)
+        )
 
     async def lag(self, partition: Partition, timeout_ms: float | None = None) -> int:
         """How many offsets lie between the position and the end of a partition."""
@@ -460,25 +413,8 @@ class AsyncConsumer:
     ) -> dict[TopicPartition, int]:
         self._check_open()
         wanted = dict.fromkeys(topic_partitions(partitions), timestamp)
-        found = await self._offsets_at(wanted, self._timeout_ms(timeout_ms))
+        found = await self._lookup.list_existing(wanted, self._timeout_ms(timeout_ms))
         return {partition: each.offset for partition, each in found.items() if each is not None}
-
-    async def _offsets_at(
-        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """RefusedError at once for a partition that is not there; asking for it creates no topic."""
-        deadline_s = self._loop.time() + timeout_ms / 1000
-        counts: dict[str, int] = {}
-        for partition in timestamps:
-            topic = partition.topic
-            if topic not in counts:
-                known = await self._metadata.find(topic, max(0.0, (deadline_s - self._loop.time()) * 1000))
-                counts[topic] = 0 if known is None else len(known.partitions)
-            if partition.partition >= counts[topic]:
-                what = f"topic {topic} has no partition {partition.partition}"
-                sentence = what if counts[topic] else f"there is no topic {topic}"
-                raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
-        return await self._lookup.list_offsets(timestamps, max(0.0, (deadline_s - self._loop.time()) * 1000))
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[Partition, int], timeout_ms: float | None = None
@@ -486,7 +422,7 @@ class AsyncConsumer:
         """The first record of each partition that is not older than a time; None where all are."""
         self._check_open()
         wanted = {topic_partition(partition): each for partition, each in timestamps_ms.items()}
-        return await self._offsets_at(wanted, self._timeout_ms(timeout_ms))
+        return await self._lookup.list_existing(wanted, self._timeout_ms(timeout_ms))
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[TopicPartition]:
         """The partitions of a topic."""
@@ -502,132 +438,29 @@ class AsyncConsumer:
         >>> await consumer.commit({("orders", 0): 42})
         """
         self._check_open()
-        await self._commit(self._offsets(offsets), self._timeout_ms(timeout_ms))
+        await self._commits.commit(offsets, self._timeout_ms(timeout_ms))
 
     def commit_async(
         self,
         offsets: Offsets | None = None,
-        on_done: Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None], object] | None = None,
+        on_done: Told | None = None,
     ) -> None:
         """Commit without waiting. `on_done` hears how it went."""
         self._check_open()
-        self._of_group()
-        self._commit_soon(self._offsets(offsets), on_done)
-
-    def _commit_soon(
-        self,
-        offsets: dict[TopicPartition, OffsetAndMetadata],
-        on_done: Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None], object] | None,
-        *,
-        waits_for_topics: bool = True,
-    ) -> None:
-        async def work() -> None:
-            failed: ClientError | None = None
-            try:
-                await self._commit(offsets, self._options.default_api_timeout_ms, waits_for_topics=waits_for_topics)
-            except ClosedError:
-                return
-            except ClientError as error:
-                failed = error
-            if on_done is not None:
-                on_done(offsets, failed)
-            elif failed is not None:
-                log.warning("offsets were not committed: %s", failed)
-
-        task = self._loop.create_task(work())
-        self._commits.add(task)
-        task.add_done_callback(self._commits.discard)
-
-    async def _commit(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float, *, waits_for_topics: bool = True
-    ) -> None:
-        try:
-            await self._of_group().commit(
-                offsets,
-                self._committer,
-                timeout_ms,
-                waits_for_topics=waits_for_topics,
-                topic_ids=self._subscription.topic_ids(),
-            )
-        except (CommitFailedError, RebalanceInProgressError) as error:
-            if self._group is not None:
-                self._group.commit_refused(error.code)
-            raise
-        for interceptor in self._options.interceptors:
-            on_commit = getattr(interceptor, "on_commit", None)
-            if on_commit is not None:
-                try:
-                    on_commit(offsets)
-                except Exception:
-                    log.exception("an interceptor failed")
-
-    def _offsets(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self.consumed_offsets() if offsets is None else offsets_to_commit(offsets)
+        self._commits.commit_soon(offsets, on_done)
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets behind all that polls have returned: what `commit` commits, for a producer that does it instead.
 
         >>> await producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer.group_metadata())
         """
-        return {
-            partition: OffsetAndMetadata(offset, "", epoch)
-            for partition, (offset, epoch) in self._subscription.consumed().items()
-        }
-
-    def _commit_if_due(self) -> None:
-        if not self._auto_commit or self._loop.time() < self._next_auto_commit_s:
-            return
-        self._next_auto_commit_s = self._loop.time() + self._options.auto_commit_interval_ms / 1000
-        offsets = self._offsets(None)
-        if self._subscription.uses_group and not self._group_committer().member_id:
-            return
-        if offsets and not self._commits:
-            self._commit_soon(offsets, None, waits_for_topics=False)
-
-    def _of_group(self) -> CommittedOffsets:
-        if self._committed is None:
-            raise ConsumerStateError("committed offsets belong to a group: give the consumer a group_id")
-        return self._committed
-
-    def _committer(self) -> Committer:
-        """In whose name to commit. CommitFailedError while this consumer shares partitions and is no member: they may be
-        others' by now, and the coordinator of an empty group would not notice."""
-        if self._group is None or not self._subscription.uses_group:
-            return Committer()
-        committer = self._group.committer()
-        if not committer.member_id:
-            sentence = (
-                f"this consumer is no member of group {self._options.group_id!r} at the moment: poll to join it again"
-            )
-            raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
-        return committer
-
-    def _group_committer(self) -> Committer:
-        return Committer() if self._group is None else self._group.committer()
-
-    def _fetch_committer(self) -> Committer:
-        """Only members of the new protocol ask for offsets in their own name."""
-        return self._group.committer() if isinstance(self._group, ConsumerGroup) else Committer()
+        return self._commits.consumed()
 
     # What the group asks for.
 
     async def before_revoke(self) -> None:
         """Commit what was read before partitions go, where that is automatic."""
-        if not self._auto_commit:
-            return
-        offsets = self._offsets(None)
-        if not offsets or (self._subscription.uses_group and not self._group_committer().member_id):
-            return
-        try:
-            await self._of_group().commit(
-                offsets,
-                self._committer,
-                self._options.default_api_timeout_ms,
-                waits_for_topics=False,
-                topic_ids=self._subscription.topic_ids(),
-            )
-        except ClientError as error:
-            log.warning("offsets were not committed before partitions were given up: %s", error)
+        await self._commits.commit_before_revoke()
 
     async def tell_assigned(self, partitions: list[TopicPartition]) -> None:
         if self._listener is not None:
@@ -682,8 +515,7 @@ class AsyncConsumer:
         finally:
             self._is_closed = True
             self._positions.stop()
-            for task in list(self._commits):
-                task.cancel()
+            self._commits.stop()
             self._fetcher.close()
             if self._group is not None:
                 self._group.stop()
@@ -695,7 +527,7 @@ class AsyncConsumer:
     async def _leave(self, timeout_ms: float) -> None:
         if self._group is None:
             return
-        if self._auto_commit and len(self._subscription):
+        if self._commits.is_automatic and len(self._subscription):
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self.before_revoke()
@@ -787,7 +619,3 @@ class AsyncConsumer:
 async def _call_here(callback: Callable[[], object]) -> object:
     outcome = callback()
     return await outcome if inspect.isawaitable(outcome) else outcome
-
-
-def _same(value: bytes | None) -> bytes | None:
-    return value

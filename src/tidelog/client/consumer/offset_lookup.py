@@ -14,7 +14,7 @@ from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.consumer.records import OffsetAndTimestamp
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ClientError, ClosedError, TimedOutError, refusal
+from tidelog.client.errors import ClientError, ClosedError, RefusedError, TimedOutError, refusal
 from tidelog.client.options import ClientOptions
 from tidelog.client.retries import RetryBackoff
 from tidelog.client.seams import ClientSeams
@@ -78,6 +78,23 @@ class OffsetLookup:
             for partition, each in found.items()
             if isinstance(each, OffsetAndTimestamp)
         }
+
+    async def list_existing(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """`list_offsets`, with RefusedError at once for a partition that is not there; asking for it creates no topic."""
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        counts: dict[str, int] = {}
+        for partition in timestamps:
+            topic = partition.topic
+            if topic not in counts:
+                known = await self._metadata.find(topic, max(0.0, (deadline_s - self._loop.time()) * 1000))
+                counts[topic] = 0 if known is None else len(known.partitions)
+            if partition.partition >= counts[topic]:
+                what = f"topic {topic} has no partition {partition.partition}"
+                sentence = what if counts[topic] else f"there is no topic {topic}"
+                raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
+        return await self.list_offsets(timestamps, max(0.0, (deadline_s - self._loop.time()) * 1000))
 
     async def _list_offsets_of(
         self, node_id: int, timestamps: Mapping[TopicPartition, int]
