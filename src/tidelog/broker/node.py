@@ -18,73 +18,53 @@ import pkgutil
 from collections.abc import Callable
 from http import HTTPStatus
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from tidelog.broker import handlers, node_gauges
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.broker_watch import BrokerWatch
 from tidelog.broker.caller import AllowAll, Caller
-from tidelog.broker.cleaner_metrics import register_log_cleaner
-from tidelog.broker.cluster_links import ClusterLinks
-from tidelog.broker.config_resources import ConfigResourceType
-from tidelog.broker.config_view import BrokerConfigView, effective_config, static_topic_defaults, topic_values
 from tidelog.broker.controller_dispatcher import ControllerDispatcher
+from tidelog.broker.current_config import CurrentConfig
 from tidelog.broker.departure import Departure
-from tidelog.broker.directory_assignments import DirectoryAssignments
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.doubted_brokers import DoubtedBrokers
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinator
-from tidelog.broker.group_limits import group_config_problem
 from tidelog.broker.health import BrokerState, Health, health_page
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.listeners import ListenerSpec, listener_specs
-from tidelog.broker.log_cleaner import LogCleaner
+from tidelog.broker.loop_wait import wait
 from tidelog.broker.metrics import BrokerMetrics
-from tidelog.broker.node_config import bootstrap_servers, check_config, voters_of, voters_problem
+from tidelog.broker.node_broker import NodeBroker
+from tidelog.broker.node_config import check_config, voters_problem
 from tidelog.broker.node_directories import format_opened, open_directories
-from tidelog.broker.node_replication import NodeReplication
-from tidelog.broker.producer_ids import ProducerIds
-from tidelog.broker.registration import Registration
-from tidelog.broker.replica_moves import ReplicaMoves, keep_one_of_each, moves_throttle
+from tidelog.broker.node_metadata import NodeMetadata
+from tidelog.broker.replica_moves import ReplicaMoves
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
-from tidelog.broker.transaction_gauges import register_transactions
-from tidelog.broker.transaction_questions import TransactionQuestions
-from tidelog.broker.upkeep import Upkeep
-from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.controller import ControllerContext
 from tidelog.controller.image import ClusterImage, Endpoint
-from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.metadata_service import MetadataService
 from tidelog.controller.quorum import MetadataQuorum
-from tidelog.controller.settings import ControllerSettings
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
-from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
-from tidelog.model.controller_config import CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS
-from tidelog.model.group_config import GROUP_KEYS
-from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicName
+from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
 from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers, Timers
-from tidelog.model.topic_config import TOPIC_KEYS, compaction_lag_problem
 from tidelog.net.address import Address
 from tidelog.net.http_endpoint import HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.replication.partitions import Partitions
-from tidelog.replication.throttles import ReplicationThrottles
-from tidelog.replication.topic_config import TopicConfig
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.open_segments import OpenSegments, connections_beside, segments_beside
 from tidelog.storage.seams import Seams
-from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.schema import Request, Response
 
 logger = logging.getLogger(__name__)
@@ -108,6 +88,15 @@ def load_handlers() -> None:
 
 class BrokerNode:
     """A running node. `await BrokerNode.start(...)`, then `await node.stop()`."""
+
+    # What handlers see of a broker: there once it serves, and never where the node is a controller alone.
+    partitions: Partitions
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    transaction_admission: TransactionAdmission
+    doubted_brokers: DoubtedBrokers
+    log_directories: LogDirectories
+    replica_moves: ReplicaMoves
 
     def __init__(
         self,
@@ -140,31 +129,21 @@ class BrokerNode:
         self._open_segments = OpenSegments(segments_max)
         self._server = SocketServer(loop, transport, limits, slow_work=seams.slow_work)
         self._specs = listener_specs(config)
-        self._view = BrokerConfigView.of(config, ClusterImage(), self.node_id)
-        self._is_led: Pending[None] = Pending()
-        self._config = config
+        self._config = CurrentConfig(config, self.node_id, lambda: self.image)
+        self._metadata: NodeMetadata | None = None
         self.metrics = BrokerMetrics()
         self.state = BrokerState.STARTING
         self._metrics_address = metrics_address
         self._http: HttpEndpoint | None = None
-        self._topic_configs: dict[TopicName, TopicConfig] = {}
         self.fetch_sessions = FetchSessions(
             config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random
         )
         self.auto_topics = AutoTopics(self)
         self.internal_topics = InternalTopics(self)
-        self._producer_ids = ProducerIds(self._allocate_producer_ids)
-        self._assignments = DirectoryAssignments(
-            self._ask_controller,
-            self._timers,
-            node_id=self.node_id,
-            broker_epoch=lambda: self._registration.epoch,
-        )
         self._dispatchers: list[Dispatcher] = []
         self._endpoints: dict[str, Endpoint] = {}
         self._opened: list[LogDirectory] = []
         self._on_directory_failed: Callable[[LogDirectory], None] = lambda _directory: None
-        self._is_controller_active: Callable[[], bool] = lambda: False
         # How to stop each part that has been started, for an end at whatever moment.
         self._stopping: list[Callable[[], object]] = []
         self._is_stopping = False
@@ -173,7 +152,7 @@ class BrokerNode:
 
     @property
     def config(self) -> ConfigValues:
-        return self._config
+        return self._config.now
 
     @property
     def clock(self) -> Clock:
@@ -195,34 +174,6 @@ class BrokerNode:
     def quorum(self) -> MetadataQuorum:
         return self._service.quorum
 
-    @property
-    def partitions(self) -> Partitions:
-        return self._partitions
-
-    @property
-    def groups(self) -> GroupCoordinator:
-        return self._groups
-
-    @property
-    def transactions(self) -> TransactionCoordinator:
-        return self._transactions
-
-    @property
-    def transaction_admission(self) -> TransactionAdmission:
-        return self._transaction_admission
-
-    @property
-    def doubted_brokers(self) -> DoubtedBrokers:
-        return self._replication.doubted
-
-    @property
-    def log_directories(self) -> LogDirectories:
-        return self._directories
-
-    @property
-    def replica_moves(self) -> ReplicaMoves:
-        return self._replica_moves
-
     def is_controller_listener(self, listener_name: str) -> bool:
         return listener_name in self._controller_listeners
 
@@ -236,7 +187,7 @@ class BrokerNode:
         decided = cast("Pending[A]", self._links.channel.ask(request, context))
         answered: Pending[A] = Pending()
         # Whoever asks for a topic uses it next, so this node's replicas are there before the answer is.
-        decided.then(lambda answer: self._partitions.opened().then(lambda _: answered.complete(answer)))
+        decided.then(lambda answer: self.partitions.opened().then(lambda _: answered.complete(answer)))
         return answered
 
     def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
@@ -250,13 +201,8 @@ class BrokerNode:
         """Tell of every image of the cluster from the next one on, once this node goes by it."""
         self._service.committed.subscribe(lambda _image, _delta: heard())
 
-    def _in_turn(self, work: Callable[[], None]) -> None:
-        if not self.stopped.done():
-            with self._server.turn:
-                work()
-
     def next_producer_id(self) -> Pending[int]:
-        return self._producer_ids.next()
+        return self._broker.producer_ids.next()
 
     def endpoint(self, listener_name: str) -> Endpoint:
         """Where a listener of this node is reached."""
@@ -303,99 +249,47 @@ class BrokerNode:
         opened = self._open_directories()
         for spec in self._specs:
             await self._listen(spec)
-        self.cluster_id = format_opened(opened, self.static_config, self._seams, self._controller_endpoints())
-        self._start_quorum(opened[0])
-        await self._active()
+        endpoints = tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
+        self.cluster_id = format_opened(opened, self.static_config, self._seams, endpoints)
+        await self._start_metadata(opened[0], endpoints)
         if self.is_broker:
             await self._start_broker(opened)
-        self._register_metrics()
+            self._broker.register_metrics(self._offline_paths)
         self.state = BrokerState.RUNNING
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
 
     async def _start_broker(self, opened: list[LogDirectory]) -> None:
         """What a node is beyond its part in the metadata, unless it is a controller alone."""
-        self._directories = LogDirectories(opened)
-        self._registration = self._new_registration()
-        self._replication = NodeReplication(
-            self._links,
-            lambda: self.image,
+        assert self._metadata is not None
+        broker = self._broker = NodeBroker(
+            opened,
+            self._metadata,
             self.static_config,
+            self._config,
+            self._seams,
+            self._loop,
             self._timers,
-            self._seams.clock,
+            self._server.turn,
+            self.metrics,
             node_id=self.node_id,
-            broker_epoch=lambda: self._registration.epoch,
-            own_listener=next(spec.name for spec in self._specs if not spec.is_controller),
+            cluster_id=self.cluster_id,
+            endpoints=[self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
+            stopping=self._stopping,
+            is_stopped=self.stopped.done,
         )
-        self._stopping.append(self._replication.stop)
-        self._partitions = Partitions(
-            self.node_id,
-            self._directories,
-            self._seams.clock,
-            config_of=self.topic_config,
-            on_placed=self._assignments.placed,
-            later=lambda work: self._loop.call_soon(self._in_turn, work),
-            on_role=self._replication.role_changed,
-            throttles=ReplicationThrottles(self.node_id, self._seams.clock, lambda: self._config),
-        )
-        self._replication.join(self._partitions)
-        self._on_directory_failed = self._partitions.directory_failed
-        for directory in opened:
-            directory.load(is_stray=lambda log: self._partitions.is_stray(self.image, log))
-        keep_one_of_each(self._directories)
-        self._partitions.apply(self.image)
-        self._groups = GroupCoordinator(
-            self,
-            self.static_config,
-            self._seams,
-            self._timers,
-            self._server.turn,
-            config_now=lambda: self._config,
-        )
-        self._stopping.append(self._groups.stop)
-        self._start_transactions()
-        self._groups.follow(self.image)
-        self._transactions.follow(self.image)
-        self._log_cleaner = LogCleaner(self._directories, self._seams, self._timers, lambda: self._config)
-        self._stopping.append(self._log_cleaner.stop)
-        self._service.committed.subscribe(self._image_changed)
-        await self._register(opened)
-        self._replication.start()
-        self._stopping.append(self._assignments.stop)
-        self._assignments.start()
-        self._replica_moves = ReplicaMoves(
-            self._directories,
-            self._partitions,
-            self._timers,
-            self._seams.slow_work,
-            moves_throttle(self._seams.clock, lambda: self._config),
-            on_placed=self._assignments.placed,
-        )
-        self._stopping.append(self._replica_moves.stop)
-        self._replica_moves.resume()
-        self._upkeep = Upkeep(self._directories, self._timers, self._config)
-        self._stopping.append(self._upkeep.stop)
-        self._log_cleaner.start()
-
-    def _start_transactions(self) -> None:
-        self._transactions = TransactionCoordinator(
-            self,
-            self.static_config,
-            self._seams,
-            self._timers,
-            self._server.turn,
-            groups=self._groups,
-            next_producer_id=self.next_producer_id,
-            link_to=self._replication.link_to,
-        )
-        self._stopping.append(self._transactions.stop)
-        self._transaction_questions = TransactionQuestions(
-            self.node_id, self._transactions, self._replication.link_to, self._server.turn
-        )
-        self._stopping.append(self._transaction_questions.stop)
-        self._transaction_admission = TransactionAdmission(
-            self._transaction_questions, self._seams.clock, self._timers, lambda: self._config
-        )
+        self.partitions = broker.partitions
+        self.groups = broker.groups
+        self.transactions = broker.transactions
+        self.transaction_admission = broker.transaction_admission
+        self.doubted_brokers = broker.replication.doubted
+        self.log_directories = broker.directories
+        self.replica_moves = broker.replica_moves
+        self._on_directory_failed = broker.partitions.directory_failed
+        broker.load()
+        await broker.register()
+        self._raise_fault()
+        broker.start()
 
     def _open_directories(self) -> list[LogDirectory]:
         opened = self._opened
@@ -403,90 +297,47 @@ class BrokerNode:
             self.static_config,
             self._seams,
             opened,
-            config_of=lambda topic: self.topic_config(topic).log,
+            config_of=lambda topic: self._config.topic(topic).log,
             on_offline=self._directory_failed,
             open_segments=self._open_segments,
         )
         return opened
 
-    def _start_quorum(self, metadata: LogDirectory) -> None:
-        assert metadata.identity is not None
-        config = self.static_config
-        listener = config[keys.CONTROLLER_LISTENER_NAMES][0]
-        self._links = ClusterLinks(
-            self._loop,
-            self._transport,
-            self._seams.random,
-            self._timers,
-            self._seams.clock,
-            node_id=self.node_id,
-            controller_listener=listener,
-            request_timeout_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
-            buffers=self._server.buffers,
-            turn=self._server.turn,
-        )
-        self._stopping.append(self._links.close)
-        self._service = MetadataService.open(
-            self._seams,
-            self._timers,
-            directory=metadata.path,
-            identity=metadata.identity,
-            listener=listener,
-            endpoints=self._controller_endpoints(),
-            config=config,
-            settings=ControllerSettings.from_values(
-                config,
-                node_id=self.node_id,
-                cluster_id=self.cluster_id,
-                topic_defaults=TopicDefaults(static_topic_defaults(config)),
-                config_keys={
-                    ConfigResourceType.TOPIC: TOPIC_KEYS,
-                    # A broker checks its own keys before it passes a change on.
-                    ConfigResourceType.BROKER: None,
-                    ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
-                    ConfigResourceType.GROUP: GROUP_KEYS,
-                },
-                config_problems={
-                    ConfigResourceType.GROUP: lambda own: group_config_problem(config, own),
-                    ConfigResourceType.TOPIC: compaction_lag_problem,
-                },
-            ),
-            on_fault=self._metadata_failed,
-            static_voters=voters_of(config),
-            bootstrap_servers=bootstrap_servers(config),
-            peers=self._links.peers,
-            can_become_voter=self.is_controller,
-        )
-        self._stopping.append(self._service.abandon)
-        self._is_controller_active = lambda: self._service.controller.is_active
-        problem = voters_problem(self._service.quorum.voters, config)
-        if problem is not None:
-            raise NodeError(problem)
-        self._service.committed.subscribe(self._look_if_caught_up)
-        self._links.join(self._service)
-        for dispatcher in self._dispatchers:
-            if isinstance(dispatcher, ControllerDispatcher):
-                dispatcher.begin(self._links.watch)
-        self._service.start()
-
-    def _controller_endpoints(self) -> tuple[Endpoint, ...]:
-        return tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
-
-    def _look_if_caught_up(self, image: ClusterImage, _delta: ImageDelta) -> None:
-        """An active controller writes records all the time, so that an image follows in which all of this holds."""
-        if self._service.quorum.is_caught_up and image.features:
-            self._is_led.complete(None)
-
-    async def _active(self) -> None:
+    async def _start_metadata(self, directory: LogDirectory, endpoints: tuple[Endpoint, ...]) -> None:
         """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records; otherwise
         when this node has caught up with the leader."""
-        await _wait(self._loop, self._is_led)
+        metadata = self._metadata = NodeMetadata(
+            directory,
+            self.static_config,
+            self._seams,
+            self._loop,
+            self._transport,
+            self._timers,
+            self._server,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            endpoints=endpoints,
+            can_lead=self.is_controller,
+            on_fault=self._metadata_failed,
+            stopping=self._stopping,
+        )
+        self._raise_fault()
+        self._links, self._service = metadata.links, metadata.service
+        problem = voters_problem(metadata.service.quorum.voters, self.static_config)
+        if problem is not None:
+            raise NodeError(problem)
+        for dispatcher in self._dispatchers:
+            if isinstance(dispatcher, ControllerDispatcher):
+                dispatcher.begin(metadata.links.watch)
+        metadata.start()
+        await wait(self._loop, metadata.is_led)
         self._raise_fault()
         if self.image.access_control:
             raise NodeError(
                 "the cluster's metadata holds ACLs, and authorisation is not supported yet: remove them first"
             )
-        self._config_changed()
+        self._config.read_anew()
+        node_gauges.register_metadata(self.metrics.registry, metadata.service)
 
     async def _listen(self, spec: ListenerSpec) -> None:
         if spec.is_controller:
@@ -497,32 +348,6 @@ class BrokerNode:
         listener = await self._server.listen(spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller)
         self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
 
-    def _new_registration(self) -> Registration:
-        return Registration(
-            self._ask_controller,
-            self._timers,
-            self._seams.random,
-            node_id=self.node_id,
-            cluster_id=self.cluster_id,
-            heartbeat_interval_ms=self.static_config[keys.BROKER_HEARTBEAT_INTERVAL_MS],
-            metadata_offset=lambda: self.image.offset,
-            offline_directories=self._offline_directories,
-        )
-
-    async def _register(self, opened: list[LogDirectory]) -> None:
-        self._stopping.append(self._registration.stop)
-        ids = [directory.identity.directory_id for directory in opened if directory.identity is not None]
-        self._registration.begin(
-            [self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
-            [each for each in ids if each is not None],
-            rack=self.static_config[keys.BROKER_RACK] or None,
-            previous_epoch=opened[0].last_broker_epoch,
-        )
-        # A node that fails meanwhile does not wait for what cannot come any more.
-        self._stopping.append(lambda: self._registration.serving.complete(None))
-        await _wait(self._loop, self._registration.serving)
-        self._raise_fault()
-
     # --- being watched -----------------------------------------------------------------------------------------------------
 
     @property
@@ -532,7 +357,13 @@ class BrokerNode:
 
     @property
     def health(self) -> Health:
-        return Health(self.state, self.node_id, self.cluster_id, self._is_controller_active(), self._offline_paths())
+        return Health(
+            self.state,
+            self.node_id,
+            self.cluster_id,
+            self._metadata is not None and self._metadata.service.controller.is_active,
+            self._offline_paths(),
+        )
 
     def _offline_paths(self) -> list[str]:
         """The log directories that cannot be used, also those that could not even be opened."""
@@ -556,70 +387,7 @@ class BrokerNode:
             }
             self._http = await HttpEndpoint.open(self._loop, self._transport, *self._metrics_address, pages)
 
-    def _register_metrics(self) -> None:
-        """What there is to read once the node has all of its parts."""
-        registry = self.metrics.registry
-        node_gauges.register_metadata(registry, self._service)
-        if not self.is_broker:
-            return
-        node_gauges.register_partitions(registry, self._partitions)
-        node_gauges.register_directories(registry, self._directories, self._offline_paths)
-        register_log_cleaner(registry, self._log_cleaner, self._directories)
-        node_gauges.register_groups(registry, self._groups)
-        register_transactions(
-            registry, self._transactions, self._transaction_admission, self._partitions, self._seams.clock
-        )
-
-    # --- following the cluster ---------------------------------------------------------------------------------------------
-
-    def topic_config(self, topic: TopicName) -> TopicConfig:
-        """What a topic's configuration comes to on this node."""
-        known = self._topic_configs.get(topic)
-        if known is None:
-            known = TopicConfig.from_values(topic_values(self._view, self.image, topic))
-            self._topic_configs[topic] = known
-        return known
-
-    def _image_changed(self, image: ClusterImage, delta: ImageDelta) -> None:
-        for resource in delta.configs_changed:
-            if resource.type == BROKER_RESOURCE:
-                self._config_changed()
-            else:
-                self._topic_configs.pop(TopicName(resource.name), None)
-        for name in delta.topics_removed.values():
-            self._topic_configs.pop(name, None)
-        with self._server.turn:
-            self._partitions.apply(image, delta)
-            self._groups.follow(image, delta)
-            self._transactions.follow(image, delta)
-            self._transaction_questions.follow(image)
-            # After the partitions: whoever hears of a new leader here may turn to this node.
-            self._replication.doubted.follow(image)
-        self._registration.follow(image)
-        if delta.configs_changed:
-            self._log_cleaner.look_soon()
-        for name in delta.topics_removed.values():
-            # Only now: a fetch that waited for the topic has just been answered, and counted.
-            self.metrics.topics.remove(name)
-
-    def _config_changed(self) -> None:
-        self._topic_configs.clear()
-        self._view = BrokerConfigView.of(self.static_config, self.image, self.node_id)
-        self._config = effective_config(self.static_config, self._view)
-
-    def _allocate_producer_ids(self) -> Pending[AllocateProducerIdsResponse]:
-        request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self._registration.epoch)
-        return cast("Pending[AllocateProducerIdsResponse]", self._ask_controller(request))
-
-    def _ask_controller(self, request: Request) -> Pending[Response]:
-        """On this node's own behalf."""
-        return self._links.channel.ask(request)
-
     # --- faults ------------------------------------------------------------------------------------------------------------
-
-    def _offline_directories(self) -> list[DirectoryId]:
-        offline = (directory.identity for directory in self._directories.offline)
-        return [identity.directory_id for identity in offline if identity is not None and identity.directory_id]
 
     def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         logger.error("log directory %s is offline: %s", directory.path, error)
@@ -653,13 +421,13 @@ class BrokerNode:
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         departure = self._depart()
         if self.is_broker:
-            await self._leave(departure)
+            await self._broker.leave(departure, LEAVE_TIMEOUT_MS)
             # The other controllers may still need this one, and what is in flight may need it too.
             await self._server.drain(DRAIN_TIMEOUT_MS, [spec.name for spec in self._specs if not spec.is_controller])
         if self.is_controller:
-            await _wait(self._loop, departure.others_left(self.image), timeout_ms=LEAVE_TIMEOUT_MS)
+            await wait(self._loop, departure.others_left(self.image), timeout_ms=LEAVE_TIMEOUT_MS)
         handed_over = self._service.quorum.shutdown(LEAVE_TIMEOUT_MS)
-        await _wait(self._loop, departure.unless_lost(handed_over), timeout_ms=LEAVE_TIMEOUT_MS)
+        await wait(self._loop, departure.unless_lost(handed_over), timeout_ms=LEAVE_TIMEOUT_MS)
         departure.end()
         await self._server.drain(DRAIN_TIMEOUT_MS)
         if not self.stopped.done():  # or a fault has ended it meanwhile
@@ -679,24 +447,6 @@ class BrokerNode:
         departure.begin()
         return departure
 
-    async def _leave(self, departure: Departure) -> None:
-        """Have others lead what this broker leads, and serve nobody any more."""
-        # Members that wait for others would wait beyond the end.
-        self._transactions.stop()
-        self._groups.stop()
-        let_go = self._registration.leave()
-        await _wait(self._loop, departure.unless_lost(let_go), timeout_ms=LEAVE_TIMEOUT_MS)
-        if not let_go.is_complete:
-            why = "too many controllers are gone" if departure.is_quorum_lost else "the time for it is up"
-            logger.warning("no controller has let this broker go, and it goes all the same: %s", why)
-        self._registration.stop()
-        self._transaction_questions.stop()
-        self._replication.stop()
-        self._assignments.stop()
-        self._replica_moves.stop()
-        self._upkeep.stop()
-        self._log_cleaner.stop()
-
     async def _close(self) -> None:
         """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""
         try:
@@ -705,9 +455,9 @@ class BrokerNode:
             logger.critical("the metadata log is not closed, its next start recovers: %s", error)
             self.fault = error
             self._service.abandon()
-        epoch = self._registration.epoch if self.is_broker else BrokerEpoch(-1)
+        epoch = self._broker.registration.epoch if self.is_broker else BrokerEpoch(-1)
         for closed in [directory.close(epoch) for directory in self._opened]:
-            await _wait(self._loop, closed)
+            await wait(self._loop, closed)
         self._end()
 
     def abandon(self) -> None:
@@ -720,7 +470,8 @@ class BrokerNode:
             directory.abandon()
         self._end()
         # Whoever waits for the start learns from the fault that there is nothing to wait for.
-        self._is_led.complete(None)
+        if self._metadata is not None:
+            self._metadata.is_led.complete(None)
 
     def _end(self) -> None:
         self.state = BrokerState.NOT_RUNNING
@@ -732,23 +483,6 @@ class BrokerNode:
             else:
                 self.stopped.set_exception(self.fault)
                 self.stopped.exception()
-
-
-async def _wait(loop: asyncio.AbstractEventLoop, pending: Pending[Any], *, timeout_ms: float | None = None) -> None:
-    """Until an answer is there, or the time is up."""
-    done: asyncio.Future[None] = loop.create_future()
-
-    def answered(_value: object) -> None:
-        if not done.done():
-            done.set_result(None)
-
-    pending.then(answered)
-    timer = None if timeout_ms is None else loop.call_later(timeout_ms / 1000, answered, None)
-    try:
-        await done
-    finally:
-        if timer is not None:
-            timer.cancel()
 
 
 def describe(node: BrokerNode) -> str:

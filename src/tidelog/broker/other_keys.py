@@ -79,7 +79,7 @@ NOT_SUPPORTED: Mapping[str, str] = {
     "create.topic.policy.class.name": _POLICY,
     "client.quota.callback.class": "quotas are not supported yet",
     "controller.quota.": "quotas are not supported yet",
-    "max.connection.creation.rate": "limits on the rate of connections are not supported yet",
+    "max.connection.creation.rate": "limits on the rate of connections are quotas, which are not supported yet",
     "queued.max.request.bytes": "requests are limited by their number alone, with queued.max.requests",
     "config.providers": "configuration providers are Java classes, which do not run here",
     "group.coordinator.rebalance.protocols": "the cluster's feature group.version decides which protocols groups may use",
