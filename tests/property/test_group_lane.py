@@ -11,7 +11,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.support.data_node import NODE, OTHER, Denying, FakeConnection
+from tests.support.answered_connection import AnsweredConnection
+from tests.support.data_node import NODE, OTHER, Denying
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.group_node import GroupNode
 from tidelog.broker import group_lane
@@ -25,7 +26,6 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.net.connection import Connection
-from tidelog.net.output_queue import Part
 from tidelog.wire.frames import read_response, request_frame
 from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -58,35 +58,6 @@ CLIENT = "a client"
 CLASSIC, STATIC, CONSUMERS, SIMPLE = "classic", "static", "consumers", "simple"
 GROUPS = (CLASSIC, STATIC, CONSUMERS, SIMPLE, "unknown", "secret", "")
 LONG = "m" * 5000
-
-
-class Slot:
-    def __init__(self, answers: list[bytes | None]) -> None:
-        self._answers = answers
-        self._place = len(answers)
-        answers.append(None)
-
-    def send(self, parts: Sequence[Part]) -> None:
-        self._answers[self._place] = b"".join(bytes(cast("bytes", part)) for part in parts)
-
-
-class AnsweredConnection(FakeConnection):
-    """Keeps the answers in the order of the requests, without their sizes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[bytes | None] = []
-
-    def expect_answer(self) -> Slot:
-        return Slot(self.answers)
-
-    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
-        for frame in frames:
-            assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-            self.answers.append(frame[4:])
-
-    def close_when_sent(self) -> None:
-        self.is_closed = True
 
 
 class Served:
@@ -166,16 +137,6 @@ class Served:
         answer = self.ask(consumer_heartbeat("a-member", answer.member_epoch, owned=owned), 1)
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         return answer.member_epoch
-
-    def files(self) -> dict[str, bytes]:
-        """Everything that the partitions have on disk."""
-        disk = self.node.disk
-        return {
-            f"{directory}/{name}": disk.read_bytes(f"/data/{directory}/{name}", 1 << 24)
-            for directory in disk.list_directory("/data")
-            if disk.is_dir(f"/data/{directory}")
-            for name in disk.list_directory(f"/data/{directory}")
-        }
 
     def committed(self) -> list[Response]:
         """What each group has committed."""
@@ -357,7 +318,7 @@ def test_both_ways_answer_write_and_know_the_same(twin: Twin, seed: int) -> None
             for served in (short, ordinary):
                 served.node.timers.advance(3)
 
-    assert short.files() == ordinary.files()
+    assert short.node.files() == ordinary.node.files()
     assert short.deadlines() == ordinary.deadlines()
     assert short.counted() == ordinary.counted()
     assert short.committed() == ordinary.committed()
@@ -429,7 +390,7 @@ def test_a_commit_that_waits_for_another_replica_is_answered_as_by_the_handler(
     assert None not in short.connection.answers
     assert short.connection.answers == ordinary.connection.answers
     assert short.counted() == ordinary.counted()
-    assert short.files() == ordinary.files()
+    assert short.node.files() == ordinary.node.files()
 
 
 def test_a_commit_that_the_disk_refuses_is_answered_by_the_handler() -> None:

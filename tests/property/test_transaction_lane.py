@@ -11,7 +11,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.support.data_node import OTHER, Denying, FakeConnection
+from tests.support.answered_connection import AnsweredConnection
+from tests.support.data_node import OTHER, Denying
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.transaction_node import TransactionNode
 from tidelog.broker import produce_lane, transaction_lane
@@ -31,7 +32,6 @@ from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicName, TopicPartiti
 from tidelog.model.internal_topics import TRANSACTION_STATE
 from tidelog.model.pending import Pending
 from tidelog.net.connection import Connection
-from tidelog.net.output_queue import Part
 from tidelog.wire.control_records import ControlType, build_end_txn_marker, control_key
 from tidelog.wire.frames import read_response, request_frame
 from tidelog.wire.internal_records import encode_coordinator_key, encode_coordinator_value
@@ -51,35 +51,6 @@ load_handlers()
 TOPICS = {"orders": 3, "p": 1, "hidden": 1}
 IDS = ("payments", "transfers")
 CLIENT = "a client"
-
-
-class Slot:
-    def __init__(self, answers: list[bytes | None]) -> None:
-        self._answers = answers
-        self._place = len(answers)
-        answers.append(None)
-
-    def send(self, parts: Sequence[Part]) -> None:
-        self._answers[self._place] = b"".join(bytes(cast("bytes", part)) for part in parts)
-
-
-class AnsweredConnection(FakeConnection):
-    """Keeps the answers in the order of the requests, without their sizes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[bytes | None] = []
-
-    def expect_answer(self) -> Slot:
-        return Slot(self.answers)
-
-    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
-        for frame in frames:
-            assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-            self.answers.append(frame[4:])
-
-    def close_when_sent(self) -> None:
-        self.is_closed = True
 
 
 class Served:
@@ -106,16 +77,6 @@ class Served:
             if not self.connection.is_closed:
                 self.dispatcher.frame(connection, memoryview(bytearray(frame)))
         self.dispatcher.frames_done(connection)
-
-    def files(self) -> dict[str, bytes]:
-        """Everything that the partitions have on disk."""
-        disk = self.node.disk
-        return {
-            f"{directory}/{name}": disk.read_bytes(f"/data/{directory}/{name}", 1 << 24)
-            for directory in disk.list_directory("/data")
-            if disk.is_dir(f"/data/{directory}")
-            for name in disk.list_directory(f"/data/{directory}")
-        }
 
     def counted(self) -> object:
         requests = {
@@ -279,7 +240,7 @@ def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> Non
             if answer is not None and not is_odd:
                 producer.take_in(request, read_response(answer, request.api_key, version)[1])
 
-    assert short.files() == ordinary.files()
+    assert short.node.files() == ordinary.node.files()
     assert short.stable() == ordinary.stable()
     assert short.counted() == ordinary.counted()
 
@@ -387,7 +348,7 @@ def test_what_waits_for_another_replica_is_answered_as_by_the_handler(
 
     assert short.connection.answers == ordinary.connection.answers
     assert None not in short.connection.answers
-    assert short.files() == ordinary.files()
+    assert short.node.files() == ordinary.node.files()
     assert short.counted() == ordinary.counted()
 
 

@@ -314,6 +314,16 @@ class DataNode:
     def partition(self, topic: str, index: int = 0) -> Partition:
         return self.partitions.named(TopicName(topic))[PartitionIndex(index)]
 
+    def files(self, path: str = "/data") -> dict[str, bytes]:
+        """Everything that the partitions have on disk."""
+        disk = self.disk
+        return {
+            f"{directory}/{name}": disk.read_bytes(f"{path}/{directory}/{name}", 1 << 24)
+            for directory in disk.list_directory(path)
+            if disk.is_dir(f"{path}/{directory}")
+            for name in disk.list_directory(f"{path}/{directory}")
+        }
+
     def log(self, topic: str, index: int = 0) -> PartitionLog:
         log = self.partition(topic, index).log
         assert log is not None
