@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from typer.testing import Result
 from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, Consumer, Producer
 from tidelog.cli.reassignment_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from tidelog.client.admin import ConfigSource, ResourceKind
+from tidelog.client.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
 from tidelog.testing import EmbeddedCluster
 
 DEADLINE_S = 30
@@ -139,6 +140,30 @@ def test_a_throttled_one_is_seen_on_its_way_and_taken_back(
     assert throttles(admin, topic) == set()
     assert command("reassign", "cancel", "--all").stdout == "no partition is being reassigned\n"
     assert read_all(cluster, topic) == list(range(RECORDS))
+
+
+def test_throttles_that_others_have_set_stay(
+    command: Command, admin: Admin, topic: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    nodes = replicas(admin, topic)[0]
+    apart = next(node for node in (1, 2, 3) if node not in nodes)
+    for node, rate in ((nodes[0], 7_000_000), (apart, 8_000_000)):
+        resource = ConfigResource(ResourceKind.BROKER, str(node))
+        change = ConfigChange(LEADER_RATE, ConfigOperation.SET, str(rate))
+        admin.incremental_alter_configs({resource: [change]})
+        undo = {resource: [ConfigChange(LEADER_RATE, ConfigOperation.DELETE)]}
+        request.addfinalizer(partial(admin.incremental_alter_configs, undo))
+    plan = write_plan(tmp_path / "plan.json", topic, nodes[::-1])
+
+    applied = command("reassign", "apply", plan, "--throttle", "50000000", "--wait")
+
+    assert applied.exit_code == 0, applied.output
+    rates = {node: admin.describe_config(ResourceKind.BROKER, str(node)) for node in (1, 2, 3)}
+    assert {node: entries[LEADER_RATE].value for node, entries in rates.items() if LEADER_RATE in entries} == {
+        nodes[0]: "7000000",
+        apart: "8000000",
+    }
+    assert not any(FOLLOWER_RATE in entries for entries in rates.values())
 
 
 def refused(result: Result, code: int) -> str:

@@ -27,7 +27,7 @@ from tidelog.cli.admin_session import (
 )
 from tidelog.cli.assignment_file import as_json as assignment_as_json, read_assignment
 from tidelog.cli.reassignment_plan import Place, PlanError, PlannedBroker, Replicas, plan_replicas
-from tidelog.cli.reassignment_throttles import clear_throttles, set_throttles
+from tidelog.cli.reassignment_throttles import change_throttles, clear_throttles, set_throttles
 from tidelog.cli.rendering import Json, json_line
 from tidelog.client.admin import AsyncAdmin, PartitionReassignment, value_of
 from tidelog.client.consumer.topic_partition import TopicPartition
@@ -65,7 +65,8 @@ def plan_reassignment(bootstrap: str, options: PlanOptions, *, as_json: bool) ->
         except PlanError as error:
             raise QuestionError(str(error)) from error
         if as_json:
-            print_json([assignment_as_json(plan)])
+            # Kafka's tool reads over what it does not know.
+            print_json([assignment_as_json(plan) | ({"fenced_brokers": [*left_out]} if left_out else {})])
             return
         for broker in left_out:
             print_line(f"broker {broker} is fenced: the plan does without it; start it first where it is to stay")
@@ -138,16 +139,17 @@ def apply_assignment(bootstrap: str, path: str, options: ApplyOptions, *, as_jso
         current = await _known(admin, target)
         if options.rollback is not None:
             _write(options.rollback, current)
+        before = None
         if options.throttle is not None:
-            await set_throttles(admin, current, target, options.throttle)
+            before = await set_throttles(admin, current, target, options.throttle)
         outcomes = await admin.alter_partition_reassignments(
             target, allow_replication_factor_change=not options.keeps_factor
         )
         begun = [place for place, outcome in outcomes.items() if outcome is None]
         if options.waits:
             await _until_done(admin, begun)
-            if options.throttle is not None:
-                await clear_throttles(admin, [topic for topic, _ in target])
+            if before is not None:
+                await change_throttles(admin, before)
         _tell(begun, "reassigned" if options.waits else "begun", as_json=as_json)
         complain_later([outcome for outcome in outcomes.values() if outcome is not None])
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidelog.cli.reassignment_plan import Place, Replicas
-from tidelog.client.admin import AsyncAdmin, ConfigChange, ConfigOperation, ConfigResource, ResourceKind, value_of
+from tidelog.client.admin import (
+    AsyncAdmin,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ResourceKind,
+    value_of,
+)
+
+Changes = dict[ConfigResource, list[ConfigChange]]
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -38,9 +48,9 @@ def _listed(replicas: Iterable[tuple[int, int]]) -> str:
 
 async def set_throttles(
     admin: AsyncAdmin, current: Mapping[Place, Replicas], target: Mapping[Place, Replicas], bytes_per_second: int
-) -> None:
-    """Before the reassignment, so that it never goes without them."""
-    changes: dict[ConfigResource, list[ConfigChange]] = {}
+) -> Changes:
+    """Before the reassignment, so that it never goes without them. Gives the changes that bring back what was set before."""
+    changes: Changes = {}
     for topic, values in throttled_replicas(current, target).items():
         changes[ConfigResource(ResourceKind.TOPIC, topic)] = [
             ConfigChange(name, ConfigOperation.SET, value) for name, value in values.items()
@@ -52,13 +62,35 @@ async def set_throttles(
         changes[ConfigResource(ResourceKind.BROKER, str(node))] = [
             ConfigChange(name, ConfigOperation.SET, str(bytes_per_second)) for name in (LEADER_RATE, FOLLOWER_RATE)
         ]
+    before = await _before(admin, changes)
+    await change_throttles(admin, changes)
+    return before
+
+
+async def _before(admin: AsyncAdmin, changes: Changes) -> Changes:
+    """What takes changes back: a throttle that somebody has set for reasons of their own stays."""
+    described = await admin.describe_configs(changes)
+    before: Changes = {}
+    for resource, planned in changes.items():
+        entries = value_of(described[resource])
+        before[resource] = [
+            ConfigChange(change.name, ConfigOperation.SET, entry.value)
+            if (entry := entries.get(change.name)) is not None
+            and entry.source in {ConfigSource.TOPIC, ConfigSource.BROKER}
+            else ConfigChange(change.name, ConfigOperation.DELETE)
+            for change in planned
+        ]
+    return before
+
+
+async def change_throttles(admin: AsyncAdmin, changes: Changes) -> None:
     for outcome in (await admin.incremental_alter_configs(changes)).values():
         value_of(outcome)
 
 
 async def clear_throttles(admin: AsyncAdmin, topics: Iterable[str]) -> None:
-    """Take them away, of these topics and of all brokers."""
-    changes: dict[ConfigResource, list[ConfigChange]] = {}
+    """Take them away, of these topics and of all brokers: nobody knows any more what was set before."""
+    changes: Changes = {}
     for topic in sorted(set(topics)):
         changes[ConfigResource(ResourceKind.TOPIC, topic)] = [
             ConfigChange(name, ConfigOperation.DELETE) for name in (LEADER_REPLICAS, FOLLOWER_REPLICAS)
@@ -67,5 +99,4 @@ async def clear_throttles(admin: AsyncAdmin, topics: Iterable[str]) -> None:
         changes[ConfigResource(ResourceKind.BROKER, str(broker.node_id))] = [
             ConfigChange(name, ConfigOperation.DELETE) for name in (LEADER_RATE, FOLLOWER_RATE)
         ]
-    for outcome in (await admin.incremental_alter_configs(changes)).values():
-        value_of(outcome)
+    await change_throttles(admin, changes)
