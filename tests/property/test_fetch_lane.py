@@ -14,10 +14,11 @@ from tests.support.data_node import DataNode, Denying, FakeConnection
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import fetch_lane
 from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.fetch_lane import FETCH_KEY
+from tidelog.broker.fetch_lane import FETCH_KEY, FetchLane
 from tidelog.broker.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
+from tidelog.model.data_plane_config import DATA_PLANE_KEYS, RACK_AWARE_SELECTOR
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
 from tidelog.net.output_queue import Part
@@ -265,6 +266,23 @@ def test_the_twins_read_the_same(seed: int) -> None:
     for _ in range(5):
         frame = memoryview(bytearray(a_frame(random, served, 1)))
         assert compiled(frame) == plain(frame)
+
+
+@pytest.mark.parametrize("rack", ["", "east"])
+def test_a_consumer_that_names_a_rack_is_looked_at_where_the_closest_replica_is_chosen(rack: str) -> None:
+    served = Served(has_lane=False)
+    served.node.config = DATA_PLANE_KEYS.parse({"replica.selector.class": RACK_AWARE_SELECTOR})
+    lane = FetchLane(cast("Node", served.node), served.node.authorizer)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
+    topic = FetchTopic(topic="", topic_id=served.node.image.topic_ids[TopicName("one")], partitions=[partition])
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=100, topics=[topic], forgotten_topics_data=[], rack_id=rack
+    )
+    frame = request_frame(request, 17, 1, "a client")[4:]
+
+    taken = lane.take(cast("Connection", served.connection), memoryview(bytearray(frame)), 0)
+
+    assert taken == (rack == "")
 
 
 def test_most_of_these_requests_go_the_short_way() -> None:

@@ -75,8 +75,9 @@ class FetchLane:
 
     def take(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
         """Whether the request goes this way. If not, nothing of it was noted or changed."""
-        # Which replica is closest to a consumer is for the handler to say.
-        read = None if self._looks_at_racks else _read_fetch(frame)
+        # Which replica is closest to a consumer is for the handler to say. One that names no rack ends with an empty name and no
+        # tagged fields.
+        read = None if self._looks_at_racks and frame[-2] != 1 else _read_fetch(frame)
         if read is None:
             return False
         version, correlation_id, max_wait_ms, min_bytes, max_bytes, level, session_id, session_epoch, asked = read
