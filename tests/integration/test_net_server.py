@@ -325,6 +325,33 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_costs_little(run: Run) -
     run(main())
 
 
+def test_a_peer_is_read_from_until_it_sends_more_than_is_taken(run: Run) -> None:
+    async def main() -> None:
+        handler = Recorder(lambda _: [bytes(20_000_000)])
+        async with serving(handler, limited(output_bytes_max=1000)) as (_, listener):
+            with socket.create_connection(listener.address) as raw:
+                raw.sendall(framed(b"much"))
+                await handler.until(lambda: len(handler.frames) == 1)
+                [connection] = handler.connections
+                await eventually(lambda: connection.bytes_out > 0)
+                assert connection.output_bytes > 1000
+                assert connection._reading
+
+                raw.sendall(framed(b"more"))
+                await eventually(lambda: not connection._reading)
+                assert handler.frames == [b"much"]
+
+                raw.setblocking(False)
+                loop, received = asyncio.get_running_loop(), 0
+                async with asyncio.timeout(DEADLINE_S):
+                    while received < 2 * 20_000_004:
+                        received += len(await loop.sock_recv(raw, 1 << 20))
+                assert handler.frames == [b"much", b"more"]
+                assert connection._reading
+
+    run(main())
+
+
 def test_unanswered_requests_are_bounded(run: Run) -> None:
     async def main() -> None:
         handler = Recorder(hold=True)

@@ -240,7 +240,10 @@ class Connection(FrameStream):
 
     def _frame(self, frame: memoryview) -> bool:
         self._handle(self, frame)
-        return not self._is_full()
+        output = self._output
+        if self._slots or output is None or output.pending_bytes > self._output_bytes_max:
+            return not self._is_full()
+        return not self.is_closed
 
     def _read_done(self) -> None:
         self._handler.frames_done(self)

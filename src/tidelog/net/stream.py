@@ -199,8 +199,10 @@ class FrameStream(asyncio.BufferedProtocol):
             log.exception("%s: closed: handling a request failed", self)
             self.abort(error)
             return
-        self._stalled = full
-        self._read_more(not full)
+        # Only what has arrived is held back. A peer that waits for a large answer, as every reader of much does, sends nothing
+        # meanwhile: to stop reading for it would only cost.
+        self._stalled = full and reader.pending_bytes > 0
+        self._read_more(not self._stalled)
 
     def _read_more(self, wanted: bool) -> None:
         if wanted == self._reading or self._transport is None or self._transport.is_closing():

@@ -66,7 +66,7 @@ class TimeIndex(MappedIndex):
         return self._maybe_append(timestamp, offset, skip_full_check=True, is_last=True)
 
     def _maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool, is_last: bool) -> bool:
-        used = self._used()
+        used = self._used_bytes if self._loaded else self._used()
         if used and (offset < self._last_offset or timestamp < self._last_timestamp):
             raise ValueError(
                 f"{self.path} cannot take ({timestamp}, {offset}) after {tuple(self.last_entry)}: neither part may fall"
