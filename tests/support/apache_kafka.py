@@ -25,6 +25,8 @@ from typing import Self
 KAFKA_VERSION = "4.3.1"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 NODE_ID = 1
+# An installation that lacks one of these is of an earlier pom.xml.
+PARTS = ("kafka_2.13", "kafka-tools", "kafka-shell", "kafka-streams", "connect-file")
 REPOSITORY = Path(__file__).resolve().parents[2]
 POM = REPOSITORY / "tests" / "compat" / "pom.xml"
 
@@ -103,7 +105,7 @@ class ApacheKafka:
         with (home / ".install-lock").open("w") as lock:
             # Two test runs at once install it once.
             fcntl.lockf(lock, fcntl.LOCK_EX)
-            if not (home / "lib" / f"kafka-shell-{KAFKA_VERSION}.jar").exists():
+            if not all((home / "lib" / f"{part}-{KAFKA_VERSION}.jar").exists() for part in PARTS):
                 _install(home)
         return cls(home)
 
