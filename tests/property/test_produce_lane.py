@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -11,7 +12,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.support.data_node import DataNode, FakeConnection
+from tests.support.data_node import OTHER, THIRD, DataNode, FakeConnection
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import produce_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -32,7 +33,9 @@ TOPICS = {
     "small": {"max.message.bytes": "150"},
     "recompressed": {"compression.type": "gzip"},
 }
-NAMES = (*TOPICS, "unknown")
+# Has followers, which its writes with acks=all wait for.
+SPREAD = "spread"
+NAMES = (*TOPICS, SPREAD, "unknown")
 
 
 class Slot:
@@ -71,6 +74,8 @@ class Served:
         self.node = DataNode()
         for name, config in TOPICS.items():
             self.node.create_topic(name, partitions=2, configs=config)
+        replicas = (self.node.node_id, OTHER, THIRD)
+        self.node.create_topic(SPREAD, partitions=2, replicas=replicas, configs={"min.insync.replicas": "2"})
         for partition in self.node.partitions.named(TopicName("plain")).values():
             # Smaller than a topic's key allows, so that segments roll in the middle of a read.
             partition.reconfigure(replace(partition.config, log=partition.config.log.changed(segment_bytes=1000)))
@@ -97,6 +102,17 @@ class Served:
             if disk.is_dir(f"/data/{directory}")
             for name in disk.list_directory(f"/data/{directory}")
         }
+
+    def requests(self) -> tuple[int, int, int, int, Counter[int]]:
+        """Of all versions together: those of one read are counted with its last one."""
+        counts = list(self.node.metrics.requests.values())
+        return (
+            sum(each.count for each in counts),
+            sum(each.waiting for each in counts),
+            sum(each.request_bytes for each in counts),
+            sum(each.response_bytes for each in counts),
+            sum((Counter(each.errors) for each in counts), Counter()),
+        )
 
     def counted(self) -> dict[str, tuple[int, ...]]:
         return {
@@ -126,7 +142,7 @@ def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
     is_odd = random.random() < 0.3
     version = random.choice([3, 7, 9, 13]) if is_odd else random.choice([7, 8, 9, 10, 12, 13])
     topics = []
-    for name in random.choices(NAMES if is_odd else ("plain", "p"), k=random.choice([1, 1, 1, 2, 3])):
+    for name in random.choices(NAMES if is_odd else ("plain", "p", SPREAD), k=random.choice([1, 1, 1, 2, 3])):
         known = served.node.image.topic(TopicName(name))
         topics.append(
             TopicProduceData(
@@ -153,6 +169,25 @@ def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
     return bytes(frame)
 
 
+def something_happens(random: Random, both: Sequence[Served]) -> None:
+    """What a write may wait for, or in vain."""
+    kind = random.choice(["fetch"] * 6 + ["time", "shrink", "lose"])
+    node, index, back = random.choice([OTHER, THIRD]), random.choice([0, 1]), random.choice([0, 0, 0, 1, 2])
+    ms = random.choice([10, 60, 100])
+    for served in both:
+        partition = served.node.partition(SPREAD, index)
+        if kind == "time":
+            served.node.timers.advance(ms)
+        elif kind == "shrink":
+            served.node.change(SPREAD, index, isr=[1, 2] if back else [1])
+        elif kind == "lose":
+            if back == 2:
+                served.node.change(SPREAD, index, leader=2)
+        elif partition.is_leading and partition.log is not None:
+            offset = max(0, partition.log.log_end_offset - back)
+            partition.read_as_follower(node, offset, 1000, broker_epoch=1, log_start_offset=0)
+
+
 @pytest.mark.parametrize("twin", TWINS)
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
@@ -172,7 +207,14 @@ def test_both_ways_answer_and_write_the_same(twin: Twin, seed: int) -> None:
             assert short.connection.is_closed == ordinary.connection.is_closed
             if short.connection.is_closed:
                 break
+            for _ in range(random.choice([0, 2, 5])):
+                something_happens(random, (short, ordinary))
+                assert short.connection.answers == ordinary.connection.answers
+        for served in (short, ordinary):
+            served.node.timers.advance(1000)
 
+    assert short.connection.answers == ordinary.connection.answers
+    assert short.requests() == ordinary.requests()
     assert short.files() == ordinary.files()
     assert short.counted() == ordinary.counted()
 

@@ -114,6 +114,11 @@ class FetchReading:
             self._look_for_missed()
         return self._pending
 
+    def answer_now(self) -> FetchResponse:
+        """Read, and answer with what is there. Says nothing about how far a follower is: that was said when it asked."""
+        self._read_all(note_progress=False)
+        return self._answer_of(self._results)
+
     def _look_for_missed(self) -> None:
         """A follower's progress commits records, on which a coordinator may append at once to a partition that this fetch has
         read already and did not watch yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tidelog.model.errors import ErrorCode
@@ -12,6 +12,43 @@ from tidelog.wire.messages.produce import PartitionProduceResponse, ProduceRespo
 
 # The answer for one partition, and what completes it.
 Waiting = tuple[PartitionProduceResponse, Pending[ErrorCode]]
+
+
+class CommitWait:
+    """Tells `done` once, when all outcomes are there or the time is over: the place of each that is not NONE, and its error."""
+
+    __slots__ = ("_done", "_errors", "_timer", "_waiting")
+
+    def __init__(
+        self,
+        waiting: Sequence[tuple[int, Pending[ErrorCode]]],
+        timers: Timers,
+        timeout_ms: int,
+        done: Callable[[dict[int, ErrorCode]], None],
+    ) -> None:
+        self._done = done
+        self._errors: dict[int, ErrorCode] = {}
+        self._waiting = {place for place, _ in waiting}
+        self._timer = timers.after(max(0, timeout_ms), self._expired)
+        for place, outcome in waiting:
+            outcome.then(partial(self._committed, place))
+
+    def _committed(self, place: int, error: ErrorCode) -> None:
+        waiting = self._waiting
+        if place not in waiting:
+            return
+        waiting.remove(place)
+        if error is not ErrorCode.NONE:
+            self._errors[place] = error
+        if not waiting:
+            self._timer.cancel()
+            self._done(self._errors)
+
+    def _expired(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for place in sorted(waiting):
+            self._errors[place] = ErrorCode.REQUEST_TIMED_OUT
+        self._done(self._errors)
 
 
 class DelayedProduce:

@@ -18,6 +18,7 @@ from tidelog.broker.group_lane import GroupLane
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.broker.node_view import Node
 from tidelog.broker.produce_lane import PRODUCE_KEY, ProduceLane
+from tidelog.broker.replica_lane import ReplicaLane
 from tidelog.broker.transaction_lane import TransactionLane
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
@@ -59,7 +60,7 @@ class Dispatcher:
         self._takers: dict[int, Taker] = {}
         if has_lanes:
             self._takers = {
-                FETCH_KEY: FetchLane(node, authorizer).take,
+                FETCH_KEY: _either(FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take),
                 **GroupLane(node, authorizer).takers(),
                 **TransactionLane(node, authorizer).takers(),
             }
@@ -139,6 +140,15 @@ class Dispatcher:
             raise UnsupportedVersionError(f"{served.name} is not served in version {version}")
         self._handlers[key, version] = handler
         return handler
+
+
+def _either(one: Taker, other: Taker) -> Taker:
+    """A request that the one does not take may be the other's."""
+
+    def take(connection: Connection, frame: memoryview, begun_ns: int) -> bool:
+        return one(connection, frame, begun_ns) or other(connection, frame, begun_ns)
+
+    return take
 
 
 @cache

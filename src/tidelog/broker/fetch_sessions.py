@@ -198,9 +198,13 @@ class FetchSessions:
         if len(session.entries) > SESSION_PARTITIONS_MAX:
             self.close(session.session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        self._touch(session, self._clock.monotonic_ms())
-        session.epoch = next_epoch(session.epoch)
+        self.go_on(session, self._clock.monotonic_ms())
         return FetchContext(list(session.entries.values()), session)
+
+    def go_on(self, session: FetchSession, now_ms: int) -> None:
+        """A request of this session is taken; the next one has the next epoch."""
+        self._touch(session, now_ms)
+        session.epoch = next_epoch(session.epoch)
 
     def begin(self, context: FetchContext, *, is_privileged: bool, uses_topic_ids: bool) -> int:
         """A session for what a full request fetches, once it is answered. Its id, or NO_SESSION where there is no room."""

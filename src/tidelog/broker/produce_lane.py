@@ -4,8 +4,8 @@
     lane.finish(connection)           appends all that were taken, and answers them in their order
 
 Almost every Produce is alike: a version of today, `acks` 1 or all, one whole and undamaged batch for each partition, for a topic
-that asks nothing of its records, on a leader that has nobody to wait for; and if it is in a transaction, that is open here
-already, or its coordinator is on this node and lets it begin. A compiled kernel reads such a
+that asks nothing of its records, on a leader; and if it is in a transaction, that is open here already, or its coordinator is on
+this node and lets it begin. A compiled kernel reads such a
 request without making a message of it, and its answer is packed without making one either. What this leaves out of
 `handlers.produce` is what cannot come out differently for such a request; whatever else there may be to it is not taken, not even
 in part, and goes the ordinary way. So a refusal can only come from the append itself (a sequence out of order, a failed disk),
@@ -13,26 +13,32 @@ and is answered as the handler would.
 
 Nothing else may look at the partitions between `take` and `finish`: `Dispatcher` finishes before it handles anything else, and at
 the end of each read. Until then the batches stay where they have arrived.
+
+Where other replicas are to be waited for, the answer is packed all the same, and leaves when they have the records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 
 from tidelog.broker.caller import Authorizer
+from tidelog.broker.delayed_produce import CommitWait
 from tidelog.broker.handlers.produce import appended_partition, refused_partition
 from tidelog.broker.node_view import Node
 from tidelog.broker.record_validation import RecordsRefused
+from tidelog.broker.request_metrics import RequestCounts
 from tidelog.broker.topic_metrics import TopicCounts
 from tidelog.broker.transaction_admission import produce_understanding
 from tidelog.kernel_choice import load
 from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP, TopicId, TopicName
 from tidelog.model.internal_topics import INTERNAL_TOPICS
-from tidelog.net.connection import Connection
-from tidelog.replication.partition import Partition
+from tidelog.model.pending import Pending
+from tidelog.net.connection import AnswerSlot, Connection
+from tidelog.replication.partition import ALL_IN_SYNC, Partition
 from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.append import NOT_TRANSACTIONAL, AppendInfo, AppendRefused, CheckedBatch
 from tidelog.wire.frames import response_frame
@@ -69,12 +75,17 @@ Placed = tuple[bytes, int, Partition, int]
 class _Taken:
     """One request that waits for the end of the read."""
 
-    __slots__ = ("correlation_id", "placed", "version")
+    __slots__ = ("acks", "correlation_id", "placed", "size_bytes", "timeout_ms", "version")
 
-    def __init__(self, version: int, correlation_id: int, placed: Sequence[Placed]) -> None:
+    def __init__(
+        self, version: int, correlation_id: int, acks: int, timeout_ms: int, placed: Sequence[Placed], size_bytes: int
+    ) -> None:
         self.version = version
         self.correlation_id = correlation_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
         self.placed = placed
+        self.size_bytes = size_bytes
 
 
 class ProduceLane:
@@ -99,7 +110,7 @@ class ProduceLane:
         read = _read_produce(frame)
         if read is None:
             return False
-        version, correlation_id, acks, batches, transactional_id = read
+        version, correlation_id, acks, timeout_ms, batches, transactional_id = read
         self.is_open = True
         if not self._taken:
             self._begun_ns = self._now_ns()
@@ -117,7 +128,7 @@ class ProduceLane:
                 not config.takes_batches_as_they_are
                 or stop - start > config.batch_bytes_max
                 or max_timestamp > self._now_ms + config.message_timestamp_after_max_ms
-                or not partition.commits_at_once(acks)
+                or not partition.takes_writes(acks)
             ):
                 return False
             partitions.append(partition)
@@ -138,7 +149,7 @@ class ProduceLane:
             placed.append((topic, index, partition, len(run)))
             run.append(CheckedBatch(frame[start:stop], delta, max_timestamp, producer_id, epoch, sequence, guard))
         self._request_bytes += len(frame)
-        self._taken.append(_Taken(version, correlation_id, placed))
+        self._taken.append(_Taken(version, correlation_id, acks, timeout_ms, placed, len(frame)))
         return True
 
     def _guards(
@@ -172,17 +183,61 @@ class ProduceLane:
         self._taken, self._runs = [], {}
         request_bytes, self._request_bytes = self._request_bytes, 0
         outcomes: dict[Partition, Sequence[Outcome]] = {}
+        is_committed = True
         wakeups = self._node.partitions.wakeups
         wakeups.hold()
         try:
             for partition, run in runs.items():
                 outcomes[partition] = appended = partition.append_run(run)
                 _count(self._node.metrics.topics[partition.topic_partition.topic], run, appended)
+                log = partition.log
+                is_committed = is_committed and log is not None and log.high_watermark == log.log_end_offset
         finally:
             wakeups.release()
+        if not is_committed:
+            for each in taken:
+                self._answer_when_committed(connection, each, runs, outcomes)
+            return
         answers = [_answer(each, outcomes) for each in taken]
         connection.answer_with_frames(answers)
         self._count_requests(taken, outcomes, request_bytes, answers)
+
+    def _answer_when_committed(
+        self,
+        connection: Connection,
+        taken: _Taken,
+        runs: dict[Partition, list[CheckedBatch]],
+        outcomes: dict[Partition, Sequence[Outcome]],
+    ) -> None:
+        waiting: list[tuple[int, Pending[ErrorCode]]] = []
+        errors: dict[int, ErrorCode] = {}
+        if taken.acks == ALL_IN_SYNC:
+            for at, (_, _, partition, place) in enumerate(taken.placed):
+                outcome = outcomes[partition][place]
+                if type(outcome) is int:
+                    last_offset = outcome + runs[partition][place].last_offset_delta
+                elif type(outcome) is AppendInfo:
+                    last_offset = outcome.last_offset
+                else:
+                    continue
+                committed = partition.when_committed(last_offset + 1)
+                if isinstance(committed, Pending):
+                    waiting.append((at, committed))
+                elif committed is not ErrorCode.NONE:
+                    errors[at] = committed
+        answer = _answer(taken, outcomes)
+        if not waiting:
+            if errors:
+                answer = _answer_with_errors(taken, outcomes, errors)
+            connection.answer_with_frames([answer])
+            counts = self._node.metrics.requests[PRODUCE_KEY, taken.version]
+            counts.answered_together(1, self._now_ns() - self._begun_ns, taken.size_bytes, len(answer) - 4)
+            _count_errors(counts, taken, outcomes, errors)
+            return
+        waited = _Waited(self._node, connection.expect_answer(), taken, outcomes, errors, answer)
+        waited.begun_ns, waited.local_ns = self._begun_ns, self._now_ns() - self._begun_ns
+        waited.counts.waiting += 1
+        CommitWait(waiting, self._node.timers, taken.timeout_ms, waited.done)
 
     def _look_up(self, key: tuple[bytes, bool], connection: Connection) -> TopicReplicas | None:
         """The replicas of a topic that this connection may write to. None: somebody else is to say what is wrong."""
@@ -219,6 +274,54 @@ class ProduceLane:
         for appended in outcomes.values():
             for outcome in appended:
                 errors[outcome.error if type(outcome) is AppendRefused else 0] += 1
+
+
+def _count_errors(
+    counts: RequestCounts,
+    taken: _Taken,
+    outcomes: Mapping[Partition, Sequence[Outcome]],
+    errors: Mapping[int, ErrorCode],
+) -> None:
+    """Of one request. `errors` are of batches that were appended, by their place in it."""
+    for at, (_, _, partition, place) in enumerate(taken.placed):
+        outcome = outcomes[partition][place]
+        counts.errors[outcome.error if type(outcome) is AppendRefused else errors.get(at, 0)] += 1
+
+
+class _Waited:
+    """A request whose records are appended, and whose answer is packed, while other replicas fetch them."""
+
+    __slots__ = ("_answer", "_errors", "_node", "_outcomes", "_slot", "_taken", "begun_ns", "counts", "local_ns")
+
+    def __init__(
+        self,
+        node: Node,
+        slot: AnswerSlot,
+        taken: _Taken,
+        outcomes: dict[Partition, Sequence[Outcome]],
+        errors: dict[int, ErrorCode],
+        answer: bytes,
+    ) -> None:
+        self._node = node
+        self._slot = slot
+        self._taken = taken
+        self._outcomes = outcomes
+        self._errors = errors
+        self._answer = answer
+        self.counts = node.metrics.requests[PRODUCE_KEY, taken.version]
+        self.begun_ns = 0
+        self.local_ns = 0
+
+    def done(self, errors: dict[int, ErrorCode]) -> None:
+        """All that is to be known of the replicas is known."""
+        taken, counts, answer = self._taken, self.counts, self._answer
+        errors.update(self._errors)
+        if errors:
+            answer = _answer_with_errors(taken, self._outcomes, errors)
+        self._slot.send((memoryview(answer)[4:],))
+        elapsed_ns = self._node.clock.monotonic_ns() - self.begun_ns
+        counts.waited(self.local_ns, elapsed_ns, taken.size_bytes, len(answer) - 4)
+        _count_errors(counts, taken, self._outcomes, errors)
 
 
 def _count(counts: TopicCounts, run: Sequence[CheckedBatch], outcomes: Sequence[Outcome]) -> None:
@@ -293,9 +396,16 @@ def _topic_head(version: int, topic: bytes, partition_count: int) -> bytes:
 
 
 def _answer_with_refusals(taken: _Taken, outcomes: dict[Partition, Sequence[Outcome]]) -> bytes:
+    return _answer_with_errors(taken, outcomes, {})
+
+
+def _answer_with_errors(
+    taken: _Taken, outcomes: dict[Partition, Sequence[Outcome]], errors: Mapping[int, ErrorCode]
+) -> bytes:
+    """The whole answer, as the handler would. `errors` are of batches that were appended, by their place in the request."""
     topics: list[TopicProduceResponse] = []
     last: bytes | None = None
-    for topic, index, partition, place in taken.placed:
+    for at, (topic, index, partition, place) in enumerate(taken.placed):
         if topic != last:
             last = topic
             if taken.version >= TOPIC_ID_VERSION:
@@ -309,5 +419,6 @@ def _answer_with_refusals(taken: _Taken, outcomes: dict[Partition, Sequence[Outc
             first_offset = outcome.first_offset if isinstance(outcome, AppendInfo) else outcome
             log = partition.log
             answer = appended_partition(index, first_offset, -1 if log is None else log.log_start_offset)
+            answer.error_code = errors.get(at, ErrorCode.NONE)
         topics[-1].partition_responses.append(answer)
     return response_frame(ProduceResponse(responses=topics), taken.version, taken.correlation_id)

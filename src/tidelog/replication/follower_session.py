@@ -26,9 +26,14 @@ class FollowerSession:
         self.epoch = INITIAL_EPOCH
         self._told: dict[Place, FetchPartition] = {}
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the next request begins a session, and names everything."""
+        return self.epoch == INITIAL_EPOCH
+
     def next_request(self, wanted: Mapping[Place, FetchPartition]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         """What the next request names of the partitions that are wanted, and what it takes back."""
-        if self.epoch == INITIAL_EPOCH:
+        if self.is_new:
             named = dict(wanted)
             forgotten: list[Place] = []
         else:
@@ -36,6 +41,14 @@ class FollowerSession:
             forgotten = [place for place in self._told if place not in wanted]
         self._told = dict(wanted)
         return _topics(named), _forgotten(forgotten)
+
+    def told(self, place: Place) -> FetchPartition | None:
+        """What the last request asked for of a partition, or one before it."""
+        return self._told.get(place)
+
+    def tell(self, place: Place, asked: FetchPartition) -> None:
+        """The next request names this partition, and all others are asked for as before."""
+        self._told[place] = asked
 
     def answered(self, session_id: int) -> None:
         """The leader has answered the request. It need not have made a session of it."""

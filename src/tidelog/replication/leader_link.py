@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct as Layout
 from typing import Protocol
 
 from tidelog.net.errors import RequestFailedError
@@ -21,6 +23,9 @@ from tidelog.wire.schema import Request, Response
 logger = logging.getLogger(__name__)
 
 HostAndPort = tuple[str, int]
+
+# API key, its version, correlation id.
+_HEADER = Layout(">hhi")
 
 
 class Dial(Protocol):
@@ -48,6 +53,23 @@ class LeaderLink:
     def ask(self, request: Request, version: int, then: Callable[[Response | None], None], *, timeout_ms: int) -> bool:
         """Send a request; `then` is called once, with records that are valid during the call only. False, and no call, where
         nobody knows the leader's address."""
+
+        def answered(received: memoryview | None) -> None:
+            answer: Response | None = None
+            if received is not None:
+                try:
+                    _, answer = read_response(received, request.api_key, version)
+                except MalformedError as error:
+                    logger.warning("a leader's answer cannot be read: %s", error)
+            then(answer)
+
+        return self.ask_in_bytes(request.api_key, version, encode(request, version), answered, timeout_ms=timeout_ms)
+
+    def ask_in_bytes(
+        self, api_key: int, version: int, body: bytes, then: Callable[[memoryview | None], None], *, timeout_ms: int
+    ) -> bool:
+        """`ask` for one who writes the request and reads the answer himself, which is valid during the call only and begins with
+        its header."""
         address = self._address()
         if address is None:
             return False
@@ -55,24 +77,15 @@ class LeaderLink:
         if connection is None or connection.address != address:
             self.reset()
             connection = self._connection = self._dial(*address, self._on_event)
-        header = RequestHeader(
-            request_api_key=request.api_key,
-            request_api_version=version,
-            correlation_id=connection.next_correlation_id(),
-            client_id=self._client_id,
-        )
-        data = encode(header, api(request.api_key).request_header_version(version)) + encode(request, version)
+        header = _HEADER.pack(api_key, version, connection.next_correlation_id())
+        data = header + _header_end(api_key, version, self._client_id) + body
 
         def answered(received: memoryview | RequestFailedError) -> None:
-            answer: Response | None = None
             if isinstance(received, RequestFailedError):
-                logger.debug("%s: %s", type(request).__name__, received)
+                logger.debug("%s: %s", api(api_key).name, received)
+                then(None)
             else:
-                try:
-                    _, answer = read_response(received, request.api_key, version)
-                except MalformedError as error:
-                    logger.warning("a leader's answer cannot be read: %s", error)
-            then(answer)
+                then(received)
 
         connection.send([data], answered, timeout_ms=timeout_ms)
         return True
@@ -82,6 +95,13 @@ class LeaderLink:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+@lru_cache(maxsize=256)
+def _header_end(api_key: int, version: int, client_id: str) -> bytes:
+    """What follows the correlation id in a request's header."""
+    header = RequestHeader(request_api_key=api_key, request_api_version=version, correlation_id=0, client_id=client_id)
+    return encode(header, api(api_key).request_header_version(version))[_HEADER.size :]
 
 
 def _ignore(_event: Event) -> None:

@@ -25,7 +25,7 @@ from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NodeId, Offset, TopicId, TopicPartition
 from tidelog.model.pending import Pending
-from tidelog.replication.follower_progress import FollowerProgress
+from tidelog.replication.follower_progress import FetchClock, FollowerProgress
 from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.replication.topic_config import TopicConfig
@@ -131,8 +131,13 @@ class Partition:
         # Until newer metadata comes, the controller may have agreed to what it was asked for.
         joining = before.joining if before and metadata.partition_epoch == self.partition_epoch else ()
         leading = Leading(log, start, metadata.isr, followers, min_in_sync, joining)
-        self._become(leading, metadata, tell=is_new_epoch)
+        # A follower that rests may have to be looked at again: to join the in-sync set, or as another replica than it was.
+        is_other_set = before is None or before.isr != metadata.isr or before.followers.keys() != followers.keys()
+        # Who is told sees the high watermark of the new set.
+        self._wakeups.hold()
+        self._become(leading, metadata, tell=is_new_epoch or is_other_set)
         self._advance_high_watermark(leading)
+        self._wakeups.release()
 
     def follow(self, log: PartitionLog, metadata: PartitionMetadata) -> None:
         """Follow the leader that the metadata gives, or wait for one."""
@@ -245,6 +250,11 @@ class Partition:
         return role.log.producers.begin_verification(
             producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
         )
+
+    def takes_writes(self, required_acks: int) -> bool:
+        """Whether an append is refused by nothing that is known beforehand."""
+        role = self.role
+        return type(role) is Leading and (required_acks != ALL_IN_SYNC or len(role.isr) >= role.min_in_sync)
 
     def commits_at_once(self, required_acks: int) -> bool:
         """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""
@@ -449,6 +459,26 @@ class Partition:
         tell = self._wakeups.on_caught_up
         if tell is not None and node not in leading.isr and self._has_committed(leading, follower):
             tell(self, node)
+
+    def rest_follower(self, node: NodeId, clock: FetchClock) -> bool:
+        """Whether a follower is in sync and has all there is: then the fetches of its session, by that clock, count for this
+        partition without naming it, until `rouse_follower`, which is due at the partition's next change."""
+        role = self.role
+        if type(role) is not Leading or node not in role.isr:
+            return False
+        follower = role.followers.get(node)
+        if follower is None or follower.log_end_offset < role.log.log_end_offset:
+            return False
+        follower.rest(clock)
+        return True
+
+    def rouse_follower(self, node: NodeId) -> None:
+        """The partition has changed: what a follower's next fetch says of it is to be looked at."""
+        role = self.role
+        if type(role) is Leading:
+            follower = role.followers.get(node)
+            if follower is not None:
+                follower.rouse()
 
     def _has_committed(self, leading: Leading, follower: FollowerProgress) -> bool:
         """Whether a follower has all that is committed, and all that was there when this epoch began: then it may join."""

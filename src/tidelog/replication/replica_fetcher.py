@@ -8,6 +8,9 @@
     throttled         a partition that is not in sync is left out while its throttle says so
     no answer         everything pauses, the session is begun anew
 
+An answer and the request that follows it mostly concern one partition of many. Where nothing is out of the ordinary they are read
+and written as bytes, and no other partition is looked at; all of them are, every `LOOK_AT_ALL_MS` and whenever anything is.
+
 A partition that is to be followed while a fetch is held back by the leader does not wait for it: the connection is given up for a
 new one. Leaders learn that a replica is in sync, and commit, by these fetches.
 """
@@ -15,10 +18,13 @@ new one. Leaders learn that a replica is in sync, and commit, by these fetches.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from struct import Struct as Layout
 from typing import Protocol, Self
 
+from tidelog.kernel_choice import load
 from tidelog.model import cluster_config as keys
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
@@ -33,6 +39,9 @@ from tidelog.replication.roles import Following
 from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.leader_epochs import EpochEndOffset
+from tidelog.wire.codec import encode
+from tidelog.wire.errors import MalformedError
+from tidelog.wire.frames import read_response
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -40,10 +49,15 @@ from tidelog.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from tidelog.wire.record_batch import BytesLike
 from tidelog.wire.schema import Response
+from tidelog.wire.varint import write_uvarint
 
 logger = logging.getLogger(__name__)
 
+_read_replica_answer = load("tidelog.wire.kernels", "replica_kernel").read_replica_answer
+
+FETCH_KEY = FetchRequest.api_key
 FETCH_VERSION = 17
 LIST_OFFSETS_VERSION = 9
 
@@ -51,6 +65,15 @@ LIST_OFFSETS_VERSION = 9
 PAUSE_MS_MIN = 20
 # Beyond so many failures in a row it is not a matter of moments: the partition joins the others' next fetch, whenever that is.
 HASTY_FAILURES_MAX = 5
+
+# What nobody tells a fetcher of, such as where its own log starts after old segments went, shows in its requests this soon.
+LOOK_AT_ALL_MS = 500
+
+# Longest wait, least and most bytes, isolation level, session and its epoch.
+_HEAD = Layout(">iiibii")
+_PARTITION = Layout(">iiqiqiB")
+# Nothing forgotten, no rack; and one tagged field of 13 bytes, the replica's state.
+_TAIL = Layout(">5BiqB")
 
 _SESSION_ERRORS = {
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -136,6 +159,9 @@ class ReplicaFetcher:
         self._fetch_number = 0
         self._is_fetching = False
         self._has_news = False
+        # Whether all that is followed is asked for, so that the next request may tell of what the answer has changed alone.
+        self._is_steady = False
+        self._looked_ms = 0
         self._failures = 0
         self._timer: Timer | None = None
         self._is_stopped = False
@@ -154,6 +180,7 @@ class ReplicaFetcher:
 
     def forget(self, partition: Partition) -> None:
         """Fetch it no more."""
+        self._is_steady = False
         self._followed.pop((partition.topic_id, partition.topic_partition.partition), None)
 
     def stop(self) -> None:
@@ -190,7 +217,7 @@ class ReplicaFetcher:
         if self._is_fetching or self._is_stopped:
             return
         self._has_news = False
-        now_ms = self._clock.monotonic_ms()
+        self._looked_ms = now_ms = self._clock.monotonic_ms()
         wanted: dict[Place, FetchPartition] = {}
         resumes_ms: int | None = None
         is_hasty = False
@@ -211,6 +238,7 @@ class ReplicaFetcher:
             self._has_news = is_hasty
         elif is_throttled:
             self._fetch_after(self._throttles.follower.delay_ms)
+        self._is_steady = resumes_ms is None and not is_throttled
         if not wanted:
             return
         named, forgotten = self._session.next_request(wanted)
@@ -224,13 +252,53 @@ class ReplicaFetcher:
             topics=named,
             forgotten_topics_data=forgotten,
         )
+        self._send(encode(request, FETCH_VERSION))
+
+    def _fetch_on(self, changed: Sequence[tuple[Place, _Followed]]) -> None:
+        """`_fetch`, where an answer has changed these partitions and nothing else has happened."""
+        topics: dict[TopicId, list[bytes]] = {}
+        session = self._session
+        for place, followed in changed:
+            asked = self._asked(place, followed.partition)
+            if session.told(place) != asked:
+                session.tell(place, asked)
+                topics.setdefault(place[0], []).append(
+                    _PARTITION.pack(
+                        asked.partition,
+                        asked.current_leader_epoch,
+                        asked.fetch_offset,
+                        asked.last_fetched_epoch,
+                        asked.log_start_offset,
+                        asked.partition_max_bytes,
+                        0,
+                    )
+                )
+        settings = self._settings
+        parts = [
+            _HEAD.pack(
+                settings.wait_max_ms,
+                settings.min_bytes,
+                settings.response_max_bytes,
+                0,
+                session.session_id,
+                session.epoch,
+            ),
+            write_uvarint(len(topics) + 1),
+        ]
+        for topic_id, partitions in topics.items():
+            parts += (topic_id, write_uvarint(len(partitions) + 1), *partitions, b"\0")
+        parts.append(_TAIL.pack(1, 1, 1, 1, 13, self._me.node_id, self._me.broker_epoch, 0))
+        self._send(b"".join(parts))
+
+    def _send(self, body: bytes) -> None:
         self._fetch_number += 1
         number = self._fetch_number
         self._is_fetching = True
-        is_sent = self._link.ask(
-            request,
+        is_sent = self._link.ask_in_bytes(
+            FETCH_KEY,
             FETCH_VERSION,
-            lambda answer: self._answered(number, wanted, answer),
+            body,
+            partial(self._answered, number),
             timeout_ms=self._settings.socket_timeout_ms,
         )
         if not is_sent:
@@ -259,10 +327,55 @@ class ReplicaFetcher:
 
     # --- what comes back ---------------------------------------------------------------------------------------------------
 
-    def _answered(self, number: int, wanted: dict[Place, FetchPartition], answer: Response | None) -> None:
+    def _answered(self, number: int, received: memoryview | None) -> None:
         if self._is_stopped or number != self._fetch_number:
             return
         self._is_fetching = False
+        plain = None if received is None else _read_replica_answer(received)
+        if plain is None or received is None:
+            self._answered_otherwise(received)
+            return
+        session_id, partitions = plain
+        self._failures = 0
+        self._session.answered(session_id)
+        changed: list[tuple[Place, _Followed]] = []
+        is_steady = self._is_steady
+        self._wakeups.hold()
+        try:
+            for place, high_watermark, log_start_offset, start, stop in partitions:
+                followed = self._awaited(place)
+                if followed is None:
+                    is_steady = False
+                    continue
+                error = self._append(followed, received[start:stop], high_watermark, log_start_offset)
+                self._note(place, followed, error)
+                is_steady = is_steady and error is ErrorCode.NONE
+                changed.append((place, followed))
+        finally:
+            self._wakeups.release()
+        if is_steady and self._may_go_on():
+            self._fetch_on(changed)
+        else:
+            self._fetch()
+
+    def _may_go_on(self) -> bool:
+        """Whether the partitions of an answer are all that the next request has to look at."""
+        return (
+            self._is_steady
+            and not self._has_news
+            and not self._session.is_new
+            and not self._throttles.follower.is_limited
+            and self._clock.monotonic_ms() - self._looked_ms < LOOK_AT_ALL_MS
+        )
+
+    def _answered_otherwise(self, received: memoryview | None) -> None:
+        """There is no answer, or one that says more than which records there are."""
+        answer: Response | None = None
+        if received is not None:
+            try:
+                _, answer = read_response(received, FETCH_KEY, FETCH_VERSION)
+            except MalformedError as fault:
+                logger.warning("a leader's answer cannot be read: %s", fault)
         if not isinstance(answer, FetchResponse):
             self._fetch_failed()
             return
@@ -283,7 +396,9 @@ class ReplicaFetcher:
             for topic in answer.responses:
                 for data in topic.partitions:
                     place = (TopicId(topic.topic_id), data.partition_index)
-                    self._take(place, wanted.get(place), data)
+                    followed = self._awaited(place)
+                    if followed is not None:
+                        self._note(place, followed, self._apply(followed, data))
         finally:
             self._wakeups.release()
         self._fetch()
@@ -297,16 +412,15 @@ class ReplicaFetcher:
     def _pause_ms(self, failures: int) -> int:
         return min(self._settings.backoff_ms, PAUSE_MS_MIN << min(failures - 1, 16))
 
-    def _take(self, place: Place, asked: FetchPartition | None, data: PartitionData) -> None:
-        followed = self._followed.get(place)
+    def _awaited(self, place: Place) -> _Followed | None:
+        """The partition that an answer speaks of, if it is as it was when it was asked for."""
+        followed, asked = self._followed.get(place), self._session.told(place)
         if followed is None or asked is None or not self._is_current(followed):
-            return
+            return None
         log = followed.partition.log
-        if log is None or log.log_end_offset != asked.fetch_offset:
-            return
-        error = ErrorCode.of(data.error_code)
-        if error is ErrorCode.NONE:
-            error = self._apply(followed, data)
+        return followed if log is not None and log.log_end_offset == asked.fetch_offset else None
+
+    def _note(self, place: Place, followed: _Followed, error: ErrorCode) -> None:
         if error is ErrorCode.NONE:
             followed.failures = 0
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -316,18 +430,25 @@ class ReplicaFetcher:
             self._pause(followed)
 
     def _apply(self, followed: _Followed, data: PartitionData) -> ErrorCode:
-        partition, diverging = followed.partition, data.diverging_epoch
+        error = ErrorCode.of(data.error_code)
+        if error is not ErrorCode.NONE:
+            return error
+        diverging = data.diverging_epoch
         if diverging.epoch >= 0:
             end = EpochEndOffset(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
-            return partition.truncate_diverged(end, followed.leader_epoch)
+            return followed.partition.truncate_diverged(end, followed.leader_epoch)
         records = data.records
         if records is None:
             records = b""
         assert isinstance(records, bytes | memoryview), "records come from a connection"
+        return self._append(followed, records, data.high_watermark, data.log_start_offset)
+
+    def _append(self, followed: _Followed, records: BytesLike, high_watermark: int, log_start_offset: int) -> ErrorCode:
+        partition = followed.partition
         self._throttles.received(partition, len(records))
-        error = partition.append_fetched(records, followed.leader_epoch, data.high_watermark, data.log_start_offset)
+        error = partition.append_fetched(records, followed.leader_epoch, high_watermark, log_start_offset)
         if error is ErrorCode.NONE and partition.log is not None:
-            followed.lag = data.high_watermark - partition.log.log_end_offset
+            followed.lag = high_watermark - partition.log.log_end_offset
         return error
 
     def _pause(self, followed: _Followed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 
@@ -18,6 +19,8 @@ from tidelog.replication.offset_lookup import EARLIEST
 from tidelog.replication.replica_fetcher import FetchSettings, ReplicaFetcher
 from tidelog.replication.replica_fetchers import ReplicaFetchers
 from tidelog.replication.throttles import ReplicationThrottles
+from tidelog.wire.codec import decode
+from tidelog.wire.frames import response_frame
 from tidelog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -52,6 +55,17 @@ class Link(LeaderLink):
         assert timeout_ms > 0
         self.asked.append((request, then))
         return True
+
+    def ask_in_bytes(
+        self, api_key: int, version: int, body: bytes, then: Callable[[memoryview | None], None], *, timeout_ms: int
+    ) -> bool:
+        assert api_key == FetchRequest.api_key
+
+        def answered(response: Response | None) -> None:
+            frame = None if response is None else bytearray(response_frame(response, version, 0))
+            then(None if frame is None else memoryview(frame)[4:])
+
+        return self.ask(decode(FetchRequest, version, body), version, answered, timeout_ms=timeout_ms)
 
     def reset(self) -> None:
         self.resets += 1
@@ -336,3 +350,47 @@ def _offset(offset: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         throttle_time_ms=0, topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition])]
     )
+
+
+def test_an_answer_in_the_ordinary_way_of_things_has_nothing_else_looked_at(follower: Follower) -> None:
+    follower.node.create_topic("more", replicas=(OTHER, NODE, THIRD), leader=OTHER, partitions=5)
+    for index in range(5):
+        follower.fetcher.follow(follower.node.partition("more", index))
+    follower.pass_ms(0)
+    follower.answer(records=batch("a", offset=0))
+    with mock.patch.object(follower.fetcher, "_asked", side_effect=follower.fetcher._asked) as asked:
+        follower.answer(records=batch("b", offset=1), high_watermark=1)
+        assert follower.asked.fetch_offset == 2
+        assert asked.call_count == 1
+        follower.link.answer(FetchResponse(throttle_time_ms=0, error_code=0, session_id=SESSION, responses=[]))
+        assert follower.link.fetch.topics == []
+        assert asked.call_count == 1
+        # After an error, everything is.
+        follower.answer(error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+        assert asked.call_count == 1 + 5
+
+
+def test_what_a_follower_does_by_itself_shows_within_half_a_second(follower: Follower) -> None:
+    follower.answer(records=batch("a", "b", offset=0), high_watermark=2)
+    follower.answer(high_watermark=2)
+    log = follower.partition.log
+    assert log is not None
+    log.delete_records_before(1)
+    nothing = FetchResponse(throttle_time_ms=0, error_code=0, session_id=SESSION, responses=[])
+    follower.link.answer(nothing)
+    assert follower.link.fetch.topics == []
+    follower.pass_ms(500)
+    follower.link.answer(nothing)
+    assert (follower.asked.log_start_offset, follower.asked.fetch_offset) == (1, 2)
+
+
+def test_a_partition_that_is_forgotten_leaves_the_session_with_the_next_request(follower: Follower) -> None:
+    follower.node.create_topic("more", replicas=(OTHER, NODE, THIRD), leader=OTHER)
+    more = follower.node.partition("more")
+    follower.fetcher.follow(more)
+    follower.pass_ms(0)
+    follower.answer(records=batch("a", offset=0))
+    follower.fetcher.forget(more)
+    follower.answer(records=batch("b", offset=1))
+    [forgotten] = follower.link.fetch.forgotten_topics_data
+    assert forgotten.topic_id == more.topic_id

@@ -76,13 +76,26 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResp
     if isinstance(context, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=context, session_id=NO_SESSION, responses=[])
     limits = _limits_of(request, caller, node, is_incremental=context.session is not None)
-    is_follower = limits.follower is not None
     resolved = _Resolved()
-    resolved.resolve(context, caller, node, is_replica=is_follower)
+    resolved.resolve(context, caller, node, is_replica=limits.follower is not None)
     if not limits.leader_only:
         closest = ClosestReplica.for_fetch(request.rack_id, caller, node)
         if closest is not None and resolved.send_elsewhere(closest):
             limits = msgspec.structs.replace(limits, max_wait_ms=0)
+    return _reading(context, resolved, limits, caller, node).start(node.timers)
+
+
+def answer_follower(context: FetchContext, limits: FetchLimits, caller: Caller, node: Node) -> FetchResponse:
+    """The response to a follower's fetch of a session that has waited, of what is there now."""
+    resolved = _Resolved()
+    resolved.resolve(context, caller, node, is_replica=True)
+    return _reading(context, resolved, limits, caller, node).answer_now()
+
+
+def _reading(
+    context: FetchContext, resolved: _Resolved, limits: FetchLimits, caller: Caller, node: Node
+) -> FetchReading:
+    is_follower = limits.follower is not None
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
         node.metrics.topics.fetched(resolved.targets, results, is_follower=is_follower)
@@ -91,7 +104,7 @@ def fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResp
         return _FetchAnswer(context, caller, node, is_follower=is_follower).build(resolved, results)
 
     throttles = node.partitions.throttles if is_follower else None
-    return FetchReading(resolved.entries, resolved.targets, limits, answer_of, throttles).start(node.timers)
+    return FetchReading(resolved.entries, resolved.targets, limits, answer_of, throttles)
 
 
 def answer_of_read(

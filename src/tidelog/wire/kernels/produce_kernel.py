@@ -105,8 +105,8 @@ def _length(
 
 def read_produce(
     frame: object,
-) -> tuple[int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]], str | None] | None:
-    """Version, correlation id, acks, the batch of each partition, and the id of the transaction that they are in, if they are.
+) -> tuple[int, int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]], str | None] | None:
+    """Version, correlation id, acks, time-out, the batch of each partition, and the id of their transaction, if they are in one.
 
     None for a request that is not to be read here. In a transaction all batches are of one producer and epoch.
 
@@ -122,6 +122,7 @@ def read_produce(
     partition_count: cython.longlong
     version: cython.longlong
     acks: cython.longlong
+    timeout_ms: cython.longlong
     index: cython.longlong
     codec: cython.longlong
     delta: cython.longlong
@@ -200,6 +201,7 @@ def read_produce(
     acks = _int16(data, at)
     if acks not in (1, -1):
         return None
+    timeout_ms = _int32(data, at + 2)
     at += 6
 
     topic_count, at = _length(data, at, end, is_flexible, False)
@@ -284,4 +286,4 @@ def read_produce(
             at += 1
     if is_flexible and (at >= end or data[at] != 0):
         return None
-    return version, _int32(data, 4), acks, batches, transactional_id
+    return version, _int32(data, 4), acks, timeout_ms, batches, transactional_id

@@ -1,0 +1,456 @@
+"""The short way of a follower's Fetch against the ordinary one: the same records at the same moments, and the same progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import cast
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.support.data_node import NODE, OTHER, THIRD, DataNode, FakeConnection
+from tests.support.kernel_twins import TWINS, twin_of
+from tidelog.broker import replica_lane
+from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.fetch_lane import FETCH_KEY
+from tidelog.broker.node_view import Node
+from tidelog.kernel_choice import Twin
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NodeId, TopicId, TopicName
+from tidelog.net.connection import Connection
+from tidelog.net.output_queue import Part
+from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Leading
+from tidelog.wire.frames import read_response, request_frame, response_frame
+from tidelog.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from tidelog.wire.records import Record, build_batch
+
+TOPICS = {"one": 1, "three": 3}
+PLACES = [(name, index) for name, count in TOPICS.items() for index in range(count)]
+FOLLOWERS = (OTHER, THIRD)
+VERSION = 17
+GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+# Two followers that the controller knows, each by its epoch.
+BROKER_EPOCH = 7
+
+Place = tuple[str, int]
+
+
+class Slot:
+    def __init__(self, answers: list[bytes | None]) -> None:
+        self._answers = answers
+        self._place = len(answers)
+        answers.append(None)
+
+    def send(self, parts: Sequence[Part]) -> None:
+        assert self._answers[self._place] is None
+        self._answers[self._place] = b"".join(
+            bytes(part)
+            if isinstance(part, bytes | bytearray | memoryview)
+            else part.file.pread(part.count, part.position)
+            for part in parts
+        )
+
+
+class FollowerConnection(FakeConnection):
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[bytes | None] = []
+
+    def expect_answer(self) -> Slot:
+        return Slot(self.answers)
+
+
+class Served:
+    """A leader behind a dispatcher, with or without the short way, and one connection of each follower."""
+
+    def __init__(self, *, has_lane: bool) -> None:
+        self.node = DataNode()
+        for name, partitions in TOPICS.items():
+            self.node.create_topic(name, partitions=partitions, replicas=(NODE, *FOLLOWERS))
+        self.connections = {node: FollowerConnection() for node in FOLLOWERS}
+        self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
+        if not has_lane:
+            self.dispatcher._takers.clear()
+
+    def read(self, node: NodeId, frame: bytes) -> None:
+        connection = cast("Connection", self.connections[node])
+        self.dispatcher.frame(connection, memoryview(bytearray(frame)))
+        self.dispatcher.frames_done(connection)
+
+    def answers(self, node: NodeId) -> list[FetchResponse | None]:
+        return [None if each is None else an_answer(each) for each in self.connections[node].answers]
+
+    def partitions(self) -> Iterator[tuple[Place, Partition]]:
+        for name, index in PLACES:
+            if TopicName(name) in self.node.image.topic_ids:
+                yield (name, index), self.node.partition(name, index)
+
+    def progress(self) -> dict[object, object]:
+        """What the leader knows of its followers, and what it makes of that."""
+        found: dict[object, object] = {}
+        for place, partition in self.partitions():
+            role = partition.role
+            if isinstance(role, Leading):
+                found[place] = (role.log.high_watermark, role.log.log_end_offset, role.isr)
+                for node, each in role.followers.items():
+                    found[place, node] = (each.log_end_offset, each.log_start_offset, each.last_caught_up_ms)
+        return found
+
+    def waiting(self) -> int:
+        return sum(each.waiting for each in self.node.metrics.requests.values())
+
+
+def an_answer(data: bytes) -> FetchResponse:
+    _, answer = read_response(memoryview(bytearray(data)), FETCH_KEY, VERSION)
+    assert isinstance(answer, FetchResponse)
+    return answer
+
+
+def in_memory(data: PartitionData) -> bytes:
+    return b"" if data.records is None else bytes(cast("bytes", data.records))
+
+
+def told(answer: FetchResponse | None) -> object:
+    """What both ways have to say alike. A high watermark may be told sooner or later, where no records or errors come along."""
+    if answer is None:
+        return None
+    found: dict[object, object] = {}
+    for topic in answer.responses:
+        for data in topic.partitions:
+            if data.error_code in GONE:
+                # Of a topic that goes while a fetch waits, the one speaks of the topic, the other of the first that it missed.
+                found[topic.topic_id] = "gone"
+            elif data.records or data.error_code or data.diverging_epoch.epoch >= 0:
+                found[topic.topic_id, data.partition_index] = (data.error_code, data.diverging_epoch, in_memory(data))
+    return answer.error_code, answer.session_id, found
+
+
+class Follower:
+    """What one follower knows: the requests are made from it, the same for both leaders."""
+
+    def __init__(self, random: Random, node: NodeId) -> None:
+        self._random = random
+        self.node = node
+        self._session_id = 0
+        self._epoch = 0
+        self._told: dict[Place, FetchPartition] = {}
+        self._offsets: dict[Place, int] = dict.fromkeys(PLACES, 0)
+        self._ids: dict[TopicName, TopicId] = {}
+        self.taken = 0
+
+    def frame(self, leader: Served) -> bytes:
+        """The next request; mostly a plain one."""
+        random = self._random
+        if random.random() < 0.02:
+            self._epoch = 0
+        wanted = {
+            place: self._asked(place, partition)
+            for place, partition in leader.partitions()
+            if partition.is_leading and random.random() < 0.99
+        }
+        is_full = self._epoch == 0
+        named = wanted if is_full else {place: each for place, each in wanted.items() if self._told.get(place) != each}
+        forgotten = [] if is_full else [place for place in self._told if place not in wanted]
+        self._told = wanted
+        # A topic that is gone is forgotten by the id that it had.
+        ids = self._ids
+        ids.update(leader.node.image.topic_ids)
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self.node, replica_epoch=BROKER_EPOCH),
+            max_wait_ms=random.choice([0, 500, 500, 500]),
+            min_bytes=random.choice([1] * 18 + [0, 300]),
+            session_id=self._session_id,
+            session_epoch=self._epoch if random.random() < 0.98 else self._epoch + 1,
+            topics=[FetchTopic(topic_id=ids[TopicName(name)], partitions=[each]) for (name, _), each in named.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=ids[TopicName(name)], partitions=[index]) for name, index in forgotten
+            ],
+        )
+        return request_frame(request, VERSION, 1, f"broker-{self.node}")[4:]
+
+    def _asked(self, place: Place, partition: Partition) -> FetchPartition:
+        log = partition.log
+        assert log is not None
+        if self._offsets[place] > log.log_end_offset or self._random.random() < 0.03:
+            self._offsets[place] = self._random.randint(0, log.log_end_offset)
+        return FetchPartition(
+            partition=place[1],
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=self._offsets[place],
+            log_start_offset=0,
+            last_fetched_epoch=-1,
+            partition_max_bytes=1 << 20,
+        )
+
+    def take(self, answer: FetchResponse, leader: Served) -> None:
+        self.taken += 1
+        self._session_id = answer.session_id
+        if answer.error_code or not answer.session_id:
+            self._epoch = 0
+            return
+        self._epoch += 1
+        names = {topic_id: name for name, topic_id in leader.node.image.topic_ids.items()}
+        for topic in answer.responses:
+            for data in topic.partitions:
+                name = names.get(TopicId(topic.topic_id))
+                if name is None or data.error_code:
+                    self._epoch = 0
+                elif data.records and self._random.random() < 0.9:
+                    log = leader.node.log(name, data.partition_index)
+                    self._offsets[name, data.partition_index] = log.log_end_offset
+
+
+def something_happens(random: Random, both: Sequence[Served]) -> None:
+    name, index = random.choice(PLACES)
+    is_there = TopicName(name) in both[0].node.image.topic_ids
+    kind = random.choice(
+        ["append"] * 8 + ["time"] * 3 + ["shrink", "grow", "epoch", "follow", "start", "delete", "throttle"]
+    )
+    chance, ms = random.random(), random.choice([50, 100, 400, 500, 20_000])
+    batch = build_batch([Record(0, 1000, None, b"v" * random.choice([0, 100, 9000, 20_000]), ())])
+    for served in both:
+        node = served.node
+        if kind == "time":
+            node.timers.advance(ms)
+        elif not is_there:
+            continue
+        elif kind == "append":
+            node.partition(name, index).append(bytearray(batch), required_acks=1)
+        elif kind == "shrink":
+            node.change(name, index, isr=[1, 3])
+        elif kind == "grow":
+            node.change(name, index, isr=[1, 2, 3])
+        elif kind == "epoch":
+            node.change(name, index, leader=1)
+        elif kind == "follow" and chance < 0.1:
+            node.change(name, index, leader=2)
+        elif kind == "start":
+            node.partition(name, index).delete_records(-1)
+        elif kind == "delete" and chance < 0.1:
+            node.delete_topic(name)
+        elif kind == "throttle":
+            node.configure(name, {"leader.replication.throttled.replicas": "*" if chance < 0.2 else ""})
+
+
+def compare(short: Served, ordinary: Served) -> None:
+    for node in FOLLOWERS:
+        assert [told(each) for each in short.answers(node)] == [told(each) for each in ordinary.answers(node)]
+    assert short.progress() == ordinary.progress()
+    assert short.waiting() == ordinary.waiting()
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**32))
+def test_both_ways_send_the_same_and_learn_the_same(twin: Twin, seed: int) -> None:
+    random = Random(seed)
+    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
+    followers = [Follower(random, node) for node in FOLLOWERS]
+    kernel = twin_of("replica_kernel", twin)
+    with mock.patch.object(replica_lane, "_read_replica_fetch", kernel.read_replica_fetch):
+        for _ in range(random.randrange(5, 30)):
+            for follower in followers:
+                answers = short.answers(follower.node)
+                if len(answers) > follower.taken:
+                    answer = answers[-1]
+                    if answer is None:
+                        continue
+                    follower.take(answer, short)
+                frame = follower.frame(short)
+                for served in both:
+                    served.read(follower.node, frame)
+                compare(short, ordinary)
+            for _ in range(random.randrange(3)):
+                something_happens(random, both)
+                compare(short, ordinary)
+        for served in both:
+            served.node.timers.advance(1000)
+    compare(short, ordinary)
+
+
+def a_follower_at_the_end(leader: Served, node: NodeId, appends: int = 1) -> Follower:
+    """A follower in a session that has everything, and waits."""
+    follower = Follower(Random(1), node)
+    follower._random = mock.Mock(random=lambda: 0.5, choice=lambda options: options[1])
+    leader.node.timers.advance(1)
+    for _ in range(appends):
+        leader.node.partition("one").append(bytearray(a_batch()), required_acks=1)
+    go_on(follower, leader)
+    go_on(follower, leader)
+    return follower
+
+
+def go_on(follower: Follower, leader: Served) -> None:
+    """The answer that is there is taken, and the next request sent."""
+    answers = leader.answers(follower.node)
+    if len(answers) > follower.taken:
+        answer = answers[-1]
+        assert answer is not None
+        follower.take(answer, leader)
+    leader.read(follower.node, follower.frame(leader))
+
+
+def a_batch() -> bytes:
+    return build_batch([Record(0, 1000, None, b"value", ())])
+
+
+def test_a_fetch_looks_at_what_has_changed_alone() -> None:
+    leader = Served(has_lane=True)
+    followers = [a_follower_at_the_end(leader, node) for node in FOLLOWERS]
+    for _ in range(3):
+        # Until both know what is committed.
+        leader.node.timers.advance(500)
+        for follower in followers:
+            go_on(follower, leader)
+    assert leader.waiting() == 2
+    with mock.patch.object(
+        Partition, "read_as_follower", autospec=True, side_effect=Partition.read_as_follower
+    ) as read:
+        leader.node.partition("three", 2).append(bytearray(a_batch()), required_acks=1)
+        for follower in followers:
+            go_on(follower, leader)
+    assert {call.args[0].topic_partition for call in read.call_args_list} == {("three", 2)}
+    # The second of them has committed it: who waits is told with the next records.
+    assert leader.node.log("three", 2).high_watermark == 1
+    assert leader.waiting() == 2
+
+
+def test_a_follower_that_has_everything_stays_caught_up_by_fetches_that_name_nothing() -> None:
+    leader = Served(has_lane=True)
+    follower = a_follower_at_the_end(leader, OTHER)
+    role = leader.node.partition("three", 1).role
+    assert isinstance(role, Leading)
+    progress = role.followers[OTHER]
+    for _ in range(3):
+        leader.node.timers.advance(500)
+        go_on(follower, leader)
+        assert progress.last_caught_up_ms == leader.node.clock.monotonic_ms()
+    # It stops fetching: a write finds it caught up when it fetched last.
+    last_ms = leader.node.clock.monotonic_ms()
+    leader.node.timers.advance(400)
+    leader.node.partition("three", 1).append(bytearray(a_batch()), required_acks=1)
+    leader.node.timers.advance(400)
+    assert progress.last_caught_up_ms == last_ms
+
+
+def test_a_follower_that_left_the_in_sync_set_is_told_of_again() -> None:
+    leader = Served(has_lane=True)
+    follower = a_follower_at_the_end(leader, OTHER)
+    heard: list[tuple[str, NodeId]] = []
+    leader.node.partitions.wakeups.on_caught_up = lambda partition, node: heard.append(
+        (partition.topic_partition.topic, node)
+    )
+    leader.node.change("one", 0, isr=[1, 3])
+    for times in (1, 2):
+        leader.node.timers.advance(500)
+        go_on(follower, leader)
+        assert heard == [("one", OTHER)] * times
+
+
+def test_most_of_these_requests_go_the_short_way() -> None:
+    """The comparison above would prove nothing if the lane took none of them."""
+    random = Random(3)
+    leader = Served(has_lane=True)
+    followers = [Follower(random, node) for node in FOLLOWERS]
+    take = leader.dispatcher._takers[FETCH_KEY]
+    taken: list[bool] = []
+
+    def counted(connection: Connection, frame: memoryview, begun_ns: int) -> bool:
+        taken.append(take(connection, frame, begun_ns))
+        return taken[-1]
+
+    leader.dispatcher._takers[FETCH_KEY] = counted
+    for _ in range(100):
+        for follower in followers:
+            answers = leader.answers(follower.node)
+            if len(answers) == follower.taken or answers[-1] is not None:
+                go_on(follower, leader)
+        something_happens(random, [leader])
+    assert sum(taken) > len(taken) / 3 > 20
+
+
+def an_odd_answer(random: Random) -> bytes:
+    """An answer of a leader, now and then with something in it that is not for the kernel, or damaged."""
+    topics = [
+        FetchableTopicResponse(
+            topic_id=random.randbytes(16),
+            partitions=[
+                PartitionData(
+                    partition_index=random.choice([0, 1, 2**31 - 1]),
+                    error_code=random.choice([0] * 20 + [6]),
+                    high_watermark=random.choice([-1, 0, 5, 2**63 - 1]),
+                    last_stable_offset=3,
+                    log_start_offset=random.choice([0, 2]),
+                    diverging_epoch=random.choice([EpochEndOffset()] * 20 + [EpochEndOffset(epoch=1, end_offset=2)]),
+                    aborted_transactions=random.choice([None, []]),
+                    records=random.choice([b"", b"", random.randbytes(200), None]),
+                )
+                for _ in range(random.choice([0, 1, 1, 2]))
+            ],
+        )
+        for _ in range(random.choice([0, 1, 1, 2]))
+    ]
+    answer = FetchResponse(
+        throttle_time_ms=0, error_code=random.choice([0] * 20 + [70]), session_id=9, responses=topics
+    )
+    data = bytearray(response_frame(answer, VERSION, 5)[4:])
+    if random.random() < 0.2:
+        data[random.randrange(4, len(data))] = random.choice([0, 1, 0x7F, 0x80, 0xFF])
+    if random.random() < 0.1:
+        del data[random.randrange(4, len(data)) :]
+    return bytes(data)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_the_twins_read_the_same(seed: int) -> None:
+    random = Random(seed)
+    compiled, plain = (twin_of("replica_kernel", twin) for twin in TWINS)
+    leader = Served(has_lane=False)
+    follower = Follower(random, OTHER)
+    for _ in range(5):
+        frame = bytearray(follower.frame(leader))
+        if random.random() < 0.3:
+            frame[random.randrange(8, len(frame))] = random.choice([0, 1, 0x7F, 0x80, 0xFF])
+        if random.random() < 0.1:
+            del frame[random.randrange(8, len(frame)) :]
+        assert compiled.read_replica_fetch(memoryview(frame)) == plain.read_replica_fetch(memoryview(frame))
+        answer = memoryview(bytearray(an_odd_answer(random)))
+        assert compiled.read_replica_answer(answer) == plain.read_replica_answer(answer)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_an_answer_is_read_as_the_codec_reads_it(seed: int) -> None:
+    data = an_odd_answer(Random(seed))
+    read = twin_of("replica_kernel", "compiled").read_replica_answer(memoryview(data))
+    if read is None:
+        return
+    answer = an_answer(data)
+    assert answer.error_code == 0
+    assert (
+        answer.session_id,
+        [
+            (
+                (topic.topic_id, each.partition_index),
+                each.high_watermark,
+                each.log_start_offset,
+                in_memory(each),
+            )
+            for topic in answer.responses
+            for each in topic.partitions
+        ],
+    ) == (read[0], [(place, high, start, data[begin:end]) for place, high, start, begin, end in read[1]])
