@@ -75,6 +75,9 @@ class TransactionAdmission:
         self._clock = clock
         self._timers = timers
         self._config_now = config_now
+        # Every batch of a transaction asks, and the configuration almost never changes.
+        self._config_known: ConfigValues | None = None
+        self._verifies_known = False
         self._order: AdmissionOrder[Admission] = AdmissionOrder()
         self.failure_count = 0
         """How many partitions were refused, since the start."""
@@ -110,7 +113,7 @@ class TransactionAdmission:
         tries_again: bool,
     ) -> Admission | Pending[Admission]:
         adds = understanding is Understanding.ADDS_PARTITIONS
-        verifies: bool = self._config_now()[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        verifies = self._verifies()
         admission = Admission({}, {})
         if not adds and not verifies:
             admission.guards.update((partition.topic_partition, None) for partition in sequences)
@@ -155,7 +158,7 @@ class TransactionAdmission:
         if self._order.has(producer_id):
             return None
         adds = understanding is Understanding.ADDS_PARTITIONS
-        verifies: bool = self._config_now()[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        verifies = self._verifies()
         if not adds and not verifies:
             return [None] * len(sequences)
         guards: list[int | None] = []
@@ -173,6 +176,13 @@ class TransactionAdmission:
                 return None
             self.verification_ms.observe(0)
         return guards
+
+    def _verifies(self) -> bool:
+        config = self._config_now()
+        if config is not self._config_known:
+            self._config_known = config
+            self._verifies_known = config[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        return self._verifies_known
 
     def _verified(
         self,

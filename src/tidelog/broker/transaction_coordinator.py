@@ -28,6 +28,7 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, NodeId, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE
+from tidelog.model.java_hash import partition_of
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.storage.seams import Seams
@@ -195,7 +196,7 @@ class TransactionCoordinator:
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> bool:
         """Whether this node coordinates the transaction, and all of the partitions are part of it."""
-        active = self._host.active(self.partition_of(transactional_id))
+        active = self._host.active(partition_of(transactional_id, self._elections.partition_count))
         return active is not None and active.shard.has_partitions(
             transactional_id, producer_id, producer_epoch, partitions
         )

@@ -13,7 +13,7 @@ others NOT_LEADER_OR_FOLLOWER; `cluster_markers` sends those to whoever leads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -22,10 +22,11 @@ from tidelog.broker.coordinator_elections import Hosting
 from tidelog.coordination.transaction.markers_due import MarkersDue
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicPartition
+from tidelog.model.ids import TopicName, TopicPartition
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
+from tidelog.replication.partition import Partition
 from tidelog.storage.producer_append import EndTransactionMarker
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 
@@ -80,32 +81,33 @@ class LocalMarkers:
         now_ms = self._clock.now_ms()
         batch = marker.to_batch(now_ms)
         end = EndTransactionMarker(marker.is_committed, marker.coordinator_epoch, now_ms)
-        wakeups = self._node.partitions.wakeups
+        producer_id, producer_epoch, _, is_committed, version = marker
+        hosts = self._node.partitions
+        wakeups = hosts.wakeups
+        outcomes: list[ErrorCode | Pending[ErrorCode]] = []
+        last: TopicName | None = None
+        hosted: Mapping[int, Partition] = {}
         # Who reads several of the partitions sees the whole transaction at once.
         wakeups.hold()
         try:
-            return [self._write(batch, end, marker, each) for each in partitions]
+            for topic, index in partitions:
+                if topic != last:
+                    hosted = hosts.named(topic)
+                    last = topic
+                partition = hosted.get(index)
+                if partition is None:
+                    outcomes.append(hosts.missing(topic, index))
+                elif topic == CONSUMER_OFFSETS:
+                    outcomes.append(
+                        self._groups.end_transaction(
+                            index, batch, producer_id, is_committed=is_committed, transaction_version=version
+                        )
+                    )
+                else:
+                    outcomes.append(partition.append_marker(batch, end, producer_id, producer_epoch, version))
         finally:
             wakeups.release()
-
-    def _write(
-        self, batch: bytes, end: EndTransactionMarker, marker: Marker, where: TopicPartition
-    ) -> ErrorCode | Pending[ErrorCode]:
-        hosted = self._node.partitions.named(where.topic)
-        partition = hosted.get(where.partition)
-        if partition is None:
-            return self._node.partitions.missing(where.topic, where.partition)
-        if where.topic == CONSUMER_OFFSETS:
-            return self._groups.end_transaction(
-                where.partition,
-                batch,
-                marker.producer_id,
-                is_committed=marker.is_committed,
-                transaction_version=marker.transaction_version,
-            )
-        return partition.append_marker(
-            batch, end, marker.producer_id, marker.producer_epoch, marker.transaction_version
-        )
+        return outcomes
 
 
 class MarkerWriter(Protocol):

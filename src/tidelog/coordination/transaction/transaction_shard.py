@@ -24,7 +24,7 @@ from tidelog.coordination.transaction.records import TransactionRecords, metadat
 from tidelog.coordination.transaction.states import STATES_BY_NAME, TransactionState
 from tidelog.coordination.transaction.transaction_settings import TransactionSettings
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_PRODUCER_ID, TopicPartition
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages import transaction_admin
 from tidelog.wire.messages.internal.transaction_records import TransactionLogKey, TransactionLogValue
@@ -137,12 +137,15 @@ class TransactionShard:
     def has_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> bool:
-        """Whether all of these are part of the producer's transaction: `verify_partitions` without reasons."""
+        """Whether all of these are part of the producer's transaction. False: `verify_partitions` knows why, or that they are."""
         known = self._transactions.get(transactional_id)
         return (
             known is not None
-            and _check_producer(known, producer_id, producer_epoch) is ErrorCode.NONE
-            and not known.is_kept
+            # With a next epoch there is none open, or one that was kept.
+            and known.next_producer_epoch == NO_PRODUCER_EPOCH
+            and known.producer_id == producer_id
+            and known.producer_epoch == producer_epoch
+            and not known.state.is_prepared
             and known.partitions.issuperset(partitions)
         )
 

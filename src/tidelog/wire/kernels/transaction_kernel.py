@@ -20,7 +20,9 @@ except ImportError:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
 
 ADD_PARTITIONS_KEY = 24
@@ -47,6 +49,23 @@ _CHECKED_AT = cython.declare(cython.longlong, 21)
 # Version and length of the id. Version, producer's id and epoch, time-out, state; then the partitions; two times.
 _KEY_BYTES = cython.declare(cython.longlong, 4)
 _VALUE_BYTES = cython.declare(cython.longlong, 33)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _bytes_of(frame: memoryview) -> cython.pointer[cython.const[cython.uchar]]:
+    """Where a frame's bytes are; compiled only. A frame is a plain view of bytes, and is not asked whether it is one: the
+    asking would take as long as the reading."""
+    return cython.cast(cython.pointer[cython.const[cython.uchar]], PyMemoryView_GET_BUFFER(frame).buf)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _room_in(buffer: bytearray) -> cython.pointer[cython.uchar]:
+    """Where a buffer's bytes are to be put; compiled only."""
+    return cython.cast(cython.pointer[cython.uchar], PyByteArray_AS_STRING(buffer))
 
 
 @cython.cfunc
@@ -167,20 +186,19 @@ def _header_end(
 # --- requests ----------------------------------------------------------------------------------------------------------------
 
 
-def read_end_txn(frame: object) -> tuple[int, int, str, int, int, bool] | None:
+def read_end_txn(frame: memoryview) -> tuple[int, int, str, int, int, bool] | None:
     """Version, correlation id, transactional id, producer's id and epoch, and whether it is to be committed.
 
     None for a request that is not to be read here.
     """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     length: cython.longlong
     version: cython.longlong
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
     version = _int16(data, 2)
     if _int16(data, 0) != END_TXN_KEY or version < 0 or version > END_TXN_VERSION_MAX:
         return None
@@ -205,14 +223,13 @@ def read_end_txn(frame: object) -> tuple[int, int, str, int, int, bool] | None:
     )
 
 
-def read_add_partitions(frame: object) -> tuple[int, int, str, int, int, list[tuple[str, list[int]]], bytes] | None:
+def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, list[tuple[str, list[int]]], bytes] | None:
     """Version, correlation id, transactional id, producer's id and epoch, the partitions of each topic, and the answer if all of
     them are added, with its size in front.
 
     None for a request that is not to be read here.
     """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     start: cython.Py_ssize_t
     place: cython.Py_ssize_t
@@ -226,7 +243,7 @@ def read_add_partitions(frame: object) -> tuple[int, int, str, int, int, list[tu
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
     version = _int16(data, 2)
     if _int16(data, 0) != ADD_PARTITIONS_KEY or version < 0 or version > ADD_PARTITIONS_VERSION_MAX:
         return None
@@ -248,8 +265,7 @@ def read_add_partitions(frame: object) -> tuple[int, int, str, int, int, list[tu
     # The answer repeats topics and partitions as they stand here, with room for the error of each partition, which is none:
     # never more than twice what they take.
     answer = bytearray(2 * end + 16)
-    target: cython.uchar[::1] = answer
-    out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+    out: cython.pointer[cython.uchar] = _room_in(answer) if cython.compiled else answer
     filled = 13 if is_flexible else 12
     start = at
     topic_count, at = _length(data, at, end, is_flexible, False)
@@ -519,8 +535,7 @@ def transaction_state_batch(
         body_bytes = _body_bytes(number, key_bytes, _value_bytes(states[number], is_tagged))
         size += _varint_bytes(body_bytes, 1) + body_bytes
     batch = bytearray(size)
-    target: cython.uchar[::1] = batch
-    out: cython.pointer[cython.uchar] = cython.address(target[0]) if cython.compiled else target
+    out: cython.pointer[cython.uchar] = _room_in(batch) if cython.compiled else batch
     for number in range(count):
         value_bytes = _value_bytes(states[number], is_tagged)
         at = _put_varint(out, at, _body_bytes(number, key_bytes, value_bytes), 1)
@@ -543,6 +558,5 @@ def transaction_state_batch(
     for number in range(43, 57):
         out[number] = 0xFF
     _put32(out, 57, count)
-    with memoryview(batch) as view, view[_CHECKED_AT:] as checked:
-        _put32(out, _CRC_AT, crc32c(checked))
+    _put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
     return batch
