@@ -20,6 +20,8 @@ READ_SIZE_BYTES = 1_000
 ABORTED_OF_TEN = 1
 # Transactions of each producer before those that count: as the program has it.
 DISCARDED = 20
+# What a load takes at least, of whatever is left of its time: the clock of a process's CPU is a coarse one.
+LEAST_S = 1e-3
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ SINGLE_RATE = Figure(
 )
 SINGLE_P99 = Figure("single-p99", "the same: 99th percentile", "ms", Better.LESS, Goal(1 / 4))
 SINGLE_CPU = Figure("single-cpu", "the same: CPU of the broker for each", "µs", Better.LESS)
+SINGLE_CEILING = Figure(
+    "single-ceiling", "the same: what a broker that took no time at all would come to", "transactions/s", Better.MORE
+)
 
 
 def measure_single(run: Run) -> None:
@@ -129,6 +134,9 @@ def measure_single(run: Run) -> None:
         run.record(number, SINGLE_RATE, node, done.transactions / done.seconds)
         run.record(number, SINGLE_P99, node, done.p99_ms)
         run.record(number, SINGLE_CPU, node, used_s / done.transactions * 1e6)
+        # One producer waits for every answer: what is not the broker's is the load's own, and the way between them.
+        own_s = max(done.seconds - used_s, LEAST_S) if node.name == OURS else done.seconds
+        run.record(number, SINGLE_CEILING, node, done.transactions / own_s)
 
 
 OWN_RATE = Figure(
@@ -155,6 +163,10 @@ MANY_RATE = Figure(
     Goal(2),
 )
 MANY_CPU = Figure("many-cpu", "the same: CPU of the broker for each", "µs", Better.LESS, Goal(1 / 2))
+MANY_LOAD_CPU = Figure("many-load-cpu", "the same: CPU of the load itself for each", "µs", Better.LESS)
+MANY_CEILING = Figure(
+    "many-ceiling", "the same: what a broker that took no CPU at all would come to", "transactions/s", Better.MORE
+)
 
 
 def measure_many(run: Run) -> None:
@@ -163,6 +175,11 @@ def measure_many(run: Run) -> None:
             done, used_s = run.write(node, topic, PRODUCERS, run.sizes.transactions, RECORDS, SIZE_BYTES)
         run.record(number, MANY_RATE, node, done.transactions / done.seconds)
         run.record(number, MANY_CPU, node, used_s / done.transactions * 1e6)
+        load_s = done.client_cpu_s / (done.transactions + DISCARDED * PRODUCERS)
+        run.record(number, MANY_LOAD_CPU, node, load_s * 1e6)
+        # All cores for the load, which is on the same machine.
+        ceiling = (os.cpu_count() or 1) / load_s
+        run.record(number, MANY_CEILING, node, ceiling if node.name == OURS else done.transactions / done.seconds)
 
 
 COMMITTED_CPU = Figure("committed-cpu", "read_committed with a tenth aborted: CPU of the broker", "s/GB", Better.LESS)
@@ -196,8 +213,8 @@ def measure_reading(run: Run) -> None:
 
 
 ROWS = (
-    Row("single", (SINGLE_RATE, SINGLE_P99, SINGLE_CPU), measure_single),
+    Row("single", (SINGLE_RATE, SINGLE_P99, SINGLE_CPU, SINGLE_CEILING), measure_single),
     Row("single-own", (OWN_RATE, OWN_P99, OWN_CPU), measure_own),
-    Row("many", (MANY_RATE, MANY_CPU), measure_many),
+    Row("many", (MANY_RATE, MANY_CPU, MANY_LOAD_CPU, MANY_CEILING), measure_many),
     Row("reading", (COMMITTED_CPU, UNCOMMITTED_CPU, COMMITTED_RATIO), measure_reading),
 )
