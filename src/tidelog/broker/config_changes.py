@@ -25,6 +25,7 @@ from tidelog.broker.other_keys import WITHOUT_EFFECT, reason_against
 from tidelog.controller.configs import Operation
 from tidelog.controller.image import ConfigResource
 from tidelog.model.acl import AclOperation
+from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
 from tidelog.model.config import ConfigError, ConfigKeys, ConfigType, UpdateMode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
@@ -271,9 +272,12 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
     values = {name: text for name, text in values.items() if name in table}
     for name, text in values.items():
         try:
-            table[name].parse(text)
+            value = table[name].parse(text)
         except ConfigError as error:
             return _invalid(str(error))
+        # A node may start with none; one that runs would only seem to go on compacting.
+        if name == LOG_CLEANER_THREADS.name and value == 0:
+            return _invalid("Log cleaner threads should be at least 1")
     single = [name for name in values if table[name].update_mode is UpdateMode.PER_BROKER]
     if single and not per_broker:
         return _invalid(

@@ -23,6 +23,7 @@ from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
 from tidelog.model.config import (
     ConfigKey,
     ConfigKeys,
@@ -56,6 +57,7 @@ BROKER_TABLE = ConfigKeys(
         ConfigKey("log.retention.minutes", ConfigType.INT, None, "In minutes."),
         int_key("log.retention.hours", 168, doc="In hours."),
         ConfigKey("log.roll.ms", ConfigType.LONG, None, "In ms.", UpdateMode.CLUSTER_WIDE),
+        LOG_CLEANER_THREADS,
         int_key("log.roll.hours", 168, doc="In hours."),
         list_key("log.cleanup.policy", ("delete",), update_mode=UpdateMode.CLUSTER_WIDE, doc="What goes."),
         int_key("min.insync.replicas", 1, at_least=1, update_mode=UpdateMode.CLUSTER_WIDE, doc="How many."),

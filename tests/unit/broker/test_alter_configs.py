@@ -218,6 +218,7 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
             42,
             "Invalid value 0 for configuration num.io.threads: value must be at least 1",
         ),
+        ("1", ("log.cleaner.threads", SET, "0"), 42, "Log cleaner threads should be at least 1"),
         ("1", ("num.io.threads", 9, "4"), 42, "Unknown operations type 9"),
         (
             "1",
