@@ -139,13 +139,13 @@ class Surroundings:
             self.note(f"{machine.name} starts")
             machine.begin().add_done_callback(_forget_outcome)
 
-    async def until(self, condition: Callable[[], bool], within_s: float = WAIT_S_MAX) -> bool:
+    async def until(self, condition: Callable[[], bool], within_s: float = WAIT_S_MAX, *, look_s: float = 0.01) -> bool:
         """Wait for something that need not come."""
         ends_s = self.cluster.loop.time() + within_s
         while not condition():
             if self.cluster.loop.time() > ends_s:
                 return False
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(look_s)
         return True
 
     def cut(
@@ -454,10 +454,15 @@ async def delay_markers(world: Surroundings, random: Random) -> Undo | None:
     leader = world.leader(random)
     if coordinator is None or leader is None or coordinator is leader:
         return None
+    load = world.load
+    if isinstance(load, TransactionLoad):
+        # Just when the end is asked for: the markers are held then, and nothing that the end waits for.
+        await world.until(lambda: load.is_open)
+        await world.until(lambda: not load.is_open, look_s=0.001)
     world.note(f"{coordinator.name} does not reach {leader.name}, which still follows it")
     link = (coordinator.name, leader.name, PORT, leader.name)
     world.network.cut(*link)
-    await asyncio.sleep(random.uniform(0.1, 0.4))
+    await asyncio.sleep(random.uniform(0.05, 0.4))
     world.note(f"{coordinator.name} is isolated, also from clients")
     also = world.cut([(coordinator, other) for other in world.others(coordinator)])
     for host in CLIENTS:
@@ -465,7 +470,6 @@ async def delay_markers(world: Surroundings, random: Random) -> Undo | None:
         world.network.partition([host], [coordinator.name])
         world.network.reset(host, coordinator.name)
     await world.until(lambda: _leader_number(world, INTERNAL[1]) not in {coordinator.number, -1})
-    load = world.load
 
     async def undo() -> None:
         if isinstance(load, TransactionLoad):
@@ -496,12 +500,18 @@ async def take_over(world: Surroundings, random: Random) -> Undo | None:
     load = world.load
     if not isinstance(load, TransactionLoad):
         return await stall_client(world, random)
-    await world.until(lambda: load.is_open, 0.5)
-    host = load.writer_host
+    # Mostly one that has yet to send a part of what belongs together.
+    await world.until(lambda: load.is_half_sent and load.is_open, 1.0)
+    host, before = load.writer_host, load.taken_over
     world.note(f"{host} stalls, and another takes its id")
     world.cluster.loop.stall(host)
     load.take_over()
-    return lambda: world.cluster.loop.resume(host)
+
+    async def undo() -> None:
+        await world.until(lambda: load.taken_over > before)
+        world.cluster.loop.resume(host)
+
+    return undo
 
 
 async def depose_leader(world: Surroundings, random: Random) -> Undo | None:

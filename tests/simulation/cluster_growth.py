@@ -12,6 +12,7 @@ from tests.support.simulated_node import A, Asker
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.net.errors import RequestFailedError
+from tidelog.simulation.cluster import SimulatedCluster
 from tidelog.wire.messages.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tidelog.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,7 +22,7 @@ from tidelog.wire.messages.reassignments import (
 )
 from tidelog.wire.schema import Request
 
-# The number of the node that comes and goes, a broker only; the others vote as well.
+# The number of the node that comes and goes. It votes only in histories that change the voters; the others do at first.
 GUEST = 4
 ANSWER_S_MAX = 1.0
 MOVE_S_MAX = 30.0
@@ -97,14 +98,23 @@ class Growth:
         return error
 
     async def _ask(self, request: Request, answer: type[A], version: int) -> A | None:
-        serving = [machine.name for machine in self._cluster.machines.values() if machine.node is not None]
-        if not serving:
-            return None
-        asker = Asker(self._cluster, self._random.choice(serving))
-        try:
-            async with asyncio.timeout(ANSWER_S_MAX):
-                return await asker.call(request, answer, version)
-        except (RequestFailedError, TimeoutError):
-            return None
-        finally:
-            asker.close()
+        return await ask(self._cluster, self._random, request, answer, version)
+
+
+async def ask(cluster: SimulatedCluster, random: Random, request: Request, answer: type[A], version: int) -> A | None:
+    """What one of the brokers that serve answers, if it does so in time."""
+    serving = [
+        machine.name
+        for machine in cluster.machines.values()
+        if machine.node is not None and "broker" in cluster.roles[machine.number]
+    ]
+    if not serving:
+        return None
+    asker = Asker(cluster, random.choice(serving))
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            return await asker.call(request, answer, version)
+    except (RequestFailedError, TimeoutError):
+        return None
+    finally:
+        asker.close()

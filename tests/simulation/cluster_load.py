@@ -265,6 +265,10 @@ class TransactionLoad:
         self._open: set[bytes] = set()
         self.is_open = False
         """Whether something has been sent in a transaction of which nobody has asked for the end yet."""
+        self.is_half_sent = False
+        """Whether the same transaction is to have more."""
+        self.taken_over = 0
+        """How often a process has taken the transactional id."""
         self._read: dict[int, list[bytes | None]] = {index: [] for index in PARTITIONS}
         self._last = b""
 
@@ -293,6 +297,7 @@ class TransactionLoad:
             )
             try:
                 await producer.init_transactions()
+                self.taken_over += 1
                 while not worker.is_over:
                     await self._transact(producer, worker)
                     await worker.pause(0.1)
@@ -317,6 +322,7 @@ class TransactionLoad:
                 for index in PARTITIONS:
                     await producer.send(TOPIC, each, partition=index)
                 self.is_open = True
+                self.is_half_sent = each is not values[-1]
                 await worker.pause(0.15)
             self.is_open = False
             if is_wanted:

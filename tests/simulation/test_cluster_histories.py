@@ -14,7 +14,7 @@ from tests.simulation.cluster_history import attempt, plan_of, replay_command, r
 from tests.simulation.cluster_invariants import BrokenInvariantError
 from tests.simulation.cluster_mutants import count_only_the_leader
 
-SEEDS = 120
+SEEDS = 204
 # Few enough for two workers to share, many enough to say which.
 PER_TEST = 6
 REPOSITORY = Path(__file__).parents[2]

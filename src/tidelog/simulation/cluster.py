@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from random import Random
 from typing import TypeVar
 
@@ -131,11 +131,14 @@ class SimulatedCluster:
         *,
         config: Mapping[str, str] | None = None,
         roles: Mapping[int, str] | None = None,
+        voters: Collection[int] | None = None,
         is_static: bool = False,
         levels: Mapping[str, int] | None = None,
         on_image: Callable[[ClusterImage], None] | None = None,
     ) -> None:
-        """`levels` are the features' where they are not the newest; `on_image` is told of each image of each node that serves."""
+        """`voters` are the first ones: all controllers, unless it says otherwise. `levels` are the features' where they are not
+        the newest; `on_image` is told of each image of each node that serves.
+        """
         self.on_image = on_image
         self._levels = {**BOOTSTRAP_LEVELS, **(levels or {})}
         self.random = Random(seed)
@@ -143,17 +146,18 @@ class SimulatedCluster:
         self.network = SimulatedNetwork(self.loop, self.random)
         self.roles = {number: (roles or {}).get(number, "broker,controller") for number in range(1, size + 1)}
         controllers = [number for number in self.roles if "controller" in self.roles[number]]
+        self._first = [number for number in controllers if voters is None or number in voters]
         self._voters = VoterSet(
             Voter(
                 ReplicaKey(NodeId(number), DirectoryId(bytes([0xC0 + number]) * 16)),
                 (Endpoint(LISTENER, f"node-{number}", CONTROLLER_PORT),),
             )
-            for number in controllers
+            for number in self._first
         )
         addresses = {number: f"node-{number}:{CONTROLLER_PORT}" for number in controllers}
         quorum = {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
         if is_static:
-            quorum = {"controller.quorum.voters": ",".join(f"{each}@{addresses[each]}" for each in addresses)}
+            quorum = {"controller.quorum.voters": ",".join(f"{each}@{addresses[each]}" for each in self._first)}
         self.machines = {
             number: Machine(self, number, {**self._config(number), **quorum, **(config or {})}) for number in self.roles
         }
@@ -177,7 +181,7 @@ class SimulatedCluster:
         }
 
     def _format(self, machine: Machine, *, is_static: bool) -> None:
-        is_voter = "controller" in self.roles[machine.number]
+        is_voter = machine.number in self._first
         format_directories(
             machine.disk,
             [DIRECTORY],
