@@ -23,6 +23,7 @@ from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, State, advance, write_progress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
+from tidelog.spark.pipelines.query_start import start_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,7 +149,7 @@ class PipelineRun:
             writer = writer.trigger(processingTime=pipeline.trigger)
         try:
             name = sink.name if isinstance(sink, ToTable) else None
-            query = writer.start() if name is None else writer.toTable(name)
+            query = start_query(lambda: writer.start() if name is None else writer.toTable(name))
         except PySparkException as error:
             raise QueryFailedError(f"{planned.name}: {sentence_of(error)}") from error
         return _Running(query, QueryProgress(query=planned.name, query_id=str(query.id), run_id=str(query.runId)))
