@@ -161,5 +161,5 @@ def test_the_story_is_worth_telling() -> None:
     assert story.producer_ids
     # Snapshots were made, and the one that `format` wrote has gone with the log before them.
     assert "00000000000000000000-0000000000.checkpoint" not in story.node.file_names()
-    assert changes_of(one_life) > 200
+    assert changes_of(one_life) > 150
     story.check()

@@ -3,6 +3,10 @@
 The recovery point is the offset before which everything has been forced to disk. It moves forward when a sync is done, and
 back when the log is truncated. A sync may run on another thread meanwhile: it works on handles of its own, so the log may go
 on, and rename, truncate or remove what they are handles of.
+
+Of the active segment only the batches are forced to disk. Its indexes are built again from them after a crash, because the
+recovery point is in it or at its end; they are forced when it is rolled or closed. That is one sync instead of three for every
+record that must be durable, as those of the metadata are.
 """
 
 from __future__ import annotations
@@ -128,7 +132,8 @@ class Durability:
     def work_of_close(self, snapshot: str, first: Callable[[], None] | None) -> SyncWork:
         """What forces all that is not yet on disk there, the producers' `snapshot` and every name in the directory with it."""
         files = self._seams.files
-        work = self._work(self._segments.active.base_offset + 1, snapshot if files.exists(snapshot) else None)
+        named = snapshot if files.exists(snapshot) else None
+        work = self._work(self._segments.active.base_offset + 1, named, with_active_indexes=True)
         return work.with_directory(self.directory, first)
 
     def note_flushed(self, up_to: Offset) -> None:
@@ -166,13 +171,14 @@ class Durability:
         work()
         return (self._seams.clock.monotonic_ns() - begun_ns) / 1_000_000
 
-    def _work(self, before_offset: int, snapshot: str | None = None) -> SyncWork:
+    def _work(self, before_offset: int, snapshot: str | None = None, *, with_active_indexes: bool = False) -> SyncWork:
         """What syncs the segments that begin before an offset, as far as they hold anything new."""
         files = self._seams.files
         handles = [files.open(snapshot)] if snapshot is not None else []
         segments = self._segments.from_offset(self.recovery_point)
+        active = self._segments.active
         for segment in segments:
             if segment.base_offset < before_offset:
-                handles += segment.open_for_sync()
+                handles += segment.open_for_sync(with_indexes=with_active_indexes or segment is not active)
         has_new_names = segments[-1].base_offset >= self.recovery_point
         return SyncWork(files, handles, self.directory if has_new_names else None)

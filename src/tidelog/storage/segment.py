@@ -508,9 +508,11 @@ class Segment:
             self.file.truncate(self.size_bytes)
             self._is_preallocated = False
 
-    def open_for_sync(self) -> list[File]:
-        """Handles of all files of the segment, for another thread to sync and close. Renaming or removing a file is no harm."""
+    def open_for_sync(self, *, with_indexes: bool = True) -> list[File]:
+        """Handles of the segment's files, for another thread to sync and close. Renaming or removing a file is no harm."""
         files = self._seams.files
+        if not with_indexes:
+            return [files.open(self.path(LOG_SUFFIX))]
         names = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
         return [files.open(path) for path in map(self.path, names) if files.exists(path)]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, LogBuilder
+from random import Random
+
+from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.segment import FoundTimestamp
 
 
 class TestFlushing:
@@ -18,6 +21,33 @@ class TestFlushing:
 
         assert log.recovery_point == 2
         assert logs.disk.unsynced(f"{LOG_PATH}/00000000000000000000.log") == 0
+
+    def test_leaves_the_indexes_of_the_active_segment_to_recovery(self, logs: LogBuilder) -> None:
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 3)
+        index = f"{LOG_PATH}/00000000000000000000.timeindex"
+
+        log.flush()
+
+        assert logs.disk.unsynced(index) > 0
+        logs.save_recovery_points()
+        logs.disk.crash(Random(3))
+        log = logs.reopen()
+        assert len(logs.values(log)) == 3
+        found = log.offset_for_timestamp(START_MS + 20)
+        assert isinstance(found, FoundTimestamp)
+        assert found.offset == 2
+
+    def test_has_the_indexes_of_a_segment_on_disk_before_the_next_one_begins(self, logs: LogBuilder) -> None:
+        log = logs.open(SMALL_SEGMENTS)
+        logs.fill(log, 3)
+        log.flush()
+
+        logs.fill(log, 3)
+
+        assert len(log.segment_base_offsets) > 1
+        for suffix in ("log", "index", "timeindex"):
+            assert logs.disk.unsynced(f"{LOG_PATH}/00000000000000000000.{suffix}") == 0
 
     def test_comes_with_the_append_after_flush_messages(self, logs: LogBuilder) -> None:
         log = logs.open(LogConfig(flush_messages=3))
