@@ -227,7 +227,9 @@ class BatchSender:
         # One that was tried before goes alone: after it has failed again, what is behind it would fail as well.
         if queue.unsent[0].attempts or in_flight[0].attempts > 1 or queue.sequences.wants_new_epoch:
             return False
-        return len(in_flight) < IDEMPOTENT_IN_FLIGHT_MAX or not self._options.is_idempotent
+        if not self._options.is_idempotent:
+            return True
+        return queue.sequences.is_begun and len(in_flight) < IDEMPOTENT_IN_FLIGHT_MAX
 
     def _send_to(self, node_id: int, queues: Sequence[PartitionQueue], now_ms: float) -> None:
         limit = self._options.max_in_flight_requests_per_connection

@@ -10,6 +10,9 @@ Never before it is certain that what is numbered anew was not written: a batch t
 and only the broker's word that this number does not follow lets it have another.
 
 Partitions that had no trouble follow once they have nothing in flight.
+
+A partition in which a producer has written nothing takes any number for its first: were the first batch refused and the second
+one let in, the first could never follow. So nothing is in flight behind a producer's first batch in a partition.
 """
 
 from __future__ import annotations
@@ -52,6 +55,13 @@ class PartitionSequences:
     acknowledged_sequence: int = -1
     """The last number that was acknowledged; -1 for none."""
     wants_new_epoch: bool = False
+    written_producer_id: int = -1
+    """The last id under which a batch was acknowledged; -1 for none."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the partition has something of this producer, in this epoch or another: then it knows what comes next."""
+        return self.written_producer_id == self.producer_id
 
     def is_current(self, identity: ProducerIdentity) -> bool:
         return self.producer_id == identity.producer_id and self.epoch == identity.epoch
@@ -70,6 +80,7 @@ class PartitionSequences:
 
     def acknowledged(self, sequence: int, record_count: int) -> None:
         """A batch was written. An answer that comes late does not move anything back."""
+        self.written_producer_id = self.producer_id
         last = following(sequence, record_count - 1)
         # Within half the ring: numbers begin again after the largest.
         if (last - self.acknowledged_sequence) % (SEQUENCE_MAX + 1) < SEQUENCE_MAX // 2:

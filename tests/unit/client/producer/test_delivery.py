@@ -25,6 +25,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.simulation.loop import START_MS
 from tidelog.wire.messages.produce import ProduceRequest
 from tidelog.wire.messages.producers import InitProducerIdRequest
+from tidelog.wire.record_batch import each_batch
 from tidelog.wire.schema import Request, Response
 
 
@@ -148,6 +149,32 @@ def test_an_error_that_passes_is_tried_again_in_order(code: ErrorCode) -> None:
             assert sender.metrics()["messaging.client.retried.batches"] >= 3
 
     world.run(main)
+    assert world.topics["orders"][0].values == numbers(20)
+
+
+def test_nothing_overtakes_a_producers_first_batch() -> None:
+    """A partition takes any number for a producer's first: a second batch would be let in where the first one was refused."""
+    world = ScriptedCluster(topics={"orders": 1})
+    came: list[int] = []
+
+    async def main(world: ScriptedCluster) -> None:
+        refuse = once(1, refuse_produce(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+        def script(request: Request) -> Response | Fault | None:
+            if isinstance(request, ProduceRequest):
+                records = request.topic_data[0].partition_data[0].records
+                assert isinstance(records, bytes | memoryview)
+                came.extend(header.base_sequence for _, header in each_batch(records))
+            result: Response | Fault | None = refuse(request)
+            return result
+
+        world.brokers[1].script = script
+        async with producer(world, batch_size=80, linger_ms=0) as sender:
+            await send_all(sender, 20)
+
+    world.run(main)
+    assert came[:2] == [0, 0]
+    assert sorted(set(came)) == came[1:]
     assert world.topics["orders"][0].values == numbers(20)
 
 
