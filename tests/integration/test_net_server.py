@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import multiprocessing
 import os
 import random
 import resource
@@ -20,6 +21,7 @@ import uvloop
 
 from tests.support.net import DEADLINE_S, RawClient, Recorder, eventually, framed, highest_descriptor, open_sockets
 from tidelog.model.slow_work import ThreadSlowWork
+from tidelog.net import transport
 from tidelog.net.connection import ANONYMOUS
 from tidelog.net.errors import ListenError
 from tidelog.net.limits import ConnectionLimits, NodeLimits, SocketOptions
@@ -31,12 +33,16 @@ from tidelog.storage.files import OsFiles
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
 
+
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest) -> Run:
     def run_it(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=factory) as runner:
+        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
             runner.run(main)
 
     return run_it
@@ -614,10 +620,29 @@ def test_socket_options_are_set(run: Run) -> None:
     run(main())
 
 
-def test_running_out_of_descriptors_delays_connections_and_breaks_none(
-    run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tidelog.net.transport.OUT_OF_DESCRIPTORS_PAUSE_S", 0.3)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_running_out_of_descriptors_delays_connections_and_breaks_none(loop: str) -> None:
+    """In a process of its own: the tests' own may have a cluster in it, which needs descriptors too, and gives some back."""
+    process = multiprocessing.get_context("spawn").Process(target=run_out_of_descriptors, args=(loop,))
+    process.start()
+    process.join(4 * DEADLINE_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
+    assert process.exitcode == 0
+
+
+def run_out_of_descriptors(loop_name: str) -> None:
+    transport.OUT_OF_DESCRIPTORS_PAUSE_S = 0.3
+    # A codec is a file that is imported at its first use, here by the loop when it connects.
+    "127.0.0.1".encode("idna")
+    said: list[str] = []
+    listening = logging.Handler(logging.INFO)
+    listening.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("tidelog.net").addHandler(listening)
+
+    def refusals() -> int:
+        return sum("no connection can be accepted" in line for line in said)
 
     async def main() -> None:
         handler = Recorder()
@@ -637,11 +662,11 @@ def test_running_out_of_descriptors_delays_connections_and_breaks_none(
                         break
                 loop = asyncio.get_running_loop()
                 await loop.sock_connect(raw, tuple(listener.address))
-                await eventually(lambda: "no connection can be accepted" in caplog.text)
+                await eventually(lambda: refusals() > 0)
                 early.send(b"still served")
                 assert await early.receive() == b"still served"
                 # It is not tried, and said, again and again.
-                assert caplog.text.count("no connection can be accepted") == 1
+                assert refusals() == 1
             finally:
                 for descriptor in filler:
                     os.close(descriptor)
@@ -650,5 +675,5 @@ def test_running_out_of_descriptors_delays_connections_and_breaks_none(
             assert await asyncio.wait_for(loop.sock_recv(raw, 100), DEADLINE_S) == framed(b"late")
             raw.close()
 
-    with caplog.at_level(logging.INFO, "tidelog.net"):
-        run(main())
+    with asyncio.Runner(loop_factory=LOOPS[loop_name]) as runner:
+        runner.run(main())
