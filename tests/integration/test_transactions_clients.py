@@ -139,7 +139,7 @@ def test_a_successor_aborts_what_its_predecessor_left_open_and_fences_it(node: R
 
 
 def test_an_abandoned_transaction_is_aborted_when_its_time_is_over(node: RunningNode, topic: str) -> None:
-    abandoned = transactional_producer(node.bootstrap, new_name("id"), transaction_timeout_ms=1_000)
+    abandoned = transactional_producer(node.bootstrap, new_name("id"), transaction_timeout_ms=5_000)
     abandoned.begin_transaction()
     write(abandoned, topic, ["abandoned"])
     other = transactional_producer(node.bootstrap, new_name("id"))
