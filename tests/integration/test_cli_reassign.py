@@ -137,8 +137,9 @@ def test_a_throttled_one_is_seen_on_its_way_and_taken_back(
     assert early.exit_code == 1
     assert "throttles stay while" in early.stderr
     assert cancelled.stdout == "3 partitions: cancelled\n"
-    assert [sorted(nodes) for nodes in replicas(admin, topic)] == [sorted(nodes) for nodes in before]
-    assert throttles(admin, topic) == set()
+    sets_before = [sorted(nodes) for nodes in before]
+    wait_until(lambda: [sorted(nodes) for nodes in replicas(admin, topic)] == sets_before, "the replicas are as before")
+    wait_until(lambda: not throttles(admin, topic), "no throttle is left")
     assert command("reassign", "cancel", "--all").stdout == "no partition is being reassigned\n"
     assert read_all(cluster, topic) == list(range(RECORDS))
 
