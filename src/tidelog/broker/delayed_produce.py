@@ -51,33 +51,20 @@ class CommitWait:
         self._done(self._errors)
 
 
-class DelayedProduce:
-    """Completes `answer` when every partition has its outcome, or when the time is over: REQUEST_TIMED_OUT for the rest then.
+def delayed_produce(
+    response: ProduceResponse, waiting: Sequence[Waiting], timers: Timers, timeout_ms: int
+) -> Pending[ProduceResponse]:
+    """The answer, when every partition has its outcome, or when the time is over: REQUEST_TIMED_OUT for the rest then.
 
     The records of those stay in the log, and may be committed yet: the client asks again, and an idempotent one is told of the
     duplicate.
     """
+    answer: Pending[ProduceResponse] = Pending()
 
-    __slots__ = ("_response", "_timer", "_waiting", "answer")
+    def done(errors: dict[int, ErrorCode]) -> None:
+        for place, error in errors.items():
+            waiting[place][0].error_code = error
+        answer.complete(response)
 
-    def __init__(self, response: ProduceResponse, waiting: Sequence[Waiting], timers: Timers, timeout_ms: int) -> None:
-        self.answer: Pending[ProduceResponse] = Pending()
-        self._response = response
-        self._waiting = {id(partition): partition for partition, _ in waiting}
-        self._timer = timers.after(max(0, timeout_ms), self._expired)
-        for partition, outcome in waiting:
-            outcome.then(partial(self._committed, partition))
-
-    def _committed(self, partition: PartitionProduceResponse, error: ErrorCode) -> None:
-        if self._waiting.pop(id(partition), None) is None:
-            return
-        partition.error_code = error
-        if not self._waiting:
-            self._timer.cancel()
-            self.answer.complete(self._response)
-
-    def _expired(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for partition in waiting.values():
-            partition.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self.answer.complete(self._response)
+    CommitWait([(place, outcome) for place, (_, outcome) in enumerate(waiting)], timers, timeout_ms, done)
+    return answer

@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 
 from tidelog.broker.caller import Caller
-from tidelog.broker.delayed_produce import DelayedProduce, Waiting
+from tidelog.broker.delayed_produce import Waiting, delayed_produce
 from tidelog.broker.handling import handles
 from tidelog.broker.leader_hints import LeaderHints
 from tidelog.broker.node_view import Node
@@ -130,7 +130,7 @@ def _answer(
     if caller.api_version >= LEADER_HINT_VERSION:
         _add_leader_hints(response, caller, node)
     if waiting:
-        return DelayedProduce(response, waiting, node.timers, request.timeout_ms).answer
+        return delayed_produce(response, waiting, node.timers, request.timeout_ms)
     return response
 
 
