@@ -10,7 +10,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.support.data_node import DataNode, Denying, FakeConnection
+from tests.support.answered_connection import AnsweredConnection
+from tests.support.data_node import DataNode, Denying
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import fetch_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -21,7 +22,6 @@ from tidelog.model.acl import AclOperation
 from tidelog.model.data_plane_config import DATA_PLANE_KEYS, RACK_AWARE_SELECTOR
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
-from tidelog.net.output_queue import Part
 from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.frames import request_frame
@@ -30,39 +30,6 @@ from tidelog.wire.records import Record, build_batch
 
 TOPICS = {"one": 1, "three": 3, "hidden": 1}
 NAMES = (*TOPICS, "unknown")
-
-
-class Slot:
-    def __init__(self, answers: list[bytes | None]) -> None:
-        self._answers = answers
-        self._place = len(answers)
-        answers.append(None)
-
-    def send(self, parts: Sequence[Part]) -> None:
-        assert self._answers[self._place] is None
-        self._answers[self._place] = b"".join(
-            bytes(part)
-            if isinstance(part, bytes | bytearray | memoryview)
-            else part.file.pread(part.count, part.position)
-            for part in parts
-        )
-
-    def send_at_once(self, parts: Sequence[Part]) -> None:
-        self.send(parts)
-
-
-class AnsweredConnection(FakeConnection):
-    """Keeps the answers in the order of the requests, without their sizes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[bytes | None] = []
-
-    def expect_answer(self) -> Slot:
-        return Slot(self.answers)
-
-    def close_when_sent(self) -> None:
-        self.is_closed = True
 
 
 class Served:

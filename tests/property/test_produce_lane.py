@@ -12,7 +12,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.support.data_node import OTHER, THIRD, DataNode, FakeConnection
+from tests.support.answered_connection import AnsweredConnection
+from tests.support.data_node import OTHER, THIRD, DataNode
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import produce_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -20,7 +21,6 @@ from tidelog.broker.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
-from tidelog.net.output_queue import Part
 from tidelog.wire.frames import request_frame
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.records import Record, build_batch
@@ -36,35 +36,6 @@ TOPICS = {
 # Has followers, which its writes with acks=all wait for.
 SPREAD = "spread"
 NAMES = (*TOPICS, SPREAD, "unknown")
-
-
-class Slot:
-    def __init__(self, answers: list[bytes | None]) -> None:
-        self._answers = answers
-        self._place = len(answers)
-        answers.append(None)
-
-    def send(self, parts: Sequence[Part]) -> None:
-        self._answers[self._place] = b"".join(bytes(cast("bytes", part)) for part in parts)
-
-
-class AnsweredConnection(FakeConnection):
-    """Keeps the answers in the order of the requests, without their sizes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[bytes | None] = []
-
-    def expect_answer(self) -> Slot:
-        return Slot(self.answers)
-
-    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
-        for frame in frames:
-            assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-            self.answers.append(frame[4:])
-
-    def close_when_sent(self) -> None:
-        self.is_closed = True
 
 
 class Served:
@@ -92,16 +63,6 @@ class Served:
                 break
             self.dispatcher.frame(connection, memoryview(bytearray(frame)))
         self.dispatcher.frames_done(connection)
-
-    def files(self) -> dict[str, bytes]:
-        """Everything that the partitions have on disk."""
-        disk = self.node.disk
-        return {
-            f"{directory}/{name}": disk.read_bytes(f"/data/{directory}/{name}", 1 << 24)
-            for directory in disk.list_directory("/data")
-            if disk.is_dir(f"/data/{directory}")
-            for name in disk.list_directory(f"/data/{directory}")
-        }
 
     def requests(self) -> tuple[int, int, int, int, Counter[int]]:
         """Of all versions together: those of one read are counted with its last one."""
@@ -215,7 +176,7 @@ def test_both_ways_answer_and_write_the_same(twin: Twin, seed: int) -> None:
 
     assert short.connection.answers == ordinary.connection.answers
     assert short.requests() == ordinary.requests()
-    assert short.files() == ordinary.files()
+    assert short.node.files() == ordinary.node.files()
     assert short.counted() == ordinary.counted()
 
 

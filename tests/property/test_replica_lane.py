@@ -10,7 +10,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.support.data_node import NODE, OTHER, THIRD, DataNode, FakeConnection
+from tests.support.answered_connection import AnsweredConnection
+from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import replica_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -20,7 +21,6 @@ from tidelog.kernel_choice import Twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicId, TopicName
 from tidelog.net.connection import Connection
-from tidelog.net.output_queue import Part
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading
 from tidelog.wire.frames import read_response, request_frame, response_frame
@@ -48,31 +48,6 @@ BROKER_EPOCH = 7
 Place = tuple[str, int]
 
 
-class Slot:
-    def __init__(self, answers: list[bytes | None]) -> None:
-        self._answers = answers
-        self._place = len(answers)
-        answers.append(None)
-
-    def send(self, parts: Sequence[Part]) -> None:
-        assert self._answers[self._place] is None
-        self._answers[self._place] = b"".join(
-            bytes(part)
-            if isinstance(part, bytes | bytearray | memoryview)
-            else part.file.pread(part.count, part.position)
-            for part in parts
-        )
-
-
-class FollowerConnection(FakeConnection):
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[bytes | None] = []
-
-    def expect_answer(self) -> Slot:
-        return Slot(self.answers)
-
-
 class Served:
     """A leader behind a dispatcher, with or without the short way, and one connection of each follower."""
 
@@ -80,7 +55,7 @@ class Served:
         self.node = DataNode()
         for name, partitions in TOPICS.items():
             self.node.create_topic(name, partitions=partitions, replicas=(NODE, *FOLLOWERS))
-        self.connections = {node: FollowerConnection() for node in FOLLOWERS}
+        self.connections = {node: AnsweredConnection() for node in FOLLOWERS}
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
             self.dispatcher._takers.clear()

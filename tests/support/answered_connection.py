@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from tests.support.data_node import FakeConnection
 from tidelog.net.output_queue import Part
@@ -18,7 +17,16 @@ class Slot:
         answers.append(None)
 
     def send(self, parts: Sequence[Part]) -> None:
-        self._answers[self._place] = b"".join(bytes(cast("bytes", part)) for part in parts)
+        assert self._answers[self._place] is None
+        self._answers[self._place] = b"".join(
+            bytes(part)
+            if isinstance(part, bytes | bytearray | memoryview)
+            else part.file.pread(part.count, part.position)
+            for part in parts
+        )
+
+    def send_at_once(self, parts: Sequence[Part]) -> None:
+        self.send(parts)
 
 
 class AnsweredConnection(FakeConnection):

@@ -34,6 +34,7 @@ from tidelog.replication.partition import Diverged, Partition
 from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
+from tidelog.storage.file_region import FileRegion
 from tidelog.wire.codec import encode_parts, parts_bytes
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
 from tidelog.wire.varint import write_uvarint
@@ -329,14 +330,8 @@ def packed(
         region = result.regions[0]
         count = region.count
         pieces.append(write_uvarint(count + 1))
-        records = b""
-        if copied_bytes + count < SENDFILE_BYTES_MIN:
-            try:
-                records = region.read()
-            except StorageError:
-                # Whoever sends it finds out again, and ends the connection.
-                records = b""
-        if len(records) == count:
+        records = copied_records(region, copied_bytes)
+        if records is not None:
             copied_bytes += count
             pieces.append(records)
         else:
@@ -350,6 +345,20 @@ def packed(
     joined = b"".join(pieces)
     parts.append(joined)
     return parts, size + len(joined)
+
+
+def copied_records(region: FileRegion, copied_bytes: int) -> bytes | None:
+    """The records, where they are few enough to be a part of the answer's other bytes, of which so many are records already. None
+    where they leave straight from their file."""
+    count = region.count
+    if copied_bytes + count >= SENDFILE_BYTES_MIN:
+        return None
+    try:
+        records = region.read()
+    except StorageError:
+        # Whoever sends it finds out again, and ends the connection.
+        return None
+    return records if len(records) == count else None
 
 
 def _topic_count(asked: Sequence[Asked]) -> int:

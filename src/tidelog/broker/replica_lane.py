@@ -19,6 +19,7 @@ from typing import Any
 
 from tidelog.broker.caller import Authorizer, Caller
 from tidelog.broker.delayed_fetch import WAIT_MS_MAX, FetchLimits
+from tidelog.broker.fetch_lane import copied_records
 from tidelog.broker.fetch_sessions import FetchContext, FetchEntry, FetchKey, FetchSession
 from tidelog.broker.handlers.fetch import answer_follower
 from tidelog.broker.node_view import Node
@@ -28,10 +29,9 @@ from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.ids import NodeId, PartitionIndex, TopicId
 from tidelog.model.timers import Timer
 from tidelog.net.connection import AnswerSlot, Connection
-from tidelog.net.output_queue import SENDFILE_BYTES_MIN, Part
+from tidelog.net.output_queue import Part
 from tidelog.replication.follower_progress import FetchClock
 from tidelog.replication.partition import Partition
-from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.wire.codec import encode_parts, parts_bytes
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
@@ -491,14 +491,8 @@ def packed(correlation_id: int, session_id: int, news: Sequence[Read]) -> tuple[
             region = fetched.regions[0]
             count = region.count
             pieces.append(write_uvarint(count + 1))
-            records = b""
-            if copied_bytes + count < SENDFILE_BYTES_MIN:
-                try:
-                    records = region.read()
-                except StorageError:
-                    # Whoever sends it finds out again, and ends the connection.
-                    records = b""
-            if len(records) == count:
+            records = copied_records(region, copied_bytes)
+            if records is not None:
                 copied_bytes += count
                 pieces.append(records)
             else:
