@@ -1,8 +1,9 @@
 """Builds the compiled kernels: every `kernels/<name>.py` also as the extension module `kernels/_<name>`.
 
 The extension has another name than its source, so that both can be imported and a test can run over either. Beside each
-extension lies `_<name>.source`, the digest of the source that it was built from: `tidelog.kernel_choice` refuses a
-binary whose source has changed since. Where Cython, a compiler or Python's headers are missing the install goes on without.
+extension lies `_<name>.source`, the digest of the source that it was built from, with what the kernels beside it share
+(`*.pxd`): `tidelog.kernel_choice` refuses a binary whose source has changed since. Where Cython, a compiler or Python's headers
+are missing the install goes on without.
 """
 
 import hashlib
@@ -20,6 +21,14 @@ SOURCES = sorted(path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if no
 def extension_name(source: Path) -> str:
     package = source.parent.relative_to(ROOT / "src").as_posix().replace("/", ".")
     return f"{package}._{source.stem}"
+
+
+def digest(source: Path) -> str:
+    """Of all that a kernel is built from, as `tidelog.kernel_choice` reckons it too."""
+    read = hashlib.sha256(source.read_bytes())
+    for shared in sorted(source.parent.glob("*.pxd")):
+        read.update(shared.read_bytes())
+    return read.hexdigest()
 
 
 class BuildKernels(build_ext):
@@ -60,7 +69,7 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
         source = next(path for path in SOURCES if extension_name(path) == ext.name)
         stamp = Path(self.get_ext_fullpath(ext.name)).with_name(f"_{source.stem}.source")
-        stamp.write_text(hashlib.sha256(source.read_bytes()).hexdigest() + "\n")
+        stamp.write_text(digest(source) + "\n")
 
     def copy_extensions_to_source(self) -> None:
         super().copy_extensions_to_source()

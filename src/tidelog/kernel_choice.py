@@ -63,6 +63,14 @@ def _why_not_compiled(package: str, name: str) -> str | None:
     stamp = path.with_name(f"_{name}.source")
     if not stamp.exists():
         return f"kernel {name} has a binary that does not say what it was built from"
-    if stamp.read_text().strip() != hashlib.sha256(path.read_bytes()).hexdigest():
+    if stamp.read_text().strip() != _digest(path):
         return f"kernel {name} was edited after it was compiled; install again to rebuild it"
     return None
+
+
+def _digest(source: Path) -> str:
+    """Of all that a kernel is built from: its source, and what the kernels beside it share."""
+    read = hashlib.sha256(source.read_bytes())
+    for shared in sorted(source.parent.glob("*.pxd")):
+        read.update(shared.read_bytes())
+    return read.hexdigest()

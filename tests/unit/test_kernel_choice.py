@@ -37,6 +37,14 @@ def compile_kernel(folder: Path, source: str = SOURCE) -> None:
     importlib.invalidate_caches()
 
 
+def test_what_kernels_share_is_a_part_of_their_source(package: Path) -> None:
+    compile_kernel(package)
+    (package / "shared.pxd").write_text("cdef inline int one(): return 1")
+
+    assert load("made_up.kernels", "adder").TWIN == "python"
+    assert "was edited" in kernel_choice.loaded["adder"][1]
+
+
 def test_the_binary_serves_where_there_is_one(package: Path) -> None:
     compile_kernel(package)
 

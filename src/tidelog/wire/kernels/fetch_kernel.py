@@ -15,6 +15,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import after_letters, int16, int32, int64, length_at
+else:
+    from tidelog.wire.kernels._plain_frame_bytes import after_letters, int16, int32, int64, length_at
 
 VERSION_MIN = 12
 """The first version with compact arrays."""
@@ -26,79 +29,6 @@ _REPLICA_STATE_VERSION = cython.declare(cython.longlong, 15)
 
 # Index, leader's epoch, offset, last epoch, log start, limit; and the tagged fields behind them, of which there are none.
 _PARTITION_BYTES = cython.declare(cython.longlong, 33)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int16(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = (data[at] << 8) | data[at + 1]
-    return value - 0x10000 if value >= 0x8000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _uint32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    high: cython.longlong = (data[at] << 8) | data[at + 1]
-    low: cython.longlong = (data[at + 2] << 8) | data[at + 3]
-    return (high << 16) | low
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = _uint32(data, at)
-    return value - 0x100000000 if value >= 0x80000000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int64(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    # The high half is signed, so that no shift leaves the number's range.
-    return _int32(data, at) * 0x100000000 + _uint32(data, at + 4)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _length(
-    data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A length or a number of elements, and where it ends. -1 for null, and for what is no length."""
-    byte: cython.longlong
-    value: cython.longlong = 0
-    shift: cython.int = 0
-    while at < end and shift < 28:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value - 1, at
-        shift += 7
-    return -1, at
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _after_letters(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    length: cython.longlong,
-    end: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """Where a string of plain letters ends, so that nobody has to look whether it is UTF-8. -1 where it is none."""
-    stop: cython.Py_ssize_t = at + length
-    if stop > end:
-        return -1
-    while at < stop:
-        if data[at] >= 0x80:
-            return -1
-        at += 1
-    return at
 
 
 def read_fetch(
@@ -120,23 +50,23 @@ def read_fetch(
     if end < 10:
         return None
     data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
-    version = _int16(data, 2)
-    if _int16(data, 0) != _FETCH_KEY or version < VERSION_MIN or version > VERSION_MAX:
+    version = int16(data, 2)
+    if int16(data, 0) != _FETCH_KEY or version < VERSION_MIN or version > VERSION_MAX:
         return None
 
     # The request's header, without tagged fields.
-    length = _int16(data, 8)
+    length = int16(data, 8)
     at = 10
     if length < -1:
         return None
     if length > 0:
-        at = _after_letters(data, at, length, end)
+        at = after_letters(data, at, length, end)
     if at < 0 or at >= end or data[at] != 0:
         return None
     at += 1
 
     if version < _REPLICA_STATE_VERSION:
-        if end - at < 4 or _int32(data, at) != -1:
+        if end - at < 4 or int32(data, at) != -1:
             return None
         at += 4
     if end - at < 21:
@@ -144,7 +74,7 @@ def read_fetch(
     fields = at
     at += 21
 
-    topic_count, at = _length(data, at, end)
+    topic_count, at = length_at(data, at, end, True, False)
     if topic_count < 0 or topic_count > end // _PARTITION_BYTES:
         return None
     partitions: list[tuple[bytes, int, int, int, int]] = []
@@ -153,7 +83,7 @@ def read_fetch(
         topic_count -= 1
         length = 16
         if version < _TOPIC_ID_VERSION:
-            length, at = _length(data, at, end)
+            length, at = length_at(data, at, end, True, False)
         if length <= 0 or end - at < length:
             return None
         if cython.compiled:
@@ -167,17 +97,15 @@ def read_fetch(
         if topic == previous:
             return None
         previous = topic
-        partition_count, at = _length(data, at, end)
+        partition_count, at = length_at(data, at, end, True, False)
         if partition_count <= 0 or partition_count > (end - at) // _PARTITION_BYTES:
             return None
         while partition_count > 0:
             partition_count -= 1
             # Nothing to compare with the leader's epochs, and no tagged fields.
-            if _int32(data, at + 16) != -1 or data[at + 32] != 0:
+            if int32(data, at + 16) != -1 or data[at + 32] != 0:
                 return None
-            partitions.append(
-                (topic, _int32(data, at), _int32(data, at + 4), _int64(data, at + 8), _int32(data, at + 28))
-            )
+            partitions.append((topic, int32(data, at), int32(data, at + 4), int64(data, at + 8), int32(data, at + 28)))
             at += _PARTITION_BYTES
         if at >= end or data[at] != 0:
             return None
@@ -186,20 +114,20 @@ def read_fetch(
     # Nothing forgotten; a rack of any name; no tagged fields.
     if at >= end or data[at] != 1:
         return None
-    length, at = _length(data, at + 1, end)
+    length, at = length_at(data, at + 1, end, True, False)
     if length < 0:
         return None
-    at = _after_letters(data, at, length, end)
+    at = after_letters(data, at, length, end)
     if at < 0 or at >= end or data[at] != 0:
         return None
     return (
         version,
-        _int32(data, 4),
-        _int32(data, fields),
-        _int32(data, fields + 4),
-        _int32(data, fields + 8),
+        int32(data, 4),
+        int32(data, fields),
+        int32(data, fields + 4),
+        int32(data, fields + 8),
         data[fields + 12],
-        _int32(data, fields + 13),
-        _int32(data, fields + 17),
+        int32(data, fields + 13),
+        int32(data, fields + 17),
         partitions,
     )

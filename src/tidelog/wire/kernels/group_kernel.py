@@ -19,10 +19,42 @@ except ImportError:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
-    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
-    from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        bytes_of,
+        header_end,
+        int16,
+        int32,
+        int64,
+        length_at,
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        record_body_bytes,
+        room_in,
+        text_at,
+        varint_bytes,
+    )
+else:
+    from tidelog.wire.kernels._plain_frame_bytes import (
+        bytes_of,
+        header_end,
+        int16,
+        int32,
+        int64,
+        length_at,
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        record_body_bytes,
+        room_in,
+        text_at,
+        varint_bytes,
+    )
 
 HEARTBEAT_KEY = 12
 OFFSET_COMMIT_KEY = 8
@@ -40,8 +72,6 @@ _COMMIT_TOPIC_ID = cython.declare(cython.longlong, 10)
 _HEARTBEAT_FLEXIBLE = cython.declare(cython.longlong, 4)
 _HEARTBEAT_INSTANCE = cython.declare(cython.longlong, 3)
 
-# What is no length at all, as -1 is that of null.
-_BAD = cython.declare(cython.longlong, -2)
 # The smallest partition of a commit that a request can name: what bounds its announced number.
 _PARTITION_BYTES_MIN = cython.declare(cython.longlong, 17)
 
@@ -56,138 +86,6 @@ _VALUE_BYTES = cython.declare(cython.longlong, 23)
 _TOPIC_ID_BYTES = cython.declare(cython.longlong, 18)
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _bytes_of(frame: memoryview) -> cython.pointer[cython.const[cython.uchar]]:
-    """Where a frame's bytes are; compiled only. A frame is a plain view of bytes, and is not asked whether it is one: the
-    asking would take as long as the reading."""
-    return cython.cast(cython.pointer[cython.const[cython.uchar]], PyMemoryView_GET_BUFFER(frame).buf)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _room_in(buffer: bytearray) -> cython.pointer[cython.uchar]:
-    """Where a buffer's bytes are to be put; compiled only."""
-    return cython.cast(cython.pointer[cython.uchar], PyByteArray_AS_STRING(buffer))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int16(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = (data[at] << 8) | data[at + 1]
-    return value - 0x10000 if value >= 0x8000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _uint32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    high: cython.longlong = (data[at] << 8) | data[at + 1]
-    low: cython.longlong = (data[at + 2] << 8) | data[at + 3]
-    return (high << 16) | low
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = _uint32(data, at)
-    return value - 0x100000000 if value >= 0x80000000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int64(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    # The high half is signed, so that no shift leaves the number's range.
-    return _int32(data, at) * 0x100000000 + _uint32(data, at + 4)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _length(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    is_flexible: cython.bint,
-    is_short: cython.bint,
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A length or a number of elements, and where it ends. -1 for null, _BAD for what is none, or is longer than need be."""
-    byte: cython.longlong
-    value: cython.longlong = 0
-    shift: cython.int = 0
-    if is_flexible:
-        while at < end and shift < 28:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (_BAD if byte == 0 and shift > 0 else value - 1), at
-            shift += 7
-        return _BAD, at
-    if is_short:
-        if end - at >= 2:
-            value = _int16(data, at)
-            return (value if value >= -1 else _BAD), at + 2
-    elif end - at >= 4:
-        value = _int32(data, at)
-        return (value if value >= 0 else _BAD), at + 4
-    return _BAD, at
-
-
-@cython.cfunc
-def _text(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    length: cython.longlong,
-) -> object:
-    """The ASCII text of this length; None where it is something else, or goes beyond the end."""
-    place: cython.Py_ssize_t
-    if length < 0 or end - at < length:
-        return None
-    for place in range(at, at + length):
-        if data[place] >= 0x80:
-            return None
-    if cython.compiled:
-        return PyUnicode_DecodeASCII(
-            cython.cast(cython.pointer[cython.const[cython.char]], cython.address(data[at])), length, cython.NULL
-        )
-    return bytes(data[at : at + length]).decode("ascii")
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _header_end(
-    data: cython.pointer[cython.const[cython.uchar]], end: cython.Py_ssize_t, is_flexible: cython.bint
-) -> cython.Py_ssize_t:
-    """Where the request's body begins; -1 where its header is an unusual one. A client id is plain ASCII, or null."""
-    at: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    length: cython.longlong
-    length, at = _length(data, 8, end, False, True)
-    if length < -1:
-        return -1
-    if length > 0:
-        stop = at + length
-        if stop > end:
-            return -1
-        while at < stop:
-            if data[at] >= 0x80:
-                return -1
-            at += 1
-    if is_flexible:
-        if at >= end or data[at] != 0:
-            return -1
-        at += 1
-    return at
-
-
 def read_heartbeat(frame: memoryview) -> tuple[int, int, str, int, str, str | None] | None:
     """Version, correlation id, group, generation, member and instance; None for a request that is not to be read here."""
     end: cython.Py_ssize_t = len(frame)
@@ -198,32 +96,32 @@ def read_heartbeat(frame: memoryview) -> tuple[int, int, str, int, str, str | No
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
-    version = _int16(data, 2)
-    if _int16(data, 0) != HEARTBEAT_KEY or version < 0 or version > HEARTBEAT_VERSION_MAX:
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
+    version = int16(data, 2)
+    if int16(data, 0) != HEARTBEAT_KEY or version < 0 or version > HEARTBEAT_VERSION_MAX:
         return None
     is_flexible = version >= _HEARTBEAT_FLEXIBLE
-    at = _header_end(data, end, is_flexible)
+    at = header_end(data, end, is_flexible)
     if at < 0:
         return None
-    length, at = _length(data, at, end, is_flexible, True)
-    group = _text(data, at, end, length)
+    length, at = length_at(data, at, end, is_flexible, True)
+    group = text_at(data, at, end, length)
     if group is None:
         return None
     at += length
     if end - at < 4:
         return None
-    generation = _int32(data, at)
-    length, at = _length(data, at + 4, end, is_flexible, True)
-    member = _text(data, at, end, length)
+    generation = int32(data, at)
+    length, at = length_at(data, at + 4, end, is_flexible, True)
+    member = text_at(data, at, end, length)
     if member is None:
         return None
     at += length
     instance = None
     if version >= _HEARTBEAT_INSTANCE:
-        length, at = _length(data, at, end, is_flexible, True)
+        length, at = length_at(data, at, end, is_flexible, True)
         if length != -1:
-            instance = _text(data, at, end, length)
+            instance = text_at(data, at, end, length)
             if instance is None:
                 return None
             at += length
@@ -233,7 +131,7 @@ def read_heartbeat(frame: memoryview) -> tuple[int, int, str, int, str, str | No
         at += 1
     if at != end:
         return None
-    return version, _int32(data, 4), group, generation, member, instance
+    return version, int32(data, 4), group, generation, member, instance
 
 
 def read_consumer_heartbeat(frame: memoryview) -> tuple[int, int, str, str, str, int, str | None, str | None] | None:
@@ -249,51 +147,51 @@ def read_consumer_heartbeat(frame: memoryview) -> tuple[int, int, str, str, str,
     epoch: cython.longlong
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
-    version = _int16(data, 2)
-    if _int16(data, 0) != CONSUMER_HEARTBEAT_KEY or version < 0 or version > CONSUMER_HEARTBEAT_VERSION_MAX:
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
+    version = int16(data, 2)
+    if int16(data, 0) != CONSUMER_HEARTBEAT_KEY or version < 0 or version > CONSUMER_HEARTBEAT_VERSION_MAX:
         return None
-    at = _header_end(data, end, True)
+    at = header_end(data, end, True)
     if at < 0:
         return None
-    length = _int16(data, 8)
-    client = "" if length <= 0 else _text(data, 10, end, length)
-    length, at = _length(data, at, end, True, True)
-    group = _text(data, at, end, length)
+    length = int16(data, 8)
+    client = "" if length <= 0 else text_at(data, 10, end, length)
+    length, at = length_at(data, at, end, True, True)
+    group = text_at(data, at, end, length)
     if group is None:
         return None
-    length, at = _length(data, at + length, end, True, True)
-    member = _text(data, at, end, length)
+    length, at = length_at(data, at + length, end, True, True)
+    member = text_at(data, at, end, length)
     if member is None:
         return None
     at += length
     if end - at < 4:
         return None
-    epoch = _int32(data, at)
+    epoch = int32(data, at)
     at += 4
     instance = rack = None
-    length, at = _length(data, at, end, True, True)
+    length, at = length_at(data, at, end, True, True)
     if length != -1:
-        instance = _text(data, at, end, length)
+        instance = text_at(data, at, end, length)
         if instance is None:
             return None
         at += length
-    length, at = _length(data, at, end, True, True)
+    length, at = length_at(data, at, end, True, True)
     if length != -1:
-        rack = _text(data, at, end, length)
+        rack = text_at(data, at, end, length)
         if rack is None:
             return None
         at += length
     # No time-out, and no names, expression, assignor or partitions; then no tagged fields.
     tail = 5 if version >= 1 else 4
-    if end - at != 4 + tail or _int32(data, at) != -1:
+    if end - at != 4 + tail or int32(data, at) != -1:
         return None
     at += 4
     while at < end:
         if data[at] != 0:
             return None
         at += 1
-    return version, _int32(data, 4), client, group, member, epoch, instance, rack
+    return version, int32(data, 4), client, group, member, epoch, instance, rack
 
 
 def read_offset_commit(
@@ -322,32 +220,32 @@ def read_offset_commit(
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
-    version = _int16(data, 2)
-    if _int16(data, 0) != OFFSET_COMMIT_KEY or version < COMMIT_VERSION_MIN or version > COMMIT_VERSION_MAX:
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
+    version = int16(data, 2)
+    if int16(data, 0) != OFFSET_COMMIT_KEY or version < COMMIT_VERSION_MIN or version > COMMIT_VERSION_MAX:
         return None
     is_flexible = version >= _COMMIT_FLEXIBLE
-    at = _header_end(data, end, is_flexible)
+    at = header_end(data, end, is_flexible)
     if at < 0:
         return None
-    length, at = _length(data, at, end, is_flexible, True)
-    group = _text(data, at, end, length)
+    length, at = length_at(data, at, end, is_flexible, True)
+    group = text_at(data, at, end, length)
     if group is None:
         return None
     at += length
     if end - at < 4:
         return None
-    generation = _int32(data, at)
-    length, at = _length(data, at + 4, end, is_flexible, True)
-    member = _text(data, at, end, length)
+    generation = int32(data, at)
+    length, at = length_at(data, at + 4, end, is_flexible, True)
+    member = text_at(data, at, end, length)
     if member is None:
         return None
     at += length
     instance = None
     if version >= _COMMIT_INSTANCE:
-        length, at = _length(data, at, end, is_flexible, True)
+        length, at = length_at(data, at, end, is_flexible, True)
         if length != -1:
-            instance = _text(data, at, end, length)
+            instance = text_at(data, at, end, length)
             if instance is None:
                 return None
             at += length
@@ -355,10 +253,10 @@ def read_offset_commit(
     # The answer repeats topics and partitions as they stand here, and takes no more room than they do: size, correlation id,
     # its tagged fields, throttling.
     answer = bytearray(end + 16)
-    out: cython.pointer[cython.uchar] = _room_in(answer) if cython.compiled else answer
+    out: cython.pointer[cython.uchar] = room_in(answer)
     filled = 13 if is_flexible else 12
     start = at
-    topic_count, at = _length(data, at, end, is_flexible, False)
+    topic_count, at = length_at(data, at, end, is_flexible, False)
     if topic_count <= 0 or topic_count > end // _PARTITION_BYTES_MIN:
         return None
     for place in range(start, at):
@@ -371,7 +269,7 @@ def read_offset_commit(
         start = at
         length = 16
         if version < _COMMIT_TOPIC_ID:
-            length, at = _length(data, at, end, is_flexible, True)
+            length, at = length_at(data, at, end, is_flexible, True)
         if length <= 0 or end - at < length:
             return None
         if cython.compiled:
@@ -383,7 +281,7 @@ def read_offset_commit(
         if topic == previous:
             return None
         previous = topic
-        partition_count, at = _length(data, at + length, end, is_flexible, False)
+        partition_count, at = length_at(data, at + length, end, is_flexible, False)
         if partition_count <= 0 or partition_count > end // _PARTITION_BYTES_MIN:
             return None
         for place in range(start, at):
@@ -393,16 +291,16 @@ def read_offset_commit(
             partition_count -= 1
             if end - at < 17:
                 return None
-            index = _int32(data, at)
-            offset = _int64(data, at + 4)
-            epoch = _int32(data, at + 12)
+            index = int32(data, at)
+            offset = int64(data, at + 4)
+            epoch = int32(data, at + 12)
             for place in range(at, at + 4):
                 out[filled] = data[place]
                 filled += 1
             # No error.
             filled += 2
-            length, at = _length(data, at + 16, end, is_flexible, True)
-            metadata = "" if length == -1 else _text(data, at, end, length)
+            length, at = length_at(data, at + 16, end, is_flexible, True)
+            metadata = "" if length == -1 else text_at(data, at, end, length)
             if metadata is None:
                 return None
             if length > 0:
@@ -425,14 +323,14 @@ def read_offset_commit(
         filled += 1
     if at != end:
         return None
-    _put32(out, 0, filled - 4)
+    put32(out, 0, filled - 4)
     for place in range(4):
         out[4 + place] = data[4 + place]
     if cython.compiled:
         answered: bytes = PyBytes_FromStringAndSize(cython.cast(cython.pointer[cython.const[cython.char]], out), filled)
     else:
         answered = bytes(answer[:filled])
-    return version, _int32(data, 4), group, generation, member, instance, commits, answered
+    return version, int32(data, 4), group, generation, member, instance, commits, answered
 
 
 # --- records ---------------------------------------------------------------------------------------------------------------
@@ -441,83 +339,8 @@ def read_offset_commit(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _put16(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    out[at] = (value >> 8) & 0xFF
-    out[at + 1] = value & 0xFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    _put16(out, at, value >> 16)
-    _put16(out, at + 2, value)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put64(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    _put32(out, at, value >> 32)
-    _put32(out, at + 4, value)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_varint(
-    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong, shift: cython.int
-) -> cython.Py_ssize_t:
-    """A number that is not negative, times two for a zigzag one (shift 1) or as it is (0). Where it ends."""
-    value <<= shift
-    while value >= 0x80:
-        out[at] = (value & 0x7F) | 0x80
-        value >>= 7
-        at += 1
-    out[at] = value
-    return at + 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _varint_bytes(value: cython.longlong, shift: cython.int) -> cython.longlong:
-    count: cython.longlong = 1
-    value <<= shift
-    while value >= 0x80:
-        value >>= 7
-        count += 1
-    return count
-
-
-@cython.cfunc
-@cython.inline
-def _put_bytes(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
-    """Where the copied bytes end."""
-    place: cython.Py_ssize_t
-    count: cython.Py_ssize_t = len(text)
-    data: cython.pointer[cython.const[cython.uchar]] = (
-        cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(text)) if cython.compiled else text
-    )
-    for place in range(count):
-        out[at + place] = data[place]
-    return at + count
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _value_bytes(metadata_bytes: cython.longlong) -> cython.longlong:
-    return _VALUE_BYTES + _varint_bytes(metadata_bytes + 1, 0) + metadata_bytes + _TOPIC_ID_BYTES
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _body_bytes(number: cython.longlong, key_bytes: cython.longlong, value_bytes: cython.longlong) -> cython.longlong:
-    """What a record takes behind its length: attributes, time, its place; key and value with their lengths; no headers."""
-    lengths: cython.longlong = _varint_bytes(number, 1) + _varint_bytes(key_bytes, 1) + _varint_bytes(value_bytes, 1)
-    return 3 + lengths + key_bytes + value_bytes
+    return _VALUE_BYTES + varint_bytes(metadata_bytes + 1, 0) + metadata_bytes + _TOPIC_ID_BYTES
 
 
 def offset_commit_batch(
@@ -547,46 +370,46 @@ def offset_commit_batch(
     text: bytes
     for number in range(count):
         key_bytes = _KEY_BYTES + len(group) + len(topics[number][0])
-        body_bytes = _body_bytes(number, key_bytes, _value_bytes(len(commits[number][4])))
-        size += _varint_bytes(body_bytes, 1) + body_bytes
+        body_bytes = record_body_bytes(number, key_bytes, _value_bytes(len(commits[number][4])))
+        size += varint_bytes(body_bytes, 1) + body_bytes
     batch = bytearray(size)
-    out: cython.pointer[cython.uchar] = _room_in(batch) if cython.compiled else batch
+    out: cython.pointer[cython.uchar] = room_in(batch)
     for number in range(count):
         name, topic_id, _, _ = topics[number]
         _, index, offset, epoch, metadata = commits[number]
         text = metadata.encode()
         key_bytes = _KEY_BYTES + len(group) + len(name)
         value_bytes = _value_bytes(len(text))
-        at = _put_varint(out, at, _body_bytes(number, key_bytes, value_bytes), 1)
+        at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes), 1)
         # No attributes, and the batch's own time.
-        at = _put_varint(out, at + 2, number, 1)
-        at = _put_varint(out, at, key_bytes, 1)
-        _put16(out, at, 1)
-        _put16(out, at + 2, len(group))
-        at = _put_bytes(out, at + 4, group)
-        _put16(out, at, len(name))
-        at = _put_bytes(out, at + 2, name)
-        _put32(out, at, index)
-        at = _put_varint(out, at + 4, value_bytes, 1)
-        _put16(out, at, 4)
-        _put64(out, at + 2, offset)
-        _put32(out, at + 10, epoch)
-        at = _put_varint(out, at + 14, len(text) + 1, 0)
-        at = _put_bytes(out, at, text)
-        _put64(out, at, commit_time)
+        at = put_varint(out, at + 2, number, 1)
+        at = put_varint(out, at, key_bytes, 1)
+        put16(out, at, 1)
+        put16(out, at + 2, len(group))
+        at = put_bytes(out, at + 4, group)
+        put16(out, at, len(name))
+        at = put_bytes(out, at + 2, name)
+        put32(out, at, index)
+        at = put_varint(out, at + 4, value_bytes, 1)
+        put16(out, at, 4)
+        put64(out, at + 2, offset)
+        put32(out, at + 10, epoch)
+        at = put_varint(out, at + 14, len(text) + 1, 0)
+        at = put_bytes(out, at, text)
+        put64(out, at, commit_time)
         # One tagged field, the first, of 16 bytes.
         out[at + 8] = 1
         out[at + 10] = 16
-        at = _put_bytes(out, at + 11, topic_id) + 1
-    _put32(out, 8, size - _BATCH_OVERHEAD)
-    _put32(out, 12, -1)
+        at = put_bytes(out, at + 11, topic_id) + 1
+    put32(out, 8, size - _BATCH_OVERHEAD)
+    put32(out, 12, -1)
     out[16] = 2
-    _put32(out, 23, count - 1)
-    _put64(out, 27, timestamp)
-    _put64(out, 35, timestamp)
+    put32(out, 23, count - 1)
+    put64(out, 27, timestamp)
+    put64(out, 35, timestamp)
     # No producer.
     for number in range(43, 57):
         out[number] = 0xFF
-    _put32(out, 57, count)
-    _put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
+    put32(out, 57, count)
+    put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
     return batch

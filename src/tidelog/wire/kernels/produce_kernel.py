@@ -19,6 +19,9 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import int16, int32, int64, length_at, uint32
+else:
+    from tidelog.wire.kernels._plain_frame_bytes import int16, int32, int64, length_at, uint32
 
 VERSION_MIN = 7
 """The first version in which a batch may have any codec."""
@@ -37,70 +40,6 @@ _TRANSACTIONAL_BIT = cython.declare(cython.longlong, 16)
 
 # The smallest partition, and the smallest topic, that a request can name: what bounds their announced numbers.
 _PARTITION_BYTES_MIN = cython.declare(cython.longlong, 66)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int16(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = (data[at] << 8) | data[at + 1]
-    return value - 0x10000 if value >= 0x8000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _uint32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    high: cython.longlong = (data[at] << 8) | data[at + 1]
-    low: cython.longlong = (data[at + 2] << 8) | data[at + 3]
-    return (high << 16) | low
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = _uint32(data, at)
-    return value - 0x100000000 if value >= 0x80000000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int64(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    # The high half is signed, so that no shift leaves the number's range.
-    return _int32(data, at) * 0x100000000 + _uint32(data, at + 4)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _length(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    is_flexible: cython.bint,
-    is_short: cython.bint,
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A length or a number of elements, and where it ends. -1 for null, and for what is no length."""
-    byte: cython.longlong
-    value: cython.longlong = 0
-    shift: cython.int = 0
-    if is_flexible:
-        while at < end and shift < 28:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value - 1, at
-            shift += 7
-        return -1, at
-    if is_short:
-        if end - at >= 2:
-            return _int16(data, at), at + 2
-    elif end - at >= 4:
-        return _int32(data, at), at + 4
-    return -1, at
 
 
 def read_produce(
@@ -136,13 +75,13 @@ def read_produce(
     if end < 10:
         return None
     data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
-    version = _int16(data, 2)
-    if _int16(data, 0) != 0 or version < VERSION_MIN or version > VERSION_MAX:
+    version = int16(data, 2)
+    if int16(data, 0) != 0 or version < VERSION_MIN or version > VERSION_MAX:
         return None
     is_flexible = version >= _FLEXIBLE_VERSION
 
     # The request's header: a client id of plain letters, so that nobody has to look whether it is UTF-8.
-    length, at = _length(data, 8, end, False, True)
+    length, at = length_at(data, 8, end, False, True)
     if length < -1:
         return None
     if length > 0:
@@ -167,13 +106,13 @@ def read_produce(
             length = -1
             at += 1
         else:
-            length, at = _length(data, at, end, True, True)
+            length, at = length_at(data, at, end, True, True)
             if length < 0:
                 return None
     else:
         if end - at < 2:
             return None
-        length = _int16(data, at)
+        length = int16(data, at)
         at += 2
         if length < -1:
             return None
@@ -198,13 +137,13 @@ def read_produce(
     # Acks that are answered.
     if end - at < 6:
         return None
-    acks = _int16(data, at)
+    acks = int16(data, at)
     if acks not in (1, -1):
         return None
-    timeout_ms = _int32(data, at + 2)
+    timeout_ms = int32(data, at + 2)
     at += 6
 
-    topic_count, at = _length(data, at, end, is_flexible, False)
+    topic_count, at = length_at(data, at, end, is_flexible, False)
     if topic_count <= 0 or topic_count > end // _PARTITION_BYTES_MIN:
         return None
     batches: list[tuple[bytes, int, int, int, int, int, int, int, int, int]] = []
@@ -213,7 +152,7 @@ def read_produce(
         topic_count -= 1
         length = 16
         if version < _TOPIC_ID_VERSION:
-            length, at = _length(data, at, end, is_flexible, True)
+            length, at = length_at(data, at, end, is_flexible, True)
         if length <= 0 or end - at < length:
             return None
         if cython.compiled:
@@ -227,38 +166,38 @@ def read_produce(
         if topic == previous:
             return None
         previous = topic
-        partition_count, at = _length(data, at, end, is_flexible, False)
+        partition_count, at = length_at(data, at, end, is_flexible, False)
         if partition_count <= 0 or partition_count > end // _PARTITION_BYTES_MIN:
             return None
         while partition_count > 0:
             partition_count -= 1
             if end - at < 4:
                 return None
-            index = _int32(data, at)
-            length, at = _length(data, at + 4, end, is_flexible, False)
+            index = int32(data, at)
+            length, at = length_at(data, at + 4, end, is_flexible, False)
             if length < _HEADER_BYTES or end - at < length:
                 return None
             stop = at + length
-            codec = _int16(data, at + 21)
-            delta = _int32(data, at + 23)
-            producer_id = _int64(data, at + 43)
-            epoch = _int16(data, at + 51)
-            sequence = _int32(data, at + 53)
+            codec = int16(data, at + 21)
+            delta = int32(data, at + 23)
+            producer_id = int64(data, at + 43)
+            epoch = int16(data, at + 51)
+            sequence = int32(data, at + 53)
             if special and not batches:
                 first_producer_id = producer_id
                 first_epoch = epoch
             if (
-                _int64(data, at) != 0
-                or _int32(data, at + 8) != length - _BATCH_OVERHEAD
+                int64(data, at) != 0
+                or int32(data, at + 8) != length - _BATCH_OVERHEAD
                 or data[at + 16] != _MAGIC
                 # No control batch, none with the time of the append, and in a transaction where the request is in one.
                 or codec & ~_CODEC_MASK != special
                 or codec & _CODEC_MASK > _CODEC_MAX
                 or (special and (producer_id < 0 or producer_id != first_producer_id or epoch != first_epoch))
                 or delta < 0
-                or _int32(data, at + 57) != delta + 1
+                or int32(data, at + 57) != delta + 1
                 or (producer_id >= 0 and sequence < 0)
-                or crc32c(frame[at + _CHECKED_POSITION : stop]) != _uint32(data, at + 17)
+                or crc32c(frame[at + _CHECKED_POSITION : stop]) != uint32(data, at + 17)
             ):
                 return None
             batches.append(
@@ -269,7 +208,7 @@ def read_produce(
                     stop,
                     codec & _CODEC_MASK,
                     delta,
-                    _int64(data, at + 35),
+                    int64(data, at + 35),
                     producer_id,
                     epoch,
                     sequence,
@@ -286,4 +225,4 @@ def read_produce(
             at += 1
     if is_flexible and (at >= end or data[at] != 0):
         return None
-    return version, _int32(data, 4), acks, timeout_ms, batches, transactional_id
+    return version, int32(data, 4), acks, timeout_ms, batches, transactional_id

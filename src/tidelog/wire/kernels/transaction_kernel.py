@@ -20,10 +20,41 @@ except ImportError:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
-    from cython.cimports.cpython.bytes import PyBytes_AS_STRING
-    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
-    from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        bytes_of,
+        header_end,
+        int16,
+        int32,
+        int64,
+        length_at,
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        record_body_bytes,
+        room_in,
+        text_at,
+        varint_bytes,
+    )
+else:
+    from tidelog.wire.kernels._plain_frame_bytes import (
+        bytes_of,
+        header_end,
+        int16,
+        int32,
+        int64,
+        length_at,
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        record_body_bytes,
+        room_in,
+        text_at,
+        varint_bytes,
+    )
 
 ADD_PARTITIONS_KEY = 24
 END_TXN_KEY = 26
@@ -34,8 +65,6 @@ END_TXN_VERSION_MAX = 5
 
 _FLEXIBLE = cython.declare(cython.longlong, 3)
 
-# What is no length at all, as -1 is that of null.
-_BAD = cython.declare(cython.longlong, -2)
 # The smallest topic that a request can name: what bounds its announced number.
 _TOPIC_BYTES_MIN = cython.declare(cython.longlong, 3)
 # Of a partition: its index in the request, and with its error in the answer.
@@ -49,138 +78,6 @@ _CHECKED_AT = cython.declare(cython.longlong, 21)
 # Version and length of the id. Version, producer's id and epoch, time-out, state; then the partitions; two times.
 _KEY_BYTES = cython.declare(cython.longlong, 4)
 _VALUE_BYTES = cython.declare(cython.longlong, 33)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _bytes_of(frame: memoryview) -> cython.pointer[cython.const[cython.uchar]]:
-    """Where a frame's bytes are; compiled only. A frame is a plain view of bytes, and is not asked whether it is one: the
-    asking would take as long as the reading."""
-    return cython.cast(cython.pointer[cython.const[cython.uchar]], PyMemoryView_GET_BUFFER(frame).buf)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _room_in(buffer: bytearray) -> cython.pointer[cython.uchar]:
-    """Where a buffer's bytes are to be put; compiled only."""
-    return cython.cast(cython.pointer[cython.uchar], PyByteArray_AS_STRING(buffer))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int16(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = (data[at] << 8) | data[at + 1]
-    return value - 0x10000 if value >= 0x8000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _uint32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    high: cython.longlong = (data[at] << 8) | data[at + 1]
-    low: cython.longlong = (data[at + 2] << 8) | data[at + 3]
-    return (high << 16) | low
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int32(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = _uint32(data, at)
-    return value - 0x100000000 if value >= 0x80000000 else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int64(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t) -> cython.longlong:
-    # The high half is signed, so that no shift leaves the number's range.
-    return _int32(data, at) * 0x100000000 + _uint32(data, at + 4)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _length(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    is_flexible: cython.bint,
-    is_short: cython.bint,
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A length or a number of elements, and where it ends. -1 for null, _BAD for what is none, or is longer than need be."""
-    byte: cython.longlong
-    value: cython.longlong = 0
-    shift: cython.int = 0
-    if is_flexible:
-        while at < end and shift < 28:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (_BAD if byte == 0 and shift > 0 else value - 1), at
-            shift += 7
-        return _BAD, at
-    if is_short:
-        if end - at >= 2:
-            value = _int16(data, at)
-            return (value if value >= -1 else _BAD), at + 2
-    elif end - at >= 4:
-        value = _int32(data, at)
-        return (value if value >= 0 else _BAD), at + 4
-    return _BAD, at
-
-
-@cython.cfunc
-def _text(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    length: cython.longlong,
-) -> object:
-    """The ASCII text of this length; None where it is something else, or goes beyond the end."""
-    place: cython.Py_ssize_t
-    if length < 0 or end - at < length:
-        return None
-    for place in range(at, at + length):
-        if data[place] >= 0x80:
-            return None
-    if cython.compiled:
-        return PyUnicode_DecodeASCII(
-            cython.cast(cython.pointer[cython.const[cython.char]], cython.address(data[at])), length, cython.NULL
-        )
-    return bytes(data[at : at + length]).decode("ascii")
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _header_end(
-    data: cython.pointer[cython.const[cython.uchar]], end: cython.Py_ssize_t, is_flexible: cython.bint
-) -> cython.Py_ssize_t:
-    """Where the request's body begins; -1 where its header is an unusual one. A client id is plain ASCII, or null."""
-    at: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    length: cython.longlong
-    length, at = _length(data, 8, end, False, True)
-    if length < -1:
-        return -1
-    if length > 0:
-        stop = at + length
-        if stop > end:
-            return -1
-        while at < stop:
-            if data[at] >= 0x80:
-                return -1
-            at += 1
-    if is_flexible:
-        if at >= end or data[at] != 0:
-            return -1
-        at += 1
-    return at
 
 
 # --- requests ----------------------------------------------------------------------------------------------------------------
@@ -198,16 +95,16 @@ def read_end_txn(frame: memoryview) -> tuple[int, int, str, int, int, bool] | No
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
-    version = _int16(data, 2)
-    if _int16(data, 0) != END_TXN_KEY or version < 0 or version > END_TXN_VERSION_MAX:
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
+    version = int16(data, 2)
+    if int16(data, 0) != END_TXN_KEY or version < 0 or version > END_TXN_VERSION_MAX:
         return None
     is_flexible = version >= _FLEXIBLE
-    at = _header_end(data, end, is_flexible)
+    at = header_end(data, end, is_flexible)
     if at < 0:
         return None
-    length, at = _length(data, at, end, is_flexible, True)
-    transactional_id = _text(data, at, end, length)
+    length, at = length_at(data, at, end, is_flexible, True)
+    transactional_id = text_at(data, at, end, length)
     if transactional_id is None:
         return None
     at += length
@@ -215,10 +112,10 @@ def read_end_txn(frame: memoryview) -> tuple[int, int, str, int, int, bool] | No
         return None
     return (
         version,
-        _int32(data, 4),
+        int32(data, 4),
         transactional_id,
-        _int64(data, at),
-        _int16(data, at + 8),
+        int64(data, at),
+        int16(data, at + 8),
         data[at + 10] == 1,
     )
 
@@ -243,32 +140,32 @@ def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, lis
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = _bytes_of(frame) if cython.compiled else frame
-    version = _int16(data, 2)
-    if _int16(data, 0) != ADD_PARTITIONS_KEY or version < 0 or version > ADD_PARTITIONS_VERSION_MAX:
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
+    version = int16(data, 2)
+    if int16(data, 0) != ADD_PARTITIONS_KEY or version < 0 or version > ADD_PARTITIONS_VERSION_MAX:
         return None
     is_flexible = version >= _FLEXIBLE
-    at = _header_end(data, end, is_flexible)
+    at = header_end(data, end, is_flexible)
     if at < 0:
         return None
-    length, at = _length(data, at, end, is_flexible, True)
-    transactional_id = _text(data, at, end, length)
+    length, at = length_at(data, at, end, is_flexible, True)
+    transactional_id = text_at(data, at, end, length)
     if transactional_id is None:
         return None
     at += length
     if end - at < 10:
         return None
-    producer_id = _int64(data, at)
-    producer_epoch = _int16(data, at + 8)
+    producer_id = int64(data, at)
+    producer_epoch = int16(data, at + 8)
     at += 10
 
     # The answer repeats topics and partitions as they stand here, with room for the error of each partition, which is none:
     # never more than twice what they take.
     answer = bytearray(2 * end + 16)
-    out: cython.pointer[cython.uchar] = _room_in(answer) if cython.compiled else answer
+    out: cython.pointer[cython.uchar] = room_in(answer)
     filled = 13 if is_flexible else 12
     start = at
-    topic_count, at = _length(data, at, end, is_flexible, False)
+    topic_count, at = length_at(data, at, end, is_flexible, False)
     if topic_count <= 0 or topic_count > end // _TOPIC_BYTES_MIN:
         return None
     for place in range(start, at):
@@ -278,11 +175,11 @@ def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, lis
     while topic_count > 0:
         topic_count -= 1
         start = at
-        length, at = _length(data, at, end, is_flexible, True)
-        name = _text(data, at, end, length)
+        length, at = length_at(data, at, end, is_flexible, True)
+        name = text_at(data, at, end, length)
         if name is None:
             return None
-        partition_count, at = _length(data, at + length, end, is_flexible, False)
+        partition_count, at = length_at(data, at + length, end, is_flexible, False)
         if partition_count <= 0 or partition_count > (end - at) // _INDEX_BYTES:
             return None
         for place in range(start, at):
@@ -291,7 +188,7 @@ def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, lis
         partitions: list[int] = []
         while partition_count > 0:
             partition_count -= 1
-            partitions.append(_int32(data, at))
+            partitions.append(int32(data, at))
             for place in range(at, at + 4):
                 out[filled] = data[place]
                 filled += 1
@@ -310,12 +207,12 @@ def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, lis
         filled += 1
     if at != end:
         return None
-    _put32(out, 0, filled - 4)
+    put32(out, 0, filled - 4)
     for place in range(4):
         out[4 + place] = data[4 + place]
     return (
         version,
-        _int32(data, 4),
+        int32(data, 4),
         transactional_id,
         producer_id,
         producer_epoch,
@@ -325,72 +222,6 @@ def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, lis
 
 
 # --- records -----------------------------------------------------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put16(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    out[at] = (value >> 8) & 0xFF
-    out[at + 1] = value & 0xFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    _put16(out, at, value >> 16)
-    _put16(out, at + 2, value)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put64(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    _put32(out, at, value >> 32)
-    _put32(out, at + 4, value)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_varint(
-    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong, shift: cython.int
-) -> cython.Py_ssize_t:
-    """A number that is not negative, times two for a zigzag one (shift 1) or as it is (0). Where it ends."""
-    value <<= shift
-    while value >= 0x80:
-        out[at] = (value & 0x7F) | 0x80
-        value >>= 7
-        at += 1
-    out[at] = value
-    return at + 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _varint_bytes(value: cython.longlong, shift: cython.int) -> cython.longlong:
-    count: cython.longlong = 1
-    value <<= shift
-    while value >= 0x80:
-        value >>= 7
-        count += 1
-    return count
-
-
-@cython.cfunc
-@cython.inline
-def _put_bytes(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
-    """Where the copied bytes end."""
-    place: cython.Py_ssize_t
-    count: cython.Py_ssize_t = len(text)
-    data: cython.pointer[cython.const[cython.uchar]] = (
-        cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(text)) if cython.compiled else text
-    )
-    for place in range(count):
-        out[at + place] = data[place]
-    return at + count
 
 
 # Producer's id and epoch, time-out, state; by topic the name and the partitions, or None; last update and start; the previous
@@ -410,11 +241,11 @@ def _value_bytes(state: tuple, is_tagged: cython.bint) -> cython.longlong:  # ty
             for name, partitions in topics:
                 size += 6 + len(name) + 4 * len(partitions)
         return size
-    size += 1 if topics is None else _varint_bytes(len(topics) + 1, 0)
+    size += 1 if topics is None else varint_bytes(len(topics) + 1, 0)
     if topics is not None:
         for name, partitions in topics:
             count = len(partitions)
-            size += _varint_bytes(len(name) + 1, 0) + len(name) + _varint_bytes(count + 1, 0) + 4 * count + 1
+            size += varint_bytes(len(name) + 1, 0) + len(name) + varint_bytes(count + 1, 0) + 4 * count + 1
     # How many tagged fields there are; of each the tag and the size.
     size += 1
     if state[7] != -1:
@@ -440,10 +271,10 @@ def _put_value(
     name: bytes
     index: cython.longlong
     tags_at: cython.Py_ssize_t
-    _put16(out, at, 1 if is_tagged else 0)
-    _put64(out, at + 2, state[0])
-    _put16(out, at + 10, state[1])
-    _put32(out, at + 12, state[2])
+    put16(out, at, 1 if is_tagged else 0)
+    put64(out, at + 2, state[0])
+    put16(out, at + 10, state[1])
+    put32(out, at + 12, state[2])
     out[at + 16] = state[3]
     at += 17
     if topics is None:
@@ -451,31 +282,31 @@ def _put_value(
             out[at] = 0
             at += 1
         else:
-            _put32(out, at, -1)
+            put32(out, at, -1)
             at += 4
     else:
         if is_tagged:
-            at = _put_varint(out, at, len(topics) + 1, 0)
+            at = put_varint(out, at, len(topics) + 1, 0)
         else:
-            _put32(out, at, len(topics))
+            put32(out, at, len(topics))
             at += 4
         for name, partitions in topics:
             if is_tagged:
-                at = _put_bytes(out, _put_varint(out, at, len(name) + 1, 0), name)
-                at = _put_varint(out, at, len(partitions) + 1, 0)
+                at = put_bytes(out, put_varint(out, at, len(name) + 1, 0), name)
+                at = put_varint(out, at, len(partitions) + 1, 0)
             else:
-                _put16(out, at, len(name))
-                at = _put_bytes(out, at + 2, name)
-                _put32(out, at, len(partitions))
+                put16(out, at, len(name))
+                at = put_bytes(out, at + 2, name)
+                put32(out, at, len(partitions))
                 at += 4
             for index in partitions:
-                _put32(out, at, index)
+                put32(out, at, index)
                 at += 4
             if is_tagged:
                 out[at] = 0
                 at += 1
-    _put64(out, at, state[5])
-    _put64(out, at + 8, state[6])
+    put64(out, at, state[5])
+    put64(out, at + 8, state[6])
     at += 16
     if not is_tagged:
         return at
@@ -486,36 +317,27 @@ def _put_value(
         out[tags_at] += 1
         out[at] = 0
         out[at + 1] = 8
-        _put64(out, at + 2, state[7])
+        put64(out, at + 2, state[7])
         at += 10
     if state[8] != -1:
         out[tags_at] += 1
         out[at] = 1
         out[at + 1] = 8
-        _put64(out, at + 2, state[8])
+        put64(out, at + 2, state[8])
         at += 10
     if state[10] != 0:
         out[tags_at] += 1
         out[at] = 2
         out[at + 1] = 2
-        _put16(out, at + 2, state[10])
+        put16(out, at + 2, state[10])
         at += 4
     if state[9] != -1:
         out[tags_at] += 1
         out[at] = 3
         out[at + 1] = 2
-        _put16(out, at + 2, state[9])
+        put16(out, at + 2, state[9])
         at += 4
     return at
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _body_bytes(number: cython.longlong, key_bytes: cython.longlong, value_bytes: cython.longlong) -> cython.longlong:
-    """What a record takes behind its length: attributes, time, its place; key and value with their lengths; no headers."""
-    lengths: cython.longlong = _varint_bytes(number, 1) + _varint_bytes(key_bytes, 1) + _varint_bytes(value_bytes, 1)
-    return 3 + lengths + key_bytes + value_bytes
 
 
 def transaction_state_batch(
@@ -532,31 +354,31 @@ def transaction_state_batch(
     timestamp: cython.longlong = timestamp_ms
     is_tagged: cython.bint = value_version >= 1
     for number in range(count):
-        body_bytes = _body_bytes(number, key_bytes, _value_bytes(states[number], is_tagged))
-        size += _varint_bytes(body_bytes, 1) + body_bytes
+        body_bytes = record_body_bytes(number, key_bytes, _value_bytes(states[number], is_tagged))
+        size += varint_bytes(body_bytes, 1) + body_bytes
     batch = bytearray(size)
-    out: cython.pointer[cython.uchar] = _room_in(batch) if cython.compiled else batch
+    out: cython.pointer[cython.uchar] = room_in(batch)
     for number in range(count):
         value_bytes = _value_bytes(states[number], is_tagged)
-        at = _put_varint(out, at, _body_bytes(number, key_bytes, value_bytes), 1)
+        at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes), 1)
         # No attributes, and the batch's own time.
-        at = _put_varint(out, at + 2, number, 1)
-        at = _put_varint(out, at, key_bytes, 1)
+        at = put_varint(out, at + 2, number, 1)
+        at = put_varint(out, at, key_bytes, 1)
         # Version 0 of the key.
-        _put16(out, at + 2, len(transactional_id))
-        at = _put_bytes(out, at + 4, transactional_id)
-        at = _put_varint(out, at, value_bytes, 1)
+        put16(out, at + 2, len(transactional_id))
+        at = put_bytes(out, at + 4, transactional_id)
+        at = put_varint(out, at, value_bytes, 1)
         # No headers.
         at = _put_value(out, at, states[number], is_tagged) + 1
-    _put32(out, 8, size - _BATCH_OVERHEAD)
-    _put32(out, 12, -1)
+    put32(out, 8, size - _BATCH_OVERHEAD)
+    put32(out, 12, -1)
     out[16] = 2
-    _put32(out, 23, count - 1)
-    _put64(out, 27, timestamp)
-    _put64(out, 35, timestamp)
+    put32(out, 23, count - 1)
+    put64(out, 27, timestamp)
+    put64(out, 35, timestamp)
     # No producer.
     for number in range(43, 57):
         out[number] = 0xFF
-    _put32(out, 57, count)
-    _put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
+    put32(out, 57, count)
+    put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
     return batch
