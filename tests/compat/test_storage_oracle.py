@@ -136,7 +136,7 @@ class ProducerHistory:
             answer += f" {self.table.last_stable_offset(completed)}"
             self.table.complete(completed)
         self.end += count
-        self.table.update_map_end_offset(self.end)
+        self.table.map_end_offset = Offset(self.end)
         return answer
 
     def epoch_near(self, epoch: int) -> int:

@@ -256,7 +256,7 @@ def test_most_of_these_requests_go_the_short_way() -> None:
     """The comparison above would prove nothing if the lane took none of them."""
     random = Random(7)
     served = Served(has_lane=True)
-    take = served.dispatcher._takers[FETCH_KEY]
+    take = served.dispatcher._takers[FETCH_KEY][0]
     taken = sum(
         take(cast("Connection", served.connection), memoryview(bytearray(a_frame(random, served, n))), 0)
         for n in range(200)

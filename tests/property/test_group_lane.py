@@ -349,7 +349,7 @@ def test_plain_requests_go_the_short_way(make: Callable[..., tuple[Request, int]
     random = Random(7)
     served = Served(has_lane=True)
     connection = cast("Connection", served.connection)
-    take = served.dispatcher._takers[api_key]
+    take = served.dispatcher._takers[api_key][0]
     for number in range(50):
         request, version = make(random, served, is_odd=False)
         frame = memoryview(bytearray(frame_of(request, version, number)))
@@ -379,7 +379,7 @@ def test_a_commit_that_waits_for_another_replica_is_answered_as_by_the_handler(
         known = short.node.image.topic(TopicName(topic.name))
         assert known is not None
         topic.topic_id = known.topic_id
-    taken = short.dispatcher._takers[OFFSET_COMMIT_KEY]
+    taken = short.dispatcher._takers[OFFSET_COMMIT_KEY][0]
 
     assert taken(cast("Connection", short.connection), memoryview(bytearray(frame_of(request, version))), 0)
     ordinary.read(frame_of(request, version))

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.unit.storage.producers import batch, control_batch
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import Offset
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.storage.producer_state import (
     NO_TRANSACTION,
@@ -195,7 +196,7 @@ class ProducerStateMachine(RuleBasedStateMachine):
             assert self.table.last_stable_offset(completed) == min(others, default=written.last_offset + 1)
             self.table.complete(completed)
         self.model.log.append(written)
-        self.table.update_map_end_offset(self.model.end)
+        self.table.map_end_offset = Offset(self.model.end)
 
     @rule(distance=st.integers(0, 5))
     def move_high_watermark(self, distance: int) -> None:
@@ -225,7 +226,7 @@ class ProducerStateMachine(RuleBasedStateMachine):
         self.table.apply(update)
         for completed in update.completed:
             self.table.complete(completed)
-        self.table.update_map_end_offset(self.model.end)
+        self.table.map_end_offset = Offset(self.model.end)
         self.table.on_high_watermark_updated(self.high_watermark)
         # Of the last five batches only the newest is in a snapshot.
         self.model_knows_only_what_was_kept(replayed_from)

@@ -275,7 +275,7 @@ def test_plain_requests_go_the_short_way(raises_epochs: bool) -> None:
         lane = served.dispatcher._lane
         assert lane is not None
         if request.api_key in (ADD_PARTITIONS_KEY, END_TXN_KEY):
-            assert served.dispatcher._takers[request.api_key](connection, frame, 0), request
+            assert served.dispatcher._takers[request.api_key][0](connection, frame, 0), request
         else:
             assert lane.take(connection, frame), request
             lane.finish(connection)

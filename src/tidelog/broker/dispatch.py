@@ -57,13 +57,12 @@ class Dispatcher:
         # What clients send all day has a short way; the listener of a controller has none.
         has_lanes = listener_kind == "broker"
         self._lane = ProduceLane(node, authorizer) if has_lanes else None
-        self._takers: dict[int, Taker] = {}
+        # By API, those who may take a request, in the order in which they are asked.
+        self._takers: dict[int, tuple[Taker, ...]] = {}
         if has_lanes:
-            self._takers = {
-                FETCH_KEY: _either(FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take),
-                **GroupLane(node, authorizer).takers(),
-                **TransactionLane(node, authorizer).takers(),
-            }
+            others = {**GroupLane(node, authorizer).takers(), **TransactionLane(node, authorizer).takers()}
+            self._takers = {key: (take,) for key, take in others.items()}
+            self._takers[FETCH_KEY] = (FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take)
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 
@@ -90,10 +89,10 @@ class Dispatcher:
             if lane.is_open:
                 lane.finish(connection)
         begun_ns = self._begun_ns or self._now_ns()
-        take = self._takers.get(key)
-        if take is not None and take(connection, frame, begun_ns):
-            self._begun_ns = self._now_ns()
-            return
+        for take in self._takers.get(key, ()):
+            if take(connection, frame, begun_ns):
+                self._begun_ns = self._now_ns()
+                return
         try:
             header, position = read_request_header(frame)
             if is_unknown_api_versions(header):
@@ -140,15 +139,6 @@ class Dispatcher:
             raise UnsupportedVersionError(f"{served.name} is not served in version {version}")
         self._handlers[key, version] = handler
         return handler
-
-
-def _either(one: Taker, other: Taker) -> Taker:
-    """A request that the one does not take may be the other's."""
-
-    def take(connection: Connection, frame: memoryview, begun_ns: int) -> bool:
-        return one(connection, frame, begun_ns) or other(connection, frame, begun_ns)
-
-    return take
 
 
 @cache

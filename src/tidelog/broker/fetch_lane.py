@@ -66,13 +66,17 @@ Asked = tuple[bytes, int, int, int, int]
 class FetchLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_looks_at_racks", "_node", "_now_ns")
+    __slots__ = ("_authorizer", "_config", "_looks_at_racks", "_max_bytes", "_node", "_now_ns", "_timers")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
         self._now_ns = node.clock.monotonic_ns
+        self._timers = node.timers
         self._looks_at_racks = node.config[REPLICA_SELECTOR_CLASS] == RACK_AWARE_SELECTOR
+        # Of the configuration as it was when it was last looked at.
+        self._config = node.config
+        self._max_bytes = node.config[FETCH_MAX_BYTES]
 
     def take(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
         """Whether the request goes this way. If not, nothing of it was noted or changed."""
@@ -84,7 +88,10 @@ class FetchLane:
         version, correlation_id, max_wait_ms, min_bytes, max_bytes, level, session_id, session_epoch, asked = read
         if min_bytes > 1 or not asked or session_epoch != FINAL_EPOCH or session_id != NO_SESSION:
             return False
-        max_bytes = min(max_bytes, self._node.config[FETCH_MAX_BYTES])
+        config = self._node.config
+        if config is not self._config:
+            self._config, self._max_bytes = config, config[FETCH_MAX_BYTES]
+        max_bytes = min(max_bytes, self._max_bytes)
         partitions = self._partitions_of(asked, version >= TOPIC_ID_VERSION, connection)
         if max_bytes < 1 or partitions is None:
             return False
@@ -114,7 +121,7 @@ class FetchLane:
             )
             waiting.begun_ns = begun_ns
             waiting.request_bytes = len(frame)
-            waiting.timer = self._node.timers.after(min(max_wait_ms, WAIT_MS_MAX), waiting.expired)
+            waiting.timer = self._timers.after(min(max_wait_ms, WAIT_MS_MAX), waiting.expired)
             for partition in partitions:
                 partition.watch(waiting)
             waiting.local_ns = self._now_ns() - begun_ns
@@ -163,7 +170,10 @@ class FetchLane:
         has_waited: bool = False,
     ) -> int:
         """Give the answer. How many bytes it takes."""
-        parts, size = packed(version, correlation_id, asked, results)
+        if len(results) == 1 and results[0].regions and not results[0].aborted_transactions:
+            parts, size = packed_one(version, correlation_id, asked[0], results[0])
+        else:
+            parts, size = packed(version, correlation_id, asked, results)
         if has_waited:
             # A consumer that sleeps takes long to wake, and the append that it waited for has still to be answered.
             slot.send_at_once(parts)
@@ -347,6 +357,24 @@ def packed(
     return parts, size + len(joined)
 
 
+def packed_one(version: int, correlation_id: int, asked: Asked, result: Fetched) -> tuple[list[Part], int]:
+    """`packed` for the records of one partition, without aborted transactions."""
+    topic, index, _, _, _ = asked
+    region = result.regions[0]
+    count = region.count
+    head = (
+        _HEAD.pack(correlation_id, 0, 0, 0, NO_SESSION)
+        + _head_of_one(version, topic)
+        + _PARTITION.pack(index, 0, result.high_watermark, result.last_stable_offset, result.log_start_offset)
+        + (_NO_LIST if result.aborted_transactions is None else _EMPTY_LIST)
+        + _count_of_bytes(count + 1)
+    )
+    records = copied_records(region, 0)
+    # The ends of the partition, the topic and the answer.
+    parts: list[Part] = [head, region, b"\0\0\0"] if records is None else [b"".join((head, records, b"\0\0\0"))]
+    return parts, len(head) + count + 3
+
+
 def copied_records(region: FileRegion, copied_bytes: int) -> bytes | None:
     """The records, where they are few enough to be a part of the answer's other bytes, of which so many are records already. None
     where they leave straight from their file."""
@@ -365,6 +393,16 @@ def _topic_count(asked: Sequence[Asked]) -> int:
     if len(asked) == 1:
         return 1
     return 1 + sum(asked[at][0] is not asked[at - 1][0] for at in range(1, len(asked)))
+
+
+# Records of one producer are mostly of one size.
+_count_of_bytes = lru_cache(maxsize=1024)(write_uvarint)
+
+
+@lru_cache(maxsize=1024)
+def _head_of_one(version: int, topic: bytes) -> bytes:
+    """What precedes the only partition of an answer: the number of topics, and the topic."""
+    return write_uvarint(2) + _topic_head(version, topic, 1)
 
 
 @lru_cache(maxsize=1024)

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 
+import msgspec
+
 from tidelog.broker.caller import Authorizer
 from tidelog.broker.delayed_produce import CommitWait
 from tidelog.broker.handlers.produce import appended_partition, refused_partition
@@ -40,6 +42,7 @@ from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.replication.partition import ALL_IN_SYNC, Partition
 from tidelog.replication.partitions import TopicReplicas
+from tidelog.replication.roles import Leading
 from tidelog.storage.append import NOT_TRANSACTIONAL, AppendInfo, AppendRefused, CheckedBatch
 from tidelog.wire.frames import response_frame
 from tidelog.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
@@ -65,6 +68,9 @@ _PARTITION_V9 = Layout(">ihqqqBBB")
 _TAIL = b"\0\0\0\0"
 _FLEXIBLE_TAIL = b"\0" + _TAIL + b"\0"
 
+# A named tuple's own way to make one is a function in Python; this is the one below it.
+_new_batch = tuple.__new__
+
 Outcome = int | AppendInfo | AppendRefused
 # What the kernel tells of a batch.
 Read = tuple[bytes, int, int, int, int, int, int, int, int, int]
@@ -72,20 +78,15 @@ Read = tuple[bytes, int, int, int, int, int, int, int, int, int]
 Placed = tuple[bytes, int, Partition, int]
 
 
-class _Taken:
+class _Taken(msgspec.Struct, frozen=True, gc=False):
     """One request that waits for the end of the read."""
 
-    __slots__ = ("acks", "correlation_id", "placed", "size_bytes", "timeout_ms", "version")
-
-    def __init__(
-        self, version: int, correlation_id: int, acks: int, timeout_ms: int, placed: Sequence[Placed], size_bytes: int
-    ) -> None:
-        self.version = version
-        self.correlation_id = correlation_id
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.placed = placed
-        self.size_bytes = size_bytes
+    version: int
+    correlation_id: int
+    acks: int
+    timeout_ms: int
+    placed: Sequence[Placed]
+    size_bytes: int
 
 
 class ProduceLane:
@@ -95,6 +96,7 @@ class ProduceLane:
         self._node = node
         self._authorizer = authorizer
         self._now_ns = node.clock.monotonic_ns
+        self._clock_ms = node.clock.now_ms
         self._taken: list[_Taken] = []
         self._runs: dict[Partition, list[CheckedBatch]] = {}
         # Of this read: which topics may be written to, and the time.
@@ -114,7 +116,7 @@ class ProduceLane:
         self.is_open = True
         if not self._taken:
             self._begun_ns = self._now_ns()
-            self._now_ms = self._node.clock.now_ms()
+            self._now_ms = self._clock_ms()
         by_id = version >= TOPIC_ID_VERSION
         partitions: list[Partition] = []
         for topic, index, start, stop, _, _, max_timestamp, _, _, _ in batches:
@@ -147,7 +149,9 @@ class ProduceLane:
                 run = runs[partition] = []
             guard = NOT_TRANSACTIONAL if guards is None else guards[len(placed)]
             placed.append((topic, index, partition, len(run)))
-            run.append(CheckedBatch(frame[start:stop], delta, max_timestamp, producer_id, epoch, sequence, guard))
+            run.append(
+                _new_batch(CheckedBatch, (frame[start:stop], delta, max_timestamp, producer_id, epoch, sequence, guard))
+            )
         self._request_bytes += len(frame)
         self._taken.append(_Taken(version, correlation_id, acks, timeout_ms, placed, len(frame)))
         return True
@@ -182,6 +186,9 @@ class ProduceLane:
             return
         self._taken, self._runs = [], {}
         request_bytes, self._request_bytes = self._request_bytes, 0
+        if len(taken) == 1 and len(taken[0].placed) == 1:
+            self._finish_one(connection, taken[0], runs)
+            return
         outcomes: dict[Partition, Sequence[Outcome]] = {}
         is_committed = True
         wakeups = self._node.partitions.wakeups
@@ -201,6 +208,45 @@ class ProduceLane:
         answers = [_answer(each, outcomes) for each in taken]
         connection.answer_with_frames(answers)
         self._count_requests(taken, outcomes, request_bytes, answers)
+
+    def _finish_one(self, connection: Connection, taken: _Taken, runs: dict[Partition, list[CheckedBatch]]) -> None:
+        """`finish` for one request of one batch: what comes of a read where every record is to be answered soon."""
+        topic, index, partition, _ = taken.placed[0]
+        run = runs[partition]
+        # Nobody is to be held back: there is no second partition that a watcher might wait for.
+        appended = partition.append_run(run)
+        outcome = appended[0]
+        role = partition.role
+        if type(outcome) is not int or type(role) is not Leading:
+            outcomes = {partition: appended}
+            _count(self._node.metrics.topics[partition.topic_partition.topic], run, appended)
+            self._answer_when_committed(connection, taken, runs, outcomes)
+            return
+        batch = run[0]
+        metrics = self._node.metrics
+        topic_counts = metrics.topics[partition.topic_partition.topic]
+        topic_counts.total_produce_requests += 1
+        topic_counts.messages_in += batch.last_offset_delta + 1
+        topic_counts.bytes_in += len(batch.view)
+        log = role.log
+        if taken.acks == ALL_IN_SYNC and log.high_watermark <= outcome + batch.last_offset_delta:
+            self._answer_when_committed(connection, taken, runs, {partition: appended})
+            return
+        version = taken.version
+        start_offset = log.log_start_offset
+        if version >= FLEXIBLE_VERSION:
+            packed = _PARTITION_V9.pack(index, 0, outcome, NO_TIMESTAMP, start_offset, 1, 0, 0) + _FLEXIBLE_TAIL
+        elif version >= RECORD_ERRORS_VERSION:
+            packed = _PARTITION_V8.pack(index, 0, outcome, NO_TIMESTAMP, start_offset, 0, -1) + _TAIL
+        else:
+            packed = _PARTITION_V5.pack(index, 0, outcome, NO_TIMESTAMP, start_offset) + _TAIL
+        head = _head_of_one(version, topic)
+        size = 4 + len(head) + len(packed)
+        answer = _ENVELOPE.pack(size, taken.correlation_id) + head + packed
+        connection.answer_with_frames((answer,))
+        counts = metrics.requests[PRODUCE_KEY, version]
+        counts.answered_together(1, self._now_ns() - self._begun_ns, taken.size_bytes, size)
+        counts.errors[0] += 1
 
     def _answer_when_committed(
         self,
@@ -384,6 +430,12 @@ def _topics_head(version: int, count: int) -> bytes:
     if version < FLEXIBLE_VERSION:
         return count.to_bytes(4, "big")
     return b"\0" + write_uvarint(count + 1)
+
+
+@lru_cache(maxsize=1024)
+def _head_of_one(version: int, topic: bytes) -> bytes:
+    """What precedes the only partition of an answer."""
+    return _topics_head(version, 1) + _topic_head(version, topic, 1)
 
 
 @lru_cache(maxsize=1024)

@@ -95,9 +95,16 @@ class RequestCounts:
     def waited(self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
         """The same of one whose errors are counted apart."""
         self.waiting -= 1
-        self.local.observe(local_ns)
-        self.remote.observe(elapsed_ns - local_ns)
-        self.total.observe(elapsed_ns)
+        # As in `answered`.
+        times = self.local
+        times.counts[bisect_left(_BOUNDS_NS, local_ns)] += 1
+        times.sum += local_ns
+        times, remote_ns = self.remote, elapsed_ns - local_ns
+        times.counts[bisect_left(_BOUNDS_NS, remote_ns)] += 1
+        times.sum += remote_ns
+        times = self.total
+        times.counts[bisect_left(_BOUNDS_NS, elapsed_ns)] += 1
+        times.sum += elapsed_ns
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
 

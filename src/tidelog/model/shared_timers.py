@@ -32,13 +32,16 @@ class SharedTimer:
     def cancel(self) -> None:
         if self.callback is not None:
             self.callback = None
-            self._owner.note_cancelled()
+            owner = self._owner
+            owner.cancelled += 1
+            if owner.cancelled > CANCELLED_MAX:
+                owner.drop_cancelled()
 
 
 class SharedTimers:
     """`Timers` over other timers, for waits that mostly end early."""
 
-    __slots__ = ("_armed", "_armed_ns", "_cancelled", "_heap", "_now_ns", "_number", "_timers")
+    __slots__ = ("_armed", "_armed_ns", "_heap", "_now_ns", "_number", "_timers", "cancelled")
 
     def __init__(self, timers: Timers, clock: Clock) -> None:
         self._timers = timers
@@ -46,13 +49,14 @@ class SharedTimers:
         # The number keeps those of one moment in their order, and timers from being compared.
         self._heap: list[tuple[int, int, SharedTimer]] = []
         self._number = 0
-        self._cancelled = 0
+        self.cancelled = 0
+        """How many of them will not go off."""
         self._armed: Timer | None = None
         self._armed_ns = 0
 
     def __len__(self) -> int:
         """How many are still to go off."""
-        return len(self._heap) - self._cancelled
+        return len(self._heap) - self.cancelled
 
     def after(self, delay_ms: float, callback: Callable[[], None]) -> SharedTimer:
         """Call `callback` once, `delay_ms` from now or a little later; never from within this call."""
@@ -64,13 +68,12 @@ class SharedTimers:
             self._arm(due_ns)
         return timer
 
-    def note_cancelled(self) -> None:
-        """For `SharedTimer` alone."""
-        self._cancelled += 1
-        if self._cancelled > CANCELLED_MAX and self._cancelled * 2 > len(self._heap):
+    def drop_cancelled(self) -> None:
+        """For `SharedTimer` alone: many are cancelled, and go if they are most of all."""
+        if self.cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapify(self._heap)
-            self._cancelled = 0
+            self.cancelled = 0
 
     def _arm(self, due_ns: int) -> None:
         if self._armed is not None:
@@ -90,7 +93,7 @@ class SharedTimers:
                     break
                 heappop(self._heap)
                 if callback is None:
-                    self._cancelled -= 1
+                    self.cancelled -= 1
                     continue
                 timer.callback = None
                 callback()

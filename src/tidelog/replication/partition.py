@@ -269,7 +269,7 @@ class Partition:
         if not isinstance(role, Leading):
             return [self._refuse_to_append(role)] * len(run)
         try:
-            outcomes = role.log.append_run(run, self.leader_epoch)
+            outcomes = role.log.append_run(run, self.leader_epoch, is_awaited=bool(self._watchers))
         except StorageError as error:
             return [AppendRefused(self._fail(error), str(error))] * len(run)
         self._advance_high_watermark(role)
@@ -293,7 +293,7 @@ class Partition:
                 return AppendRefused(self._fail(error), str(error))
             if offset is not None:
                 end = offset + record_count
-                if role.followers or self._committed:
+                if role.followers or self._committed.heap:
                     self._advance_high_watermark(role)
                 else:
                     log.commit_up_to(end)
@@ -362,7 +362,7 @@ class Partition:
         if committed <= log.high_watermark:
             return
         log.commit_up_to(committed)
-        if self._committed:
+        if self._committed.heap:
             self._committed.reached(committed, self._commit_error(leading))
 
     def _commit_error(self, leading: Leading) -> ErrorCode:
@@ -383,9 +383,14 @@ class Partition:
         leader_only: bool = True,
     ) -> Fetched | Diverged | ErrorCode:
         """The batches from `offset` on, as far as `isolation` lets the reader see."""
-        log = self.log_at(current_leader_epoch, leader_only=leader_only)
-        if isinstance(log, ErrorCode):
-            return log
+        role = self.role
+        if type(role) is Leading and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            log = role.log
+        else:
+            found = self.log_at(current_leader_epoch, leader_only=leader_only)
+            if isinstance(found, ErrorCode):
+                return found
+            log = found
         if last_fetched_epoch != NO_LEADER_EPOCH:
             end = log.end_offset_for_epoch(last_fetched_epoch)
             if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
@@ -631,9 +636,13 @@ class Partition:
 
     def tell_watchers(self) -> None:
         """For `Wakeups` alone: everybody else reports the change there."""
-        for watcher in list(self._watchers):
-            if watcher in self._watchers:
+        watchers = self._watchers
+        for watcher in tuple(watchers):
+            if watcher in watchers:
                 watcher.partition_changed(self)
+        role = self.role
+        if type(role) is Leading:
+            role.log.forget_fresh()
 
     # --- faults ------------------------------------------------------------------------------------------------------------
 

@@ -32,32 +32,33 @@ class Watcher(Protocol):
 class OffsetWaiters:
     """Those who wait for one offset of a partition to get somewhere. Each gets NONE then, or the error that came between."""
 
-    __slots__ = ("_heap", "_number")
+    __slots__ = ("_number", "heap")
 
     def __init__(self) -> None:
-        # The number keeps those of one offset in their order, and pending answers from being compared.
-        self._heap: list[tuple[int, int, Pending[ErrorCode]]] = []
+        self.heap: list[tuple[int, int, Pending[ErrorCode]]] = []
+        """Empty where nobody waits. The number keeps those of one offset in their order, and pending answers from being
+        compared."""
         self._number = 0
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self.heap)
 
     def wait_for(self, offset: int) -> Pending[ErrorCode]:
         """Completes when `offset` is reached."""
         outcome: Pending[ErrorCode] = Pending()
         self._number += 1
-        heappush(self._heap, (offset, self._number, outcome))
+        heappush(self.heap, (offset, self._number, outcome))
         return outcome
 
     def reached(self, offset: int, error: ErrorCode = ErrorCode.NONE) -> None:
         """All up to `offset` have what they waited for; `error` is what they are told instead of NONE."""
-        heap = self._heap
+        heap = self.heap
         while heap and heap[0][0] <= offset:
             heappop(heap)[2].complete(error)
 
     def fail(self, error: ErrorCode) -> None:
         """What they wait for will not come."""
-        heap, self._heap = self._heap, []
+        heap, self.heap = self.heap, []
         for _, _, outcome in sorted(heap, key=lambda entry: entry[:2]):
             outcome.complete(error)
 

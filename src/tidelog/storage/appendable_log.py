@@ -30,6 +30,9 @@ from tidelog.wire.record_batch import BATCH_OVERHEAD, BytesLike, TimestampType, 
 
 OFFSET_MAX = 2**63 - 1
 
+# What is appended while somebody waits for it is kept for his read, up to this size: beyond it, `sendfile` is cheaper.
+FRESH_BYTES_MAX = 16 * 1024
+
 
 class AppendableLog(RollingLog):
     """A log that takes batches. One write each time; producers, epochs and the log's end follow it."""
@@ -68,13 +71,21 @@ class AppendableLog(RollingLog):
             return AppendRefused(ErrorCode.INVALID_RECORD, "there is no record batch to append")
         return self._append(buffer, placed, origin, append_time_ms, transaction_version, guard)
 
-    def append_run(self, run: Sequence[CheckedBatch], leader_epoch: int) -> Sequence[int | AppendInfo | AppendRefused]:
+    def append_run(
+        self, run: Sequence[CheckedBatch], leader_epoch: int, *, is_awaited: bool = False
+    ) -> Sequence[int | AppendInfo | AppendRefused]:
         """`append_as_leader` for several batches that have been checked, each by itself, with one write for all of them.
 
-        Of each: its first offset, what it repeats, or why it was refused. Only where records keep their producers' time.
+        Of each: its first offset, what it repeats, or why it was refused. Only where records keep their producers' time. What
+        somebody waits for is kept for his read, if it is little.
         """
         if self.fault is not None:
             self._raise_offline()
+        self._reader.fresh = None
+        if len(run) == 1:
+            outcome = self._append_alone(run[0], leader_epoch, is_awaited)
+            if outcome is not None:
+                return (outcome,)
         size = last_offset_max = 0
         newest: int = NO_TIMESTAMP
         for view, delta, max_timestamp, _, _, _, _ in run:
@@ -101,6 +112,7 @@ class AppendableLog(RollingLog):
                 for batch in run
             ]
         outcomes: list[int | AppendInfo | AppendRefused] = []
+        position = segment.size_bytes
         views: list[memoryview] = []
         written: list[WrittenBatch] = []
         for batch in run:
@@ -122,13 +134,52 @@ class AppendableLog(RollingLog):
                     self._assign_epoch(leader_epoch, self.log_end_offset)
                 self._is_durable = False
                 segment.append(views, written)
+                if is_awaited and segment.size_bytes - position < FRESH_BYTES_MAX:
+                    self._reader.keep_fresh(segment, b"".join(views), self.log_end_offset, offset)
                 self.log_end_offset = Offset(offset)
-                self.producers.update_map_end_offset(offset)
+                self.producers.map_end_offset = Offset(offset)
                 if offset - self._durability.recovery_point >= self.config.flush_messages:
                     self._flush()
             except StorageError as error:
                 self._fail(error)
         return outcomes
+
+    def forget_fresh(self) -> None:
+        """Who waited for the last append has been told. Where it is not committed, some may still be waiting."""
+        fresh = self._reader.fresh
+        if fresh is not None and fresh.end_offset <= self.high_watermark:
+            self._reader.fresh = None
+
+    def _append_alone(
+        self, batch: CheckedBatch, leader_epoch: int, is_awaited: bool
+    ) -> int | AppendInfo | AppendRefused | None:
+        """`append_run` of one batch, as most are where each has to be answered soon. None: it needs a closer look."""
+        view, delta, max_timestamp, producer_id, _, _, _ = batch
+        config, offset, size = self.config, self.log_end_offset, len(view)
+        end = offset + delta + 1
+        segment = self._segments.active
+        if (
+            end > OFFSET_MAX
+            or leader_epoch != self._assigned_epoch
+            or not segment.takes_one(config, size, end - 1, max_timestamp)
+        ):
+            return None
+        if producer_id >= 0:
+            refused = self._follow_sequence(batch, offset)
+            if refused is not None:
+                return refused
+        pack_place(view, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
+        self._is_durable = False
+        try:
+            segment.write_one(view, size, end - 1, max_timestamp)
+            if is_awaited and size < FRESH_BYTES_MAX:
+                self._reader.keep_fresh(segment, bytes(view), offset, end)
+            self.log_end_offset = self.producers.map_end_offset = Offset(end)
+            if end - self._durability.recovery_point >= config.flush_messages:
+                self._flush()
+        except StorageError as error:
+            self._fail(error)
+        return offset
 
     def append_built(self, batch: bytearray, record_count: int, max_timestamp: int, leader_epoch: int) -> Offset | None:
         """`append_as_leader` for one whole batch of records that this node has just made, outside of any transaction and with
@@ -137,15 +188,18 @@ class AppendableLog(RollingLog):
             self._raise_offline()
         config, offset, size = self.config, self.log_end_offset, len(batch)
         end = offset + record_count
-        if end > OFFSET_MAX or leader_epoch != self._assigned_epoch:
+        segment = self._segments.active
+        if (
+            end > OFFSET_MAX
+            or leader_epoch != self._assigned_epoch
+            or not segment.takes_one(config, size, end - 1, max_timestamp)
+        ):
             return None
         pack_place(batch, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
         self._is_durable = False
         try:
-            if not self._segments.active.append_one(config, batch, size, end - 1, max_timestamp):
-                return None
-            self.log_end_offset = Offset(end)
-            self.producers.update_map_end_offset(end)
+            segment.write_one(batch, size, end - 1, max_timestamp)
+            self.log_end_offset = self.producers.map_end_offset = Offset(end)
             if end - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
         except StorageError as error:
@@ -201,7 +255,7 @@ class AppendableLog(RollingLog):
             segment.append((placed,), ((size, offset, marker.timestamp),))
             self.log_end_offset = Offset(offset + 1)
             apply_update(self.producers, update, segment.transaction_index)
-            self.producers.update_map_end_offset(offset + 1)
+            self.producers.map_end_offset = Offset(offset + 1)
             if offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
         except StorageError as error:
@@ -213,15 +267,17 @@ class AppendableLog(RollingLog):
     ) -> bool:
         """Write the marker that commits a producer's open transaction. False: nothing is written, as it takes more than that."""
         config, offset, size = self.config, self.log_end_offset, len(batch)
+        segment = self._segments.active
+        if not segment.takes_one(config, size, offset, marker.timestamp):
+            return False
         placed = bytearray(batch)
         pack_place(placed, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
         self._is_durable = False
         try:
-            if not self._segments.active.append_one(config, placed, size, offset, marker.timestamp):
-                return False
+            segment.write_one(placed, size, offset, marker.timestamp)
             self.log_end_offset = Offset(offset + 1)
             self.producers.commit(state, producer_epoch, offset, marker)
-            self.producers.update_map_end_offset(offset + 1)
+            self.producers.map_end_offset = Offset(offset + 1)
             if offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
         except StorageError as error:
@@ -363,7 +419,7 @@ class AppendableLog(RollingLog):
             self.log_end_offset = Offset(last_offset + 1)
             if update is not None:
                 apply_update(self.producers, update, segment.transaction_index)
-            self.producers.update_map_end_offset(last_offset + 1)
+            self.producers.map_end_offset = Offset(last_offset + 1)
             if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
         except StorageError as error:

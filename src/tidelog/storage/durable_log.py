@@ -74,7 +74,7 @@ class DurableLog(LogState):
                 return None
             self._settle()
             producers = self.producers
-            producers.update_map_end_offset(self.log_end_offset)
+            producers.map_end_offset = Offset(self.log_end_offset)
             # One that a roll has written may still be on its way to the disk.
             snapshot = producers.take_snapshot(sync=False) or producers.snapshot_path(self.log_end_offset)
             self._segments.active.finish()

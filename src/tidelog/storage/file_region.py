@@ -21,3 +21,14 @@ class FileRegion(msgspec.Struct, frozen=True, gc=False):
     def read(self) -> bytes:
         """The bytes themselves, for where sendfile is no use: TLS, and answers too small to be worth it."""
         return self.file.pread(self.count, self.position)
+
+
+class FreshRegion(FileRegion, frozen=True, gc=False):
+    """The region of a run of batches that has just been written, with its bytes: who waits for them needs no look at the file."""
+
+    base_offset: int
+    end_offset: int
+    records: bytes
+
+    def read(self) -> bytes:
+        return self.records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.model.ids import Offset
-from tidelog.storage.file_region import FileRegion
+from tidelog.storage.file_region import FileRegion, FreshRegion
 from tidelog.storage.segment import FoundTimestamp, Segment
 from tidelog.storage.segment_list import SegmentList
 from tidelog.storage.transaction_index import AbortedTransaction
@@ -31,16 +31,25 @@ class FirstBatchTooLarge(NamedTuple):
 class LogReader:
     """Reads the segments of one log. CorruptBatchError where a file is damaged."""
 
-    __slots__ = ("_places", "_segments")
+    __slots__ = ("_places", "_segments", "fresh")
 
     def __init__(self, segments: SegmentList) -> None:
         self._segments = segments
         # Of an offset: the segment that holds it, and where in it the batch begins that does, or will.
         self._places: dict[int, tuple[Segment, int]] = {}
+        self.fresh: FreshRegion | None = None
+        """The last append, if somebody waits for it."""
 
     def forget_positions(self) -> None:
         """The log has been truncated: remembered positions may be another batch's by now."""
         self._places.clear()
+        self.fresh = None
+
+    def keep_fresh(self, segment: Segment, records: bytes, base_offset: int, end_offset: int) -> None:
+        """`records` have just been written to the end of `segment`."""
+        end = segment.size_bytes
+        self.fresh = FreshRegion(segment.file, end - len(records), len(records), base_offset, end_offset, records)
+        self._remember(end_offset, segment, end)
 
     def find_region(
         self, offset: int, bound: int, log_end_offset: Offset, bytes_max: int, *, min_one_batch: bool

@@ -134,7 +134,8 @@ class LogState:
     def commit_up_to(self, offset: int) -> None:
         """`set_high_watermark` for an offset within the log that is beyond the present one."""
         self.high_watermark = Offset(offset)
-        self.producers.on_high_watermark_updated(offset)
+        if self.producers.unreplicated:
+            self.producers.on_high_watermark_updated(offset)
 
     @property
     def segments(self) -> SegmentList:

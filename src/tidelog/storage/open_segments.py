@@ -54,12 +54,15 @@ class OpenSegments:
     def __init__(self, open_max: int = OPEN_SEGMENTS_MAX) -> None:
         self.open_max = max(1, open_max)
         self._open: OrderedDict[Releasable, None] = OrderedDict()
+        self.latest: Releasable | None = None
+        """The one that was used last, which need not be noted again."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def used(self, segment: Releasable) -> None:
         """`segment` is about to use its files; another one may have to close its own for that."""
+        self.latest = segment
         if segment in self._open:
             self._open.move_to_end(segment)
             return
@@ -70,4 +73,6 @@ class OpenSegments:
 
     def forget(self, segment: Releasable) -> None:
         """`segment` has closed its files."""
+        if self.latest is segment:
+            self.latest = None
         self._open.pop(segment, None)

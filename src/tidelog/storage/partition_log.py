@@ -37,6 +37,10 @@ from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.storage.truncatable_log import TruncatableLog
 from tidelog.wire.batch_errors import CorruptBatchError
 
+# A member that is reached through its class costs more, and every read asks for these.
+_LOG_END = FetchIsolation.LOG_END
+_HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
+
 
 class PartitionLog(AppendableLog, TruncatableLog):
     """One partition on disk. `recovery.open_log` and `LogDirectory` make them."""
@@ -59,16 +63,24 @@ class PartitionLog(AppendableLog, TruncatableLog):
         if not self.log_start_offset <= offset <= self.log_end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         aborted: tuple[AbortedTransaction, ...] | None = None
-        stable = self.last_stable_offset
-        if upper_bound is FetchIsolation.LOG_END:
+        producers = self.producers
+        # Mostly no transaction is open, and then there is nothing to be asked.
+        stable = self.last_stable_offset if producers.ongoing or producers.unreplicated else self.high_watermark
+        if upper_bound is _LOG_END:
             bound = self.log_end_offset
-        elif upper_bound is FetchIsolation.HIGH_WATERMARK:
+        elif upper_bound is _HIGH_WATERMARK:
             bound = self.high_watermark
         else:
             bound = stable
             aborted = ()
         if offset >= bound:
-            return self._fetched((), stable, aborted)
+            return Fetched((), self.log_start_offset, self.log_end_offset, self.high_watermark, stable, False, aborted)
+        fresh = self._reader.fresh
+        if fresh is not None and offset == fresh.base_offset and bound == fresh.end_offset and fresh.count <= bytes_max:
+            # A run holds no markers, so no aborted transaction ends in it.
+            return Fetched(
+                (fresh,), self.log_start_offset, self.log_end_offset, self.high_watermark, stable, False, aborted
+            )
         try:
             found = self._reader.find_region(offset, bound, self.log_end_offset, bytes_max, min_one_batch=min_one_batch)
             if isinstance(found, FoundRegion):

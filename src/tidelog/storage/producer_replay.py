@@ -5,6 +5,7 @@ Used on every append, and when a log is opened or truncated and its batches are 
 
 from __future__ import annotations
 
+from tidelog.model.ids import Offset
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker, PreparedUpdate
 from tidelog.storage.producer_state import ProducerStateTable
@@ -63,7 +64,7 @@ def replay_batch(
         update = producers.prepare(header, header.base_offset, AppendOrigin.REPLICATION, marker=marker)
         if isinstance(update, PreparedUpdate):
             apply_update(producers, update, segment.transaction_index if with_index else None)
-    producers.update_map_end_offset(header.next_offset)
+    producers.map_end_offset = Offset(header.next_offset)
 
 
 def replay_producers(

@@ -84,16 +84,17 @@ class ProducerStateTable:
         self._files = files
         self._directory = directory
         self._producers: dict[int, ProducerState] = {}
-        # First offset of each open transaction -> who has it open. In order of offset, since offsets only grow.
-        self._ongoing: OrderedDict[Offset, ProducerId] = OrderedDict()
-        # First offset of each transaction that has ended above the high watermark -> its marker. In order of markers.
-        self._unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
+        self.ongoing: OrderedDict[Offset, ProducerId] = OrderedDict()
+        """First offset of each open transaction -> who has it open. In order of offset, since offsets only grow."""
+        self.unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
+        """First offset of each transaction that has ended above the high watermark -> its marker. In order of markers."""
         # The same first offsets, smallest on top; those that are not in the map any more are dropped when they surface.
         self._unreplicated_firsts: list[Offset] = []
         # Producer id -> what is asked about the transaction that its next records are to begin.
         self._verifications: dict[int, Verification] = {}
         self._last_guard = NO_GUARD
-        self._map_end_offset = Offset(0)
+        self.map_end_offset = Offset(0)
+        """The offset after the last one that the state covers. Whoever appends moves it."""
         self._last_snapshot_offset = Offset(0)
         self._snapshots: list[Offset] = []
         self.reload_snapshots()
@@ -106,19 +107,14 @@ class ProducerStateTable:
 
     @property
     def is_empty(self) -> bool:
-        return not self._producers and not self._unreplicated
-
-    @property
-    def map_end_offset(self) -> Offset:
-        """The offset after the last one that the state covers."""
-        return self._map_end_offset
+        return not self._producers and not self.unreplicated
 
     @property
     def first_unstable_offset(self) -> Offset | None:
         """The first offset whose outcome a reader of committed records cannot rely on yet. None if there is none."""
-        first = next(iter(self._ongoing), None)
+        first = next(iter(self.ongoing), None)
         firsts = self._unreplicated_firsts
-        while firsts and firsts[0] not in self._unreplicated:
+        while firsts and firsts[0] not in self.unreplicated:
             heapq.heappop(firsts)
         if firsts and (first is None or firsts[0] < first):
             return firsts[0]
@@ -127,12 +123,12 @@ class ProducerStateTable:
     @property
     def first_undecided_offset(self) -> Offset | None:
         """The first offset of the oldest open transaction."""
-        return next(iter(self._ongoing), None)
+        return next(iter(self.ongoing), None)
 
     @property
     def oldest_transaction_ms(self) -> int | None:
         """When the producer of the oldest open transaction was last heard of. None where none is open."""
-        producer_id = next(iter(self._ongoing.values()), None)
+        producer_id = next(iter(self.ongoing.values()), None)
         state = None if producer_id is None else self._producers.get(producer_id)
         return None if state is None else state.last_timestamp
 
@@ -256,8 +252,8 @@ class ProducerStateTable:
         What `apply` and `complete` do with such a marker.
         """
         first_offset = Offset(state.transaction_first_offset)
-        del self._ongoing[first_offset]
-        self._unreplicated[first_offset] = Offset(offset)
+        del self.ongoing[first_offset]
+        self.unreplicated[first_offset] = Offset(offset)
         heapq.heappush(self._unreplicated_firsts, first_offset)
         state.begin_epoch(epoch)
         state.coordinator_epoch = marker.coordinator_epoch
@@ -315,7 +311,7 @@ class ProducerStateTable:
             return False
         if not is_open:
             state.transaction_first_offset = base_offset
-            self._ongoing[Offset(base_offset)] = state.producer_id
+            self.ongoing[Offset(base_offset)] = state.producer_id
         if verification is not None:
             del self._verifications[producer_id]
         state.add_batch(BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
@@ -335,7 +331,7 @@ class ProducerStateTable:
             current.last_timestamp = state.last_timestamp
             current.transaction_first_offset = state.transaction_first_offset
         for first_offset, producer in update.started:
-            self._ongoing[first_offset] = producer
+            self.ongoing[first_offset] = producer
         if self._verifications:
             # Either the transaction is open from now on, or it has ended: what was asked before counts no longer.
             for producer_id in update.transactional:
@@ -343,25 +339,21 @@ class ProducerStateTable:
 
     def last_stable_offset(self, completed: CompletedTransaction) -> Offset:
         """What the last stable offset will be once `completed` is: for the transaction index, which is written first."""
-        for first_offset, producer_id in self._ongoing.items():
+        for first_offset, producer_id in self.ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
         return Offset(completed.last_offset + 1)
 
     def complete(self, completed: CompletedTransaction) -> None:
         """Close a transaction. It stays unstable until the high watermark has passed its marker."""
-        if self._ongoing.pop(completed.first_offset, None) is None:
+        if self.ongoing.pop(completed.first_offset, None) is None:
             raise ValueError(f"{completed} was not open in {self._directory}")
-        self._unreplicated[completed.first_offset] = completed.last_offset
+        self.unreplicated[completed.first_offset] = completed.last_offset
         heapq.heappush(self._unreplicated_firsts, completed.first_offset)
-
-    def update_map_end_offset(self, offset: int) -> None:
-        """Note that the state covers all up to `offset`, exclusive: after every append."""
-        self._map_end_offset = Offset(offset)
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Forget the ended transactions whose marker everybody has."""
-        unreplicated = self._unreplicated
+        unreplicated = self.unreplicated
         while unreplicated and next(iter(unreplicated.values())) < high_watermark:
             unreplicated.popitem(last=False)
         if not unreplicated:
@@ -370,7 +362,7 @@ class ProducerStateTable:
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Forget what lies wholly before the log's start. Producers stay: they expire by time."""
         self.on_high_watermark_updated(log_start_offset)
-        self._map_end_offset = Offset(max(self._map_end_offset, log_start_offset))
+        self.map_end_offset = Offset(max(self.map_end_offset, log_start_offset))
         self._last_snapshot_offset = self._snapshots[-1] if self._snapshots else Offset(log_start_offset)
 
     def remove_expired(self, now_ms: int) -> int:
@@ -402,9 +394,9 @@ class ProducerStateTable:
 
     def take_snapshot(self, *, sync: bool = True) -> str | None:
         """Write the state at `map_end_offset`, and return the file's path. None if there is nothing new since the last."""
-        if self._map_end_offset <= self._last_snapshot_offset:
+        if self.map_end_offset <= self._last_snapshot_offset:
             return None
-        offset = self._map_end_offset
+        offset = self.map_end_offset
         path = self.snapshot_path(offset)
         write_snapshot(self._files, path, (state.to_snapshot() for state in self._producers.values()), sync=sync)
         if offset not in self._snapshots:
@@ -454,7 +446,7 @@ class ProducerStateTable:
         for offset in tuple(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)
-        if log_end_offset == self._map_end_offset:
+        if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return
         self._forget_all()
@@ -466,9 +458,9 @@ class ProducerStateTable:
                 self._delete_snapshot(offset)
                 continue
             self._load(entries, now_ms)
-            self._last_snapshot_offset = self._map_end_offset = offset
+            self._last_snapshot_offset = self.map_end_offset = offset
             return
-        self._last_snapshot_offset = self._map_end_offset = Offset(log_start_offset)
+        self._last_snapshot_offset = self.map_end_offset = Offset(log_start_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything and delete every snapshot."""
@@ -476,7 +468,7 @@ class ProducerStateTable:
         for snapshot in tuple(self._snapshots):
             self._delete_snapshot(snapshot)
         self._last_snapshot_offset = Offset(0)
-        self._map_end_offset = Offset(offset)
+        self.map_end_offset = Offset(offset)
 
     def relocate(self, directory: str) -> None:
         """Take note that the partition's directory was renamed."""
@@ -489,7 +481,7 @@ class ProducerStateTable:
                 self._producers[state.producer_id] = state
         opened = [state for state in self._producers.values() if state.transaction_first_offset != NO_TRANSACTION]
         for state in sorted(opened, key=lambda state: state.transaction_first_offset):
-            self._ongoing[Offset(state.transaction_first_offset)] = state.producer_id
+            self.ongoing[Offset(state.transaction_first_offset)] = state.producer_id
 
     def _is_expired(self, state: ProducerState, now_ms: int) -> bool:
         idle_ms = now_ms - state.last_timestamp
@@ -497,8 +489,8 @@ class ProducerStateTable:
 
     def _forget_all(self) -> None:
         self._producers.clear()
-        self._ongoing.clear()
-        self._unreplicated.clear()
+        self.ongoing.clear()
+        self.unreplicated.clear()
         self._unreplicated_firsts.clear()
 
     def _delete_snapshot(self, offset: Offset) -> None:

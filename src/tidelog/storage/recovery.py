@@ -288,7 +288,7 @@ class _Opening:
                 # The end of the segment before never reached the disk, at a batch's boundary by chance.
                 self._drop_from(unflushed[number:], f"the log ends at {following}, before them")
                 return
-            self._producers.update_map_end_offset(max(self._producers.map_end_offset, segment.base_offset))
+            self._producers.map_end_offset = Offset(max(self._producers.map_end_offset, segment.base_offset))
             self._producers.take_snapshot(sync=False)
             cut = self._walk(segment, checked_from=self._known.recovery_point)
             if cut is not None:
@@ -401,7 +401,7 @@ class _Opening:
         # Without a snapshot a clean stop means that there were no producers, as in Kafka; unless we have just removed it.
         if not self._known.was_clean or self._changed or self._producers.latest_snapshot_offset is not None:
             self._reload_producers(end, start)
-        self._producers.update_map_end_offset(end)
+        self._producers.map_end_offset = Offset(end)
         if self._producers.latest_snapshot_offset != end:
             # One that does not survive a crash is built again; a clean stop forces it to disk.
             self._producers.take_snapshot(sync=self._known.was_clean)

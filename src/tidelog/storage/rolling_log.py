@@ -31,7 +31,7 @@ class RollingLog(DurableLog):
         rolled.finish()
         self._durability.prepare_roll(rolled, self.log_end_offset)
         new = self._create_segment(base_offset)
-        self.producers.update_map_end_offset(base_offset)
+        self.producers.map_end_offset = Offset(base_offset)
         snapshot = self.producers.take_snapshot(sync=False)
         self._before_sync()
         self._durability.flush_in_background(base_offset, snapshot=snapshot, is_roll=True)

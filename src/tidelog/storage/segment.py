@@ -187,7 +187,8 @@ class Segment:
     @property
     def file(self) -> File:
         """The open log file. Whoever keeps it keeps it open."""
-        self._open_segments.used(self)
+        if self._open_segments.latest is not self:
+            self._open_segments.used(self)
         file = self._file
         if file is None:
             file = self._file = self._seams.files.open(self.path(LOG_SUFFIX))
@@ -242,26 +243,26 @@ class Segment:
         if position > self._reserve_at:
             self._reserve(file, position)
 
-    def append_one(
-        self, config: LogConfig, batch: ReadableBytes, size: int, last_offset: int, max_timestamp: int
-    ) -> bool:
-        """`append` for one batch, unless it may have to go into a new segment, or something has to be looked up first.
-
-        False: nothing is written. The quick way of what is written one batch at a time, by coordinators above all.
-        """
+    def takes_one(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether one batch can be written by `write_one`: it needs no new segment, and nothing has to be looked up first."""
         position = self.size_bytes
-        first, largest = self._first_timestamp, self._largest_timestamp
-        if (
-            position == 0
-            or first is None
-            or largest is None
-            or first < 0
-            or position > config.segment_bytes - size
-            or max_timestamp - first > config.roll_ms - self.roll_jitter_ms
-            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
-            or self._index_entries_left == 0
-        ):
-            return False
+        first = self._first_timestamp
+        return (
+            position > 0
+            and first is not None
+            and first >= 0
+            and self._largest_timestamp is not None
+            and position <= config.segment_bytes - size
+            and max_timestamp - first <= config.roll_ms - self.roll_jitter_ms
+            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+            and self._index_entries_left != 0
+        )
+
+    def write_one(self, batch: ReadableBytes, size: int, last_offset: int, max_timestamp: int) -> None:
+        """`append` for one batch that `takes_one` has allowed: the quick way of what is written one batch at a time."""
+        position = self.size_bytes
+        largest = self._largest_timestamp
+        assert largest is not None
         file = self.file
         try:
             file.pwritev((batch,), position)
@@ -278,7 +279,6 @@ class Segment:
         self.size_bytes = end = position + size
         if end > self._reserve_at:
             self._reserve(file, end)
-        return True
 
     def _reserve(self, file: File, end: int) -> None:
         """Have room for what follows the batches, which end at `end`."""

@@ -86,5 +86,5 @@ class TruncatableLog(RollingLog):
         self.producers.truncate_and_reload(self.log_start_offset, end, self._seams.clock.now_ms())
         if not had_none:
             replay_producers(self.producers, self._segments, self.log_start_offset, end)
-        self.producers.update_map_end_offset(end)
+        self.producers.map_end_offset = Offset(end)
         self.producers.take_snapshot()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import Offset
 from tidelog.storage.files import Files
 from tidelog.storage.producer_state import (
     AppendOrigin,
@@ -88,7 +89,7 @@ class ProducerLog:
         if isinstance(prepared, PreparedUpdate):
             self.apply(prepared)
             self.end_offset += wanted.record_count
-            self.table.update_map_end_offset(self.end_offset)
+            self.table.map_end_offset = Offset(self.end_offset)
         return prepared
 
     def apply(self, prepared: PreparedUpdate) -> None:

@@ -36,6 +36,9 @@ def test_the_least_recently_used_lets_go() -> None:
 
     assert [each.is_open for each in (first, second, third)] == [True, False, True]
     assert len(open_segments) == 2
+    assert open_segments.latest is third
+    open_segments.forget(third)
+    assert open_segments.latest is None
 
 
 @pytest.mark.parametrize("connections_max", [0, 10, 400, INT_MAX])

@@ -13,12 +13,15 @@ import pytest
 from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder, accepted, fetched_values
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP
+from tidelog.storage.append import CheckedBatch
+from tidelog.storage.appendable_log import FRESH_BYTES_MAX
 from tidelog.storage.fetched import Fetched, FetchIsolation
+from tidelog.storage.file_region import FreshRegion
 from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import DESCRIPTORS_PER_SEGMENT
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.wire.record_batch import each_batch
+from tidelog.wire.record_batch import each_batch, read_header
 from tidelog.wire.records import each_record
 
 LOG_END = FetchIsolation.LOG_END
@@ -297,3 +300,74 @@ class TestOnARealDisk:
             assert os.sendfile(sender.fileno(), region.file.fileno(), region.position, region.count) == region.count
             sent = receiver.recv(1 << 20)
         assert [record.value for record in each_record(sent)] == [b"0".ljust(30)]
+
+
+def checked(logs: LogBuilder, *values: str) -> CheckedBatch:
+    """A client's batch of records, as the broker hands it to the log."""
+    batch = logs.batch(*values)
+    header = read_header(batch)
+    return CheckedBatch(
+        memoryview(bytearray(batch)), header.last_offset_delta, header.max_timestamp, header.producer_id, -1, -1
+    )
+
+
+class TestReadingWhatIsAwaited:
+    """An append that somebody waits for is read from memory; what comes of it is what the file holds."""
+
+    @staticmethod
+    def from_file(log: PartitionLog, offset: int, count: int) -> bytes:
+        log._reader.fresh = None
+        fetched = log.read(offset, count, upper_bound=LOG_END)
+        assert isinstance(fetched, Fetched)
+        return b"".join(region.read() for region in fetched.regions)
+
+    @pytest.mark.parametrize("run", [["a"], ["b", "c"]])
+    def test_is_the_same_as_from_the_file(self, logs: LogBuilder, log: PartitionLog, run: list[str]) -> None:
+        log.append_run([checked(logs, "first")], 0)
+        for _ in range(2):
+            start = log.log_end_offset
+            log.append_run([checked(logs, value) for value in run], 0, is_awaited=True)
+
+            fetched = log.read(start, 10_000, upper_bound=LOG_END)
+
+            assert isinstance(fetched, Fetched)
+            assert [type(region) for region in fetched.regions] == [FreshRegion]
+            (region,) = fetched.regions
+            assert region.read() == region.file.pread(region.count, region.position)
+            assert region.read() == self.from_file(log, start, 10_000)
+
+    def test_goes_no_further_than_the_reader_may(self, logs: LogBuilder, log: PartitionLog) -> None:
+        log.append_run([checked(logs, "a"), checked(logs, "b")], 0, is_awaited=True)
+
+        assert fetched_values(log.read(0, 10_000)) == []
+        log.set_high_watermark(1)
+        assert fetched_values(log.read(0, 10_000)) == ["a"]
+        log.set_high_watermark(2)
+        assert fetched_values(log.read(0, 10_000)) == ["a", "b"]
+        assert fetched_values(log.read(1, 10_000)) == ["b"]
+        assert fetched_values(log.read(0, 1)) == ["a"]
+
+    def test_is_not_what_was_cut_off(self, logs: LogBuilder, log: PartitionLog) -> None:
+        log.append_run([checked(logs, "old")], 0)
+        log.append_run([checked(logs, "lost")], 0, is_awaited=True)
+        log.truncate_to(1)
+        logs.append(log, "kept")
+
+        assert fetched_values(log.read(1, 10_000, upper_bound=LOG_END)) == ["kept"]
+
+    def test_is_let_go_once_all_may_have_read_it(self, logs: LogBuilder, log: PartitionLog) -> None:
+        log.append_run([checked(logs, "a")], 0, is_awaited=True)
+
+        log.forget_fresh()
+        assert log._reader.fresh is not None
+        log.set_high_watermark(1)
+        log.forget_fresh()
+        assert log._reader.fresh is None
+
+    def test_is_little_or_comes_from_the_file(self, logs: LogBuilder, log: PartitionLog) -> None:
+        for values in (["a" * FRESH_BYTES_MAX], ["b"], ["c" * FRESH_BYTES_MAX, "d"]):
+            start = log.log_end_offset
+            log.append_run([checked(logs, value) for value in values], 0, is_awaited=True)
+
+            assert (log._reader.fresh is None) == (sum(map(len, values)) >= FRESH_BYTES_MAX)
+            assert fetched_values(log.read(start, 1 << 20, upper_bound=LOG_END)) == values
