@@ -280,7 +280,7 @@ class OsFile:
         return done
 
     def pwritev(self, buffers: Sequence[ReadableBytes], position: int) -> int:
-        wanted = sum(map(len, buffers))
+        wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         try:
             done = os.pwritev(self._descriptor, buffers, position) if len(buffers) <= IOV_MAX else 0
             while done < wanted:

@@ -54,25 +54,24 @@ class OpenSegments:
     def __init__(self, open_max: int = OPEN_SEGMENTS_MAX) -> None:
         self.open_max = max(1, open_max)
         self._open: OrderedDict[Releasable, None] = OrderedDict()
-        self.latest: Releasable | None = None
-        """The one that was used last, which need not be noted again."""
+        self.is_crowded = False
+        """Whether it matters which of them was used last: until then an open one need not be noted again."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def used(self, segment: Releasable) -> None:
         """`segment` is about to use its files; another one may have to close its own for that."""
-        self.latest = segment
         if segment in self._open:
             self._open.move_to_end(segment)
             return
         self._open[segment] = None
+        self.is_crowded = len(self._open) * 2 > self.open_max
         if len(self._open) > self.open_max:
             oldest, _ = self._open.popitem(last=False)
             oldest.release()
 
     def forget(self, segment: Releasable) -> None:
         """`segment` has closed its files."""
-        if self.latest is segment:
-            self.latest = None
         self._open.pop(segment, None)
+        self.is_crowded = len(self._open) * 2 > self.open_max

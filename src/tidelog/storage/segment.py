@@ -187,9 +187,9 @@ class Segment:
     @property
     def file(self) -> File:
         """The open log file. Whoever keeps it keeps it open."""
-        if self._open_segments.latest is not self:
-            self._open_segments.used(self)
         file = self._file
+        if file is None or self._open_segments.is_crowded:
+            self._open_segments.used(self)
         if file is None:
             file = self._file = self._seams.files.open(self.path(LOG_SUFFIX))
         return file
@@ -263,7 +263,9 @@ class Segment:
         position = self.size_bytes
         largest = self._largest_timestamp
         assert largest is not None
-        file = self.file
+        file = self._file
+        if file is None or self._open_segments.is_crowded:
+            file = self.file
         try:
             file.pwritev((batch,), position)
         except StorageError:

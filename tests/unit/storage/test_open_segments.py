@@ -36,9 +36,19 @@ def test_the_least_recently_used_lets_go() -> None:
 
     assert [each.is_open for each in (first, second, third)] == [True, False, True]
     assert len(open_segments) == 2
-    assert open_segments.latest is third
-    open_segments.forget(third)
-    assert open_segments.latest is None
+
+
+def test_the_order_matters_from_half_of_the_room_on() -> None:
+    open_segments = OpenSegments(4)
+    segments = [FakeSegment() for _ in range(3)]
+    crowded = []
+    for segment in segments:
+        open_segments.used(segment)
+        crowded.append(open_segments.is_crowded)
+
+    assert crowded == [False, False, True]
+    open_segments.forget(segments[0])
+    assert not open_segments.is_crowded
 
 
 @pytest.mark.parametrize("connections_max", [0, 10, 400, INT_MAX])
