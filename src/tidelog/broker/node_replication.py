@@ -89,7 +89,7 @@ class NodeReplication:
         """A connection to another broker, for one purpose."""
         client_id = f"broker-{self.node_id}-{purpose}-{broker}"
         doubts = self.doubted.connection_of(broker)
-        return LeaderLink(self._links.dial, lambda: self._address_of(broker), client_id, doubts)
+        return LeaderLink(self._links.dial, self._address_asked_often(broker), client_id, doubts)
 
     def _new_fetcher(self, leader: NodeId) -> ReplicaFetcher:
         assert self._partitions is not None
@@ -104,6 +104,21 @@ class NodeReplication:
             self._clock,
             self._partitions.throttles,
         )
+
+    def _address_asked_often(self, leader: NodeId) -> Callable[[], HostAndPort | None]:
+        """`_address_of`, looked up once for each image."""
+        get_image = self._image
+        image: ClusterImage | None = None
+        address: HostAndPort | None = None
+
+        def current() -> HostAndPort | None:
+            nonlocal image, address
+            now = get_image()
+            if now is not image:
+                image, address = now, self._address_of(leader)
+            return address
+
+        return current
 
     def _address_of(self, leader: NodeId) -> HostAndPort | None:
         broker = self._image().brokers.get(leader)

@@ -32,6 +32,7 @@ from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.net.output_queue import Part
 from tidelog.replication.follower_progress import FetchClock
 from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Leading
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.wire.codec import encode_parts, parts_bytes
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
@@ -64,12 +65,6 @@ class _Watched:
         self.partition = partition
         self.entry = entry
 
-    @property
-    def is_throttled(self) -> bool:
-        """Whether throttles may have a say: then it is not for the lane."""
-        replicas = self.partition.config.leader_throttled_replicas
-        return replicas.is_all or bool(replicas.replicas)
-
 
 Read = tuple[_Watched, Fetched]
 # What was read for an answer.
@@ -79,12 +74,16 @@ Results = dict[_Watched, Fetched]
 class ReplicaLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_node", "_now_ns", "_watches")
+    __slots__ = ("_authorizer", "_config", "_max_bytes", "_node", "_now_ns", "_timers", "_watches")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
         self._now_ns = node.clock.monotonic_ns
+        self._timers = node.timers
+        # Of the configuration as it was when it was last looked at.
+        self._config = node.config
+        self._max_bytes = node.config[FETCH_MAX_BYTES]
         # One for each follower: a new session of it takes the place of the one before.
         self._watches: dict[int, FollowerWatch] = {}
 
@@ -114,7 +113,10 @@ class ReplicaLane:
             watch = self._begin(session, replica_id, replica_epoch)
             if watch is None:
                 return False
-        max_bytes = min(max_bytes, self._node.config[FETCH_MAX_BYTES])
+        config = self._node.config
+        if config is not self._config:
+            self._config, self._max_bytes = config, config[FETCH_MAX_BYTES]
+        max_bytes = min(max_bytes, self._max_bytes)
         found = watch.take_in(named, max_bytes)
         if found is None:
             self._drop(replica_id)
@@ -130,7 +132,7 @@ class ReplicaLane:
         else:
             counts.waiting += 1
             self._count(results)
-            watch.park(fetch, self._node.timers.after(min(wait_ms, WAIT_MS_MAX), watch.expired))
+            watch.park(fetch, self._timers.after(min(wait_ms, WAIT_MS_MAX), watch.expired))
             fetch.local_ns = self._now_ns() - begun_ns
         return True
 
@@ -165,7 +167,7 @@ class ReplicaLane:
             self._drop(watch.follower)
             sent_bytes = self._answer_as_the_handler(watch, fetch)
         else:
-            sent_bytes = self._answer(watch, fetch, found[0])
+            sent_bytes = self._answer(watch, fetch, found[0], has_waited=True)
         counts.waited(fetch.local_ns, self._now_ns() - fetch.begun_ns, fetch.request_bytes, sent_bytes)
 
     def abandon(self, watch: FollowerWatch, fetch: _ReplicaFetch) -> None:
@@ -174,11 +176,15 @@ class ReplicaLane:
         counts = self._node.metrics.requests[FETCH_KEY, fetch.version]
         counts.waited(fetch.local_ns, self._now_ns() - fetch.begun_ns, fetch.request_bytes, sent_bytes)
 
-    def _answer(self, watch: FollowerWatch, fetch: _ReplicaFetch, results: Results) -> int:
+    def _answer(self, watch: FollowerWatch, fetch: _ReplicaFetch, results: Results, *, has_waited: bool = False) -> int:
         """Give the answer. How many bytes it takes."""
         news = watch.tell(results)
         parts, size = packed(fetch.correlation_id, watch.session.session_id, news)
-        fetch.slot.send(parts)
+        if has_waited:
+            # A follower that sleeps takes long to wake, and the producer waits for it: it begins while the next one is answered.
+            fetch.slot.send_at_once(parts)
+        else:
+            fetch.slot.send(parts)
         self._count(results)
         self._node.metrics.requests[FETCH_KEY, fetch.version].errors[0] += 1 + len(news)
         return size
@@ -365,10 +371,13 @@ class FollowerWatch:
         return results, total
 
     def _read_one(self, watched: _Watched, bytes_max: int, *, is_first: bool, note_progress: bool) -> Fetched | None:
-        if watched.is_throttled:
+        partition = watched.partition
+        throttled = partition.config.leader_throttled_replicas
+        if throttled.is_all or throttled.replicas:
+            # Throttles may have a say.
             return None
         asked = watched.entry.asked
-        fetched = watched.partition.read_as_follower(
+        fetched = partition.read_as_follower(
             self.follower,
             asked.fetch_offset,
             max(0, min(bytes_max, asked.partition_max_bytes)),
@@ -433,13 +442,12 @@ class FollowerWatch:
 
     def _is_reason_enough(self, partition: Partition, asked: FetchPartition) -> bool:
         """Whether there is something to read, or something wrong. A moved high watermark alone waits for company."""
-        log = partition.log
+        role = partition.role
         return (
-            log is None
-            or not partition.is_leading
+            type(role) is not Leading
             or partition.leader_epoch != asked.current_leader_epoch
-            or log.log_end_offset != asked.fetch_offset
-            or log.log_start_offset > asked.fetch_offset
+            or role.log.log_end_offset != asked.fetch_offset
+            or role.log.log_start_offset > asked.fetch_offset
         )
 
     def expired(self) -> None:

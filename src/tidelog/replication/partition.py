@@ -391,7 +391,7 @@ class Partition:
             if isinstance(found, ErrorCode):
                 return found
             log = found
-        if last_fetched_epoch != NO_LEADER_EPOCH:
+        if last_fetched_epoch != NO_LEADER_EPOCH and not log.reaches(offset, last_fetched_epoch):
             end = log.end_offset_for_epoch(last_fetched_epoch)
             if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
                 return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -457,7 +457,7 @@ class Partition:
         follower.fetched(offset, log_start_offset, leader_end, broker_epoch, self._clock.monotonic_ms())
         before = leading.log.high_watermark
         self._advance_high_watermark(leading)
-        if self._deleted:
+        if self._deleted.heap:
             self._deleted.reached(self._low_watermark(leading))
         if self._watchers and leading.log.high_watermark != before:
             self._wakeups.changed(self)

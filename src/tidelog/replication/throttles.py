@@ -143,7 +143,8 @@ class ReplicationThrottles:
 
     def received(self, partition: Partition, count: int) -> None:
         """So many bytes of a partition have come from its leader."""
-        if count and self._is_throttled_follower(partition):
+        throttled = partition.config.follower_throttled_replicas
+        if count and (throttled.replicas or throttled.is_all) and self._is_throttled_follower(partition):
             self.follower.record(count)
 
     def _is_throttled_follower(self, partition: Partition) -> bool:

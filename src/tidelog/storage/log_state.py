@@ -128,7 +128,8 @@ class LogState:
     def set_high_watermark(self, offset: int) -> Offset:
         """Move the high watermark, within the log. Returns where it is now."""
         self.high_watermark = Offset(min(max(offset, self.log_start_offset), self.log_end_offset))
-        self.producers.on_high_watermark_updated(self.high_watermark)
+        if self.producers.unreplicated:
+            self.producers.on_high_watermark_updated(self.high_watermark)
         return self.high_watermark
 
     def commit_up_to(self, offset: int) -> None:

@@ -116,6 +116,11 @@ class PartitionLog(AppendableLog, TruncatableLog):
         with self._disk():
             return self._reader.aborted_transactions(start_offset, end_offset)
 
+    def reaches(self, offset: int, leader_epoch: int) -> bool:
+        """Whether the log has written in `leader_epoch` last, and holds `offset`: then nobody who is there in that epoch has
+        diverged. False says nothing."""
+        return leader_epoch == self._assigned_epoch and self.log_start_offset <= offset <= self.log_end_offset
+
     def earliest_offset(self) -> FoundTimestamp:
         """The start of the log, with the epoch that it is in as far as that is known."""
         earliest = self.leader_epochs.earliest
