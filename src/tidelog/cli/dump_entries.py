@@ -8,8 +8,6 @@ from itertools import islice
 from struct import Struct as Layout
 from typing import Any
 
-from crc32c import crc32c
-
 from tidelog.cli.dump_lines import DamageLine, EntryLine, Line, NoteLine
 from tidelog.cli.rendering import Json
 from tidelog.storage import producer_snapshot
@@ -17,6 +15,7 @@ from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import File
 from tidelog.storage.properties import parse_properties
 from tidelog.storage.verification.index_scan import IndexScan, OffsetIndexScan, TimeIndexScan, TransactionIndexScan
+from tidelog.wire.crc32c import crc32c
 
 # What the largest checkpoint takes (`checkpoint_file.FILE_BYTES_MAX`); all other small files are far smaller.
 SMALL_FILE_BYTES_MAX = 64 * 1024 * 1024

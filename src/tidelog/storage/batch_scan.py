@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
 from tidelog.storage.files import File
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import Compression
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import (
     BATCH_OVERHEAD,
     CHECKED_POSITION,

@@ -18,11 +18,10 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tidelog.model.ids import Offset
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import Files
+from tidelog.wire.crc32c import crc32c
 
 SUFFIX = ".snapshot"
 VERSION = 1

@@ -11,10 +11,9 @@ from enum import IntEnum
 from struct import Struct as Layout
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tidelog.model.ids import NO_SEQUENCE
 from tidelog.wire.batch_errors import CorruptBatchError
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import BATCH_OVERHEAD, CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BytesLike
 from tidelog.wire.records import Record
 

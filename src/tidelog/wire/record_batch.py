@@ -23,10 +23,10 @@ from struct import Struct as Layout
 from typing import TypeAlias
 
 import msgspec
-from crc32c import crc32c
 
 from tidelog.wire.batch_errors import CorruptBatchError, UnsupportedMagicError
 from tidelog.wire.compression import Compression
+from tidelog.wire.crc32c import crc32c
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 

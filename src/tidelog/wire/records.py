@@ -18,11 +18,10 @@ from collections.abc import Iterable, Iterator
 from struct import error as struct_error
 from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from crc32c import crc32c
-
 from tidelog.kernel_choice import load
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression, compress, decompress
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import (
     BATCH_OVERHEAD,
     CHECKED_POSITION,

@@ -6,7 +6,6 @@ import struct
 from random import Random
 
 import pytest
-from crc32c import crc32c
 
 from tests.unit.storage.disks import Place, simulated_place
 from tests.unit.storage.producers import EXPIRATION_MS, ProducerLog, batch
@@ -22,6 +21,7 @@ from tidelog.storage.producer_snapshot import (
     snapshot_name,
 )
 from tidelog.storage.producer_state import Duplicate, PreparedUpdate, ProducerState
+from tidelog.wire.crc32c import crc32c
 
 ENTRY = ProducerSnapshotEntry(4711, 3, 99, 1183, 4, 1_700_000_000_000, 7, -1)
 

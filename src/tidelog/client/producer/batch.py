@@ -18,12 +18,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from crc32c import crc32c
-
 from tidelog.client.errors import ClientError, ClosedError, TimedOutError
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.kernel_choice import load
 from tidelog.wire.compression import Compression
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from tidelog.wire.records import decode_rows, seal_batch
 

@@ -20,8 +20,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from tidelog.storage.cleaning.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaning.cleaner_stats import CleanerStats
 from tidelog.storage.cleaning.offset_map import OffsetMap, kernel
@@ -32,6 +30,7 @@ from tidelog.storage.files import File, Files
 from tidelog.storage.log_config import SEGMENT_BYTES_MAX
 from tidelog.storage.segment import LOG_SUFFIX, Segment, WrittenBatch
 from tidelog.wire.batch_errors import CorruptBatchError
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import (
     CHECKED_POSITION,
     CODEC_MASK,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 
-from crc32c import crc32c
-
 from tidelog.storage.cleaning.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaning.cleaner_stats import CleanerStats
 from tidelog.storage.cleaning.offset_map import OffsetMap, kernel
@@ -18,6 +16,7 @@ from tidelog.storage.cleaning.source_segment import SourceSegment
 from tidelog.storage.cleaning.windows import Window
 from tidelog.storage.files import File, Files
 from tidelog.wire.batch_errors import CorruptBatchError
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, BatchHeader, check_batch, read_header
 from tidelog.wire.records import records_of
 

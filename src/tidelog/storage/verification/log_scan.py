@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from struct import Struct as Layout
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tidelog.storage.files import File
 from tidelog.wire.compression import Compression
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import (
     BATCH_OVERHEAD,
     CHECKED_POSITION,

@@ -11,7 +11,7 @@ OffsetCommitValue version 4, byte for byte.
 
 from __future__ import annotations
 
-from crc32c import crc32c
+from tidelog.wire.crc32c import crc32c
 
 try:
     import cython

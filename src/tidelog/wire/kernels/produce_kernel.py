@@ -9,7 +9,7 @@ frame is changed.
 
 from __future__ import annotations
 
-from crc32c import crc32c
+from tidelog.wire.crc32c import crc32c
 
 try:
     import cython

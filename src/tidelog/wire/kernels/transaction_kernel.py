@@ -12,7 +12,7 @@ for byte.
 
 from __future__ import annotations
 
-from crc32c import crc32c
+from tidelog.wire.crc32c import crc32c
 
 try:
     import cython
