@@ -218,12 +218,27 @@ def test_dump_log_of_a_large_file_takes_little_memory(tmp_path: Path) -> None:
 
 def test_help_is_quick_because_commands_import_what_they_use() -> None:
     code = (
-        "import sys; from typer.testing import CliRunner; from tidelog.cli.main import app; "
+        "import sys; from typer.testing import CliRunner; from tidelog.cli.commands import app; "
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
         "print([name for name in sys.modules if name.startswith('tidelog.') and not name.startswith('tidelog.cli')])"
     )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_node_starts_without_what_it_does_not_use() -> None:
+    # The configuration is wrong, which is found once all is imported.
+    code = (
+        "import atexit, sys; from tidelog.cli.main import main; "
+        "unused = ('typer', 'click', 'rich', 'argparse', 'email', 'importlib.metadata', 'pyarrow', 'pyspark', 'numpy', "
+        "'tidelog.client', 'tidelog.simulation', 'tidelog.spark', 'tidelog.testing'); "
+        "atexit.register(lambda: print([name for name in unused if name in sys.modules])); "
+        "sys.argv[1:] = ['broker', '--set', 'listeners=PLAINTEXT://:nine']; main()"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (2, "[]\n"), ended.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")

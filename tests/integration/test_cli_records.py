@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tidelog.cli.main import app
+from tidelog.cli.commands import app
 from tidelog.testing import EmbeddedCluster
 
 TIMEOUT_S = 60

@@ -38,7 +38,7 @@ def kernels_of(wheel: Path, tmp_path: Path) -> dict[str, dict[str, str]]:
     program = (
         f"import sys; sys.path.insert(0, {str(installed)!r}); import tidelog;"
         f"assert tidelog.__file__.startswith({str(installed)!r}), tidelog.__file__;"
-        "from tidelog.cli.main import app; app(['version', '--json'])"
+        "from tidelog.cli.commands import app; app(['version', '--json'])"
     )
     environment = {name: value for name, value in os.environ.items() if name != "TIDELOG_KERNELS"}
     answer = subprocess.run(

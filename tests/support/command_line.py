@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from tidelog.cli.main import app
+from tidelog.cli.commands import app
 
 
 def tidelog(*arguments: str | Path) -> Result:

@@ -14,15 +14,14 @@ import resource
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node import BrokerNode, describe
 from tidelog.broker.server_properties import ServerProperties, check_properties, gather_properties
+from tidelog.cli.broker_options import BrokerOptions
 from tidelog.cli.log_lines import log_to_stderr
-from tidelog.cli.options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
 from tidelog.cli.rendering import printable
 from tidelog.model.config import ConfigError
 from tidelog.net.address import Address
@@ -47,18 +46,6 @@ class Stoppable(Protocol):
     async def stop(self) -> None: ...
 
     def abandon(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerOptions:
-    config_path: str | None
-    settings: Sequence[str] = ()
-    log_format: LogFormat = LogFormat.HUMAN
-    log_level: LogLevel = LogLevel.INFO
-    stops_with_stdin: bool = False
-    """Whether the end of standard input stops the node: a parent that dies takes it along."""
-    metrics_port: int | None = None
-    metrics_host: str = DEFAULT_METRICS_HOST
 
 
 def run_broker(options: BrokerOptions) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from tidelog.cli.options import LogFormat, LogLevel
+from tidelog.cli.broker_options import LogFormat, LogLevel
 from tidelog.cli.rendering import Json, json_line, printable, time_as_text
 
 

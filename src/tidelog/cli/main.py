@@ -2,223 +2,48 @@
 
 A command that fails says why in one sentence on stderr and exits with a code that is not 0: 1 when the answer is no (a damaged
 file, a failed check), 2 when the question was wrong. A traceback is a bug.
+
+Imports next to nothing: what a command needs is imported once it is known.
 """
 
 from __future__ import annotations
 
-import errno
 import gc
-import io
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated, NoReturn
 
-import typer
-
-from tidelog import __version__
-from tidelog.cli import admin_commands, client_commands, pipeline_commands
-from tidelog.cli.options import (
-    DEFAULT_METRICS_HOST,
-    ConfigOption,
-    JsonOption,
-    LogFormat,
-    LogFormatOption,
-    LogLevel,
-    LogLevelOption,
-    MetricsHostOption,
-    MetricsPortOption,
-    SettingsOption,
-)
-
-app = typer.Typer(
-    name="tidelog",
-    help="A distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+from tidelog.cli.broker_options import BrokerOptions, ordinary_broker_options
+from tidelog.cli.exit_code import exit_code_of
 
 
-@app.callback()
-def tidelog() -> None:
-    """Keeps the commands as subcommands, however many there are."""
+def main() -> None:
+    _open_missing_streams()
+    arguments = sys.argv[1:]
+    try:
+        options = ordinary_broker_options(arguments)
+        if options is not None:
+            sys.exit(exit_code_of(lambda: start_broker(options)))
+        from tidelog.cli.commands import command_line  # noqa: PLC0415
+
+        command_line(arguments[0] if arguments else None)()
+    except ImportError as error:
+        from tidelog.kernel_choice import KernelUnavailableError  # noqa: PLC0415
+
+        if isinstance(error, KernelUnavailableError):
+            sys.exit(f"tidelog: {error}")
+        raise
 
 
-@app.command()
-def version(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Say which Tidelog this is, and whether its kernels are compiled."""
-    from tidelog.cli.version import print_version  # noqa: PLC0415
-
-    print_version(__version__, as_json=as_json)
-
-
-@app.command("dump-log")
-def dump_log(
-    paths: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of a data directory.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    batches_only: Annotated[bool, typer.Option("--batches", help="Leave out the records of log files.")] = False,
-    offset: Annotated[int | None, typer.Option(help="Begin at this offset.", min=0)] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="Stop a file after so many records, batches (with --batches) or entries.", min=0)
-    ] = None,
-    decode_as: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPIC", help="Decode records as those of this internal topic. Else the directory decides."
-        ),
-    ] = None,
-) -> None:
-    """Show what is in log segments, indexes, snapshots and checkpoints, down to the first bad byte.
-
-    Bytes that are UTF-8 are shown as text. Others are {"base64": ...} in JSON, and hexadecimal otherwise.
-    """
-    from tidelog.cli.dump_log import DumpOptions, dump_files  # noqa: PLC0415
-
-    options = DumpOptions(as_json, batches_only, offset, limit, decode_as)
-    _exit_with(lambda: dump_files(paths, options))
-
-
-@app.command()
-def verify(
-    path: Annotated[str, typer.Argument(metavar="DIR", help="A data directory, or the directory of one partition.")],
-    records: Annotated[bool, typer.Option("--records", help="Also decode every record. Takes longer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-) -> None:
-    """Check every file of a data directory against every other. Changes nothing, and may run beside a broker.
-
-    An error is a loss or a wrong answer; a warning is repaired by the next start, or a person should know it.
-    """
-    from tidelog.cli.verify import verify_directory  # noqa: PLC0415
-
-    _exit_with(lambda: verify_directory(path, decodes_records=records, as_json=as_json))
-
-
-@app.command()
-def broker(
-    config: ConfigOption = None,
-    settings: SettingsOption = None,
-    log_format: LogFormatOption = LogFormat.HUMAN,
-    log_level: LogLevelOption = LogLevel.INFO,
-    metrics_port: MetricsPortOption = None,
-    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
-    stops_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
-) -> None:
-    """Run one node until SIGTERM or SIGINT. A directory that is not formatted yet is formatted first.
-
-    Variables such as TIDELOG_LOG_RETENTION_MS go before the file, and --set before both.
-    """
+def start_broker(options: BrokerOptions) -> int:
+    """Run a node until it is told to stop. The exit code."""
     # Almost all that a start makes stays, and looking for garbage in it takes a tenth of the time. The node's start ends this.
     gc.disable()
     try:
-        from tidelog.cli.broker import BrokerOptions, run_broker  # noqa: PLC0415
+        from tidelog.cli.broker import run_broker  # noqa: PLC0415
 
-        options = BrokerOptions(
-            config, settings or (), log_format, log_level, stops_with_stdin, metrics_port, metrics_host
-        )
-        _exit_with(lambda: run_broker(options))
+        return run_broker(options)
     finally:
         gc.enable()
-
-
-@app.command()
-def up(
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", help="How many nodes; without it as many as DIR has, or one.", min=1)
-    ] = None,
-    port: Annotated[
-        int, typer.Option("--port", help="Port of the first node; 0 for any that is free.", min=0, max=65535)
-    ] = 9092,
-    directory: Annotated[
-        str | None, typer.Option("--dir", metavar="DIR", help="Keep the data here. Else it is temporary.")
-    ] = None,
-    settings: SettingsOption = None,
-    log_format: LogFormatOption = LogFormat.HUMAN,
-    log_level: LogLevelOption = LogLevel.WARNING,
-    metrics_port: MetricsPortOption = None,
-    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
-) -> None:
-    """Run a cluster on this machine until Ctrl-C, each node as a process of its own.
-
-    Prints a line that begins with `ready` and names the bootstrap addresses. DIR/cluster.json lists the nodes that run.
-    """
-    from tidelog.cli.up import UpOptions, run_up  # noqa: PLC0415
-
-    options = UpOptions(nodes, port, directory, settings or (), log_format, log_level, metrics_port, metrics_host)
-    _exit_with(lambda: run_up(options))
-
-
-@app.command("format")
-def format_(
-    config: ConfigOption = None,
-    settings: SettingsOption = None,
-    cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", help="Id of the cluster. Without it a new one is made.")
-    ] = None,
-    ignores_formatted: Annotated[
-        bool, typer.Option("--ignore-formatted", help="Leave directories that are formatted as they are.")
-    ] = False,
-    is_standalone: Annotated[
-        bool, typer.Option("--standalone", "-s", help="The node is the only voter, which is also the default.")
-    ] = False,
-    initial_controllers: Annotated[
-        str | None,
-        typer.Option(
-            "--initial-controllers",
-            "-I",
-            metavar="ID@HOST:PORT:DIRECTORY-ID,...",
-            help="The first voters, the same for every node of the cluster.",
-        ),
-    ] = None,
-    no_initial_controllers: Annotated[
-        bool, typer.Option("--no-initial-controllers", "-N", help="The node joins a cluster that has its voters.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Make the log directories of a node ready. One that is a cluster of its own also does it when it first starts."""
-    from tidelog.cli.format import FormatOptions, run_format  # noqa: PLC0415
-
-    options = FormatOptions(
-        config,
-        settings or (),
-        cluster_id,
-        ignores_formatted,
-        as_json,
-        is_standalone,
-        initial_controllers,
-        no_initial_controllers,
-    )
-    _exit_with(lambda: run_format(options))
-
-
-def _exit_with(command: Callable[[], int]) -> NoReturn:
-    """Run a command that may print a lot, and exit with its code."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name that is no UTF-8, or a terminal that is not, must not end in a traceback.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        code = command()
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        # Ctrl-C, which needs no explanation; the code is what shells give for it.
-        code = 130
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough: not an error. What is still buffered would fail again at the end of the process.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit("tidelog: the output is not complete: where it is written to, the disk is full")
-    raise typer.Exit(code)
-
-
-admin_commands.add_to(app, _exit_with)
-client_commands.add_to(app, _exit_with)
-app.add_typer(pipeline_commands.pipeline(_exit_with), name="pipeline")
 
 
 def _open_missing_streams() -> None:
@@ -226,15 +51,3 @@ def _open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - for as long as the process
-
-
-def main() -> None:
-    _open_missing_streams()
-    try:
-        app()
-    except ImportError as error:
-        from tidelog.kernel_choice import KernelUnavailableError  # noqa: PLC0415
-
-        if isinstance(error, KernelUnavailableError):
-            sys.exit(f"tidelog: {error}")
-        raise

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-
-class LogFormat(StrEnum):
-    HUMAN = "human"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
+from tidelog.cli.broker_options import PORT_MAX, LogFormat, LogLevel
 
 SettingsOption = Annotated[
     list[str] | None,
@@ -44,7 +32,7 @@ MetricsPortOption = Annotated[
         "--metrics-port",
         help="Show metrics for Prometheus and the node's health here; 0 for any port.",
         min=0,
-        max=65535,
+        max=PORT_MAX,
     ),
 ]
 MetricsHostOption = Annotated[
@@ -53,4 +41,3 @@ MetricsHostOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-DEFAULT_METRICS_HOST = "127.0.0.1"

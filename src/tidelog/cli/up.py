@@ -45,7 +45,7 @@ from tidelog.broker.local_cluster import (
     write_server_properties,
 )
 from tidelog.broker.server_properties import check_properties, gather_properties
-from tidelog.cli.options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
+from tidelog.cli.broker_options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
 from tidelog.cli.rendering import printable
 from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError
