@@ -9,10 +9,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from random import Random
+
+from msgspec.structs import replace
 
 from tests.simulation.raft_disk import SNAPSHOT_BYTES, Disk, Snapshot
 from tests.simulation.raft_invariants import Invariants

@@ -13,8 +13,9 @@ in whichever layer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from tidelog.broker.other_keys import WITHOUT_EFFECT
 from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
@@ -94,8 +95,7 @@ def normalised(key: ConfigKey[object], text: str) -> str:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfigView:
+class BrokerConfigView(Struct, frozen=True):
     """One broker's configuration, layer by layer, as text."""
 
     table: ConfigKeys

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tidelog.broker import envelopes
 from tidelog.controller.controller import ControllerContext
@@ -61,8 +62,7 @@ class LeaderView(Protocol):
     def watch_leader(self, watcher: Callable[[], None]) -> None: ...
 
 
-@dataclass(eq=False, slots=True)
-class _Question:
+class _Question(Struct, eq=False):
     request: Request
     context: ControllerContext
     answered: Pending[Response]

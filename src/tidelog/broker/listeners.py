@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.controller.image import Endpoint
 from tidelog.model import broker_config as keys
@@ -14,8 +15,7 @@ _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL"
 _PORT_MAX = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerSpec:
+class ListenerSpec(Struct, frozen=True):
     """One listener as configured. Port 0 takes any that is free."""
 
     name: str

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.model import throttle_config as keys
 from tidelog.model.clock import Clock
@@ -47,8 +48,7 @@ PIECE_BYTES = 1024 * 1024
 _FUTURE_SUFFIX_LENGTH = 1 + 32 + len("-future")
 
 
-@dataclass(eq=False)
-class _Move:
+class _Move(Struct, eq=False):
     """One replica on its way."""
 
     partition: Partition

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.broker.other_keys import DONE_ANYWAY, WITHOUT_EFFECT, reason_against
 from tidelog.model.broker_config import BROKER_KEYS, NODE_ID
@@ -27,8 +28,7 @@ OWN_VARIABLES = frozenset({"TIDELOG_KERNELS", "TIDELOG_BUILD_KERNELS", "TIDELOG_
 _BROKER_ID = "broker.id"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerProperties:
+class ServerProperties(Struct, frozen=True):
     """A configuration that a node can start with."""
 
     values: ConfigValues

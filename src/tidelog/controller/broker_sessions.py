@@ -7,13 +7,12 @@ that is both, nobody has to wait for a session of the dead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import NO_OFFSET, BrokerEpoch, NodeId, Offset
 
 
-@dataclass(slots=True)
-class BrokerSession:
+class BrokerSession(Struct):
     """One broker, in the life that its epoch names."""
 
     epoch: BrokerEpoch

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from tidelog.controller.decision import RefusedError
 from tidelog.controller.features import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -29,8 +30,7 @@ BROKER_RESOURCE = 4
 CLUSTER_DEFAULT = ConfigResource(BROKER_RESOURCE, "")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(Struct, frozen=True):
     """What the controller's own configuration says for topics that say nothing: values of topics' keys, as text."""
 
     values: Mapping[str, str] = field(default_factory=dict)

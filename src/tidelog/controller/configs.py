@@ -7,8 +7,9 @@ release has written stays as it is. AlterConfigs says all that a resource is to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from tidelog.controller.cluster_view import (
     BROKER_RESOURCE,
@@ -61,8 +62,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(Struct, frozen=True):
     """One key of one resource."""
 
     name: str

@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tidelog.controller import brokers, partitions
 from tidelog.controller.broker_sessions import BrokerSessions
@@ -63,8 +64,7 @@ RECORDS_PER_BATCH_MAX = 10_000
 PARKED_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerContext:
+class ControllerContext(Struct, frozen=True):
     """On whose behalf something is asked."""
 
     principal: str = "User:ANONYMOUS"
@@ -75,8 +75,7 @@ class ControllerContext:
     """That of the client's own request, whose fields this one has; None where it was not a client that made it up."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parked:
+class _Parked(Struct, frozen=True):
     """An answer that holds once everything below `offset` is committed."""
 
     offset: Offset
@@ -85,8 +84,7 @@ class _Parked:
     refuse: Callable[[Refusal], Response]
 
 
-@dataclass(slots=True)
-class _Term:
+class _Term(Struct):
     """One time of being active."""
 
     epoch: LeaderEpoch

@@ -8,8 +8,9 @@ are in the log. What somebody asked for in vain is part of the answer, as a code
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from tidelog.controller.features import record_version
 from tidelog.controller.image import ClusterImage
@@ -23,16 +24,14 @@ R = TypeVar("R")
 RECORDS_PER_REQUEST_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R]):
+class Decision(Struct, Generic[R], frozen=True):
     """The records go to the log as one batch, all or none. Without records the answer holds at once."""
 
     answer: R
     records: tuple[FramedRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why something that was asked for is not done."""
 
     error: ErrorCode

@@ -7,7 +7,8 @@ gives, never in the newest that it knows, so that every node of the cluster, Apa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.wire.messages.internal.cluster_metadata import (
     BrokerRegistrationChangeRecord,
@@ -21,8 +22,7 @@ METADATA_VERSION = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureRange:
+class FeatureRange(Struct, frozen=True):
     """The levels of one feature that this release can work at."""
 
     lowest: int

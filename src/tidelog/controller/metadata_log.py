@@ -13,8 +13,9 @@ A fault of this disk is a fault of the node: nothing is known of the cluster wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from tidelog.controller.control_batches import build_control_batch, read_control
 from tidelog.controller.formatting import METADATA_PARTITION
@@ -60,8 +61,7 @@ _ROLL_AFTER_BYTES = 1024 * 1024
 _INDEX_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataLogConfig:
+class MetadataLogConfig(Struct, frozen=True):
     """Sizes and ages. A negative retention is none."""
 
     segment_bytes: int = keys.METADATA_LOG_SEGMENT_BYTES.default
@@ -90,8 +90,7 @@ class MetadataLogConfig:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedBatch:
+class LoggedBatch(Struct, frozen=True):
     """One batch of the log: metadata records, or the quorum's own control records, in which case `records` is empty."""
 
     base_offset: Offset

@@ -10,7 +10,8 @@ service.quorum.shutdown(timeout_ms).then(...); service.close()
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.controller.committed_image import CommittedImage
 from tidelog.controller.controller import Controller
@@ -49,8 +50,7 @@ def listeners(endpoints: Iterable[Endpoint]) -> list[Listener]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataService:
+class MetadataService(Struct, frozen=True):
     """The parts, joined. The caller has formatted the directory and holds its lock."""
 
     log: MetadataLog

@@ -13,8 +13,9 @@ replica where the topic allows it, both at the price of records, so that the new
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tidelog.controller.cluster_view import (
     TopicDefaults,
@@ -43,8 +44,7 @@ class Election(Enum):
     UNCLEAN = "any replica, where nobody is in sync"
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """Who has a partition. While it is reassigned, `replicas` are those that are to have it and, last, those that leave."""
 
     replicas: tuple[NodeId, ...]
@@ -52,8 +52,7 @@ class Assignment:
     removing: tuple[NodeId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Elected:
+class _Elected(Struct, frozen=True):
     leader: NodeId
     is_unclean: bool = False
 

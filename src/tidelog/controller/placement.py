@@ -10,8 +10,9 @@ partitions as there are brokers to lead them the order is shuffled: the next one
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from tidelog.controller.decision import Refusal
 from tidelog.controller.image import ClusterImage
@@ -19,8 +20,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class UsableBroker:
+class UsableBroker(Struct, frozen=True):
     """A broker that may get replicas."""
 
     node_id: NodeId

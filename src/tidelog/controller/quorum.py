@@ -12,8 +12,10 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
 from tidelog.controller.snapshot_file import Snapshot, SnapshotHead
@@ -66,8 +68,7 @@ class Peers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True):
     """Where records went. They count once they are delivered."""
 
     base_offset: Offset

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from tidelog.controller import brokers, cluster_features, configs, partitions, producer_ids, reassignments, topics
 from tidelog.controller.broker_sessions import BrokerSessions
@@ -41,8 +42,7 @@ from tidelog.wire.messages.topics import CreatePartitionsRequest, CreateTopicsRe
 from tidelog.wire.schema import Request, Response
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """What a decision may depend on. The image includes what was decided before and is not committed yet."""
 
     image: ClusterImage
@@ -57,8 +57,7 @@ class Situation:
         return self.settings.topic_defaults
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """One request of the controller's. `decide` may raise `RefusedError`; `refuse` puts that into the words of the API.
 
     What the quorum decides itself is pending instead: nothing is appended for it here.

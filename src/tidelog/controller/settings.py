@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.image_delta import TOPIC_RESOURCE
@@ -13,8 +14,7 @@ from tidelog.model.ids import NodeId
 from tidelog.model.topic_config import TOPIC_KEYS
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
+class ControllerSettings(Struct, frozen=True):
     """Names are those of the keys. `config_keys` are the tables by which new configuration is checked, by resource type;
     a type without a table cannot be configured, and broker keys are checked by the broker that passes the request on."""
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.controller.control_batches import control_rows, read_control, to_messages
 from tidelog.model.ids import LeaderEpoch, Offset
@@ -58,16 +59,14 @@ def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
     return OffsetAndEpoch(offset=Offset(int(match[1])), epoch=LeaderEpoch(int(match[2])))
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotHead:
+class SnapshotHead(Struct, frozen=True):
     """What a snapshot says beside the metadata."""
 
     last_contained_ms: int
     control: tuple[ControlRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The content of a snapshot."""
 
     head: SnapshotHead

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from random import Random
+
+from msgspec import Struct, field
 
 from tidelog.controller.cluster_view import default_directory, is_active
 from tidelog.controller.configs import ConfigChange, Operation, config_records, effective_topic_configs
@@ -75,8 +76,7 @@ def _failed(name: str, refusal: Refusal) -> CreatableTopicResult:
     )
 
 
-@dataclass(slots=True)
-class _Creation:
+class _Creation(Struct):
     """The topics of one request."""
 
     image: ClusterImage

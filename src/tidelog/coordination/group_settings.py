@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class MigrationPolicy(StrEnum):
@@ -24,8 +25,7 @@ class MigrationPolicy(StrEnum):
         return self in {MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL}
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupLimits:
+class ConsumerGroupLimits(Struct, frozen=True):
     """What one group of the new protocol goes by: its own configuration over the broker's."""
 
     session_timeout_ms: int = 45_000
@@ -33,8 +33,7 @@ class ConsumerGroupLimits:
     assignment_interval_ms: int = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(Struct, frozen=True):
     """The keys of the broker that concern groups, in their order in Kafka's documentation."""
 
     # group.*

@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 LATENCY_BOUNDS_MS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
 """From what a request from memory takes to Kafka's usual time-outs."""
@@ -78,8 +79,7 @@ Value: TypeAlias = int | float | Histogram
 Reading: TypeAlias = tuple[tuple[str, ...], Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """One metric with all of its labels. `read` gives what it is now; a Histogram's counters must not change under the reader."""
 
     kind: Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.raft.voter_set import Endpoints, Node, ReplicaKey, VersionRange, Voter
 
@@ -10,8 +10,7 @@ from tidelog.raft.voter_set import Endpoints, Node, ReplicaKey, VersionRange, Vo
 SUPPORTED_KRAFT_VERSIONS = VersionRange(0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumConfig:
+class QuorumConfig(Struct, frozen=True):
     """How long to wait for what, and how much to ask for at once."""
 
     election_timeout_ms: int = 1000
@@ -44,8 +43,7 @@ class QuorumConfig:
         return self.fetch_timeout_ms // 2
 
 
-@dataclass(frozen=True, slots=True)
-class LocalReplica:
+class LocalReplica(Struct, frozen=True):
     """Who this replica is. `listener` names the one by which controllers talk to each other.
 
     A broker's replica only ever observes: it has `can_become_voter` false, and need not sync its log before it fetches on.

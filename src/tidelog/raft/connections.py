@@ -6,19 +6,17 @@ question of an earlier role can never be taken for one of this role.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import NodeId
 
 
-@dataclass(slots=True)
-class _Awaiting:
+class _Awaiting(Struct):
     request_id: int
     until_ms: int
 
 
-@dataclass(slots=True)
-class _BackingOff:
+class _BackingOff(Struct):
     until_ms: int
 
 

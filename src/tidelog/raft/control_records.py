@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from tidelog.model.ids import NO_OFFSET, NodeId, Offset
 from tidelog.raft.errors import invariant
 from tidelog.raft.voter_set import VoterSet
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
+class LeaderChange(Struct, frozen=True):
     """Opens every epoch, so that the leader has a record of its own to commit."""
 
     leader_id: NodeId
@@ -26,15 +26,13 @@ class LeaderChange:
     granting_voters: tuple[NodeId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftVersion:
+class KRaftVersion(Struct, frozen=True):
     """The finalised kraft.version: 0 for static voters, 1 for voters in the log."""
 
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class Voters:
+class Voters(Struct, frozen=True):
     """The voter set from here on."""
 
     voter_set: VoterSet

@@ -6,7 +6,7 @@ cannot let a vote, or anything said or written after it, escape before the vote 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
@@ -16,16 +16,14 @@ from tidelog.raft.quorum_state import QuorumState
 from tidelog.raft.voter_set import Node
 
 
-@dataclass(frozen=True, slots=True)
-class SaveQuorumState:
+class SaveQuorumState(Struct, frozen=True):
     """Replace the file `quorum-state`, durably; then tell `QuorumStateSaved`."""
 
     save_id: int
     state: QuorumState
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     """Send a request; then tell `ResponseReceived` or `RequestFailed`, or nothing: the machine has its own time-outs."""
 
     to: Node
@@ -33,16 +31,14 @@ class Send:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Respond:
+class Respond(Struct, frozen=True):
     """Answer a request that was received."""
 
     request_id: int
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class RespondWithRecords:
+class RespondWithRecords(Struct, frozen=True):
     """Answer a fetch; fill in the batches from `fetch_offset` on, at least one where there is one."""
 
     request_id: int
@@ -51,8 +47,7 @@ class RespondWithRecords:
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class RespondWithSnapshot:
+class RespondWithSnapshot(Struct, frozen=True):
     """Answer a snapshot fetch; fill in up to `bytes_max` bytes of the snapshot from the response's position on."""
 
     request_id: int
@@ -60,29 +55,25 @@ class RespondWithSnapshot:
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppendToLog:
+class AppendToLog(Struct, frozen=True):
     """Write batches at the end of the log. Those without payload are control batches to be made from their records."""
 
     batches: tuple[Batch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FlushLog:
+class FlushLog(Struct, frozen=True):
     """Make all that the log holds durable; then tell `LogFlushed`. Several may be answered by one sync."""
 
     flush_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TruncateLog:
+class TruncateLog(Struct, frozen=True):
     """Remove everything from `end_offset` on."""
 
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class WriteSnapshot:
+class WriteSnapshot(Struct, frozen=True):
     """Write bytes of a snapshot that is being fetched, at `position`; 0 begins it anew."""
 
     snapshot_id: OffsetAndEpoch
@@ -90,52 +81,45 @@ class WriteSnapshot:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class InstallSnapshot:
+class InstallSnapshot(Struct, frozen=True):
     """The snapshot is complete: make it durable, start the log anew at its end; then tell `SnapshotInstalled`."""
 
     snapshot_id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonSnapshot:
+class AbandonSnapshot(Struct, frozen=True):
     """A snapshot that was being fetched is no longer wanted: remove what was written."""
 
     snapshot_id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceHighWatermark:
+class AdvanceHighWatermark(Struct, frozen=True):
     """Everything below `offset` is committed. Never goes back."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChanged:
+class LeaderChanged(Struct, frozen=True):
     """Another leader, or none, in this epoch as far as this replica knows."""
 
     leader_id: NodeId | None
     epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class BecameLeader:
+class BecameLeader(Struct, frozen=True):
     """This replica leads `epoch`, whose first record is at `epoch_start_offset`. Appends are accepted from here on."""
 
     epoch: LeaderEpoch
     epoch_start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class LostLeadership:
+class LostLeadership(Struct, frozen=True):
     """This replica no longer leads `epoch`. What it appended without seeing it committed may or may not survive."""
 
     epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class AppendAccepted:
+class AppendAccepted(Struct, frozen=True):
     """The records of an `AppendRequested` got these offsets. They count once the high watermark passes them."""
 
     append_id: int
@@ -143,14 +127,12 @@ class AppendAccepted:
     next_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class AppendRefused:
+class AppendRefused(Struct, frozen=True):
     append_id: int
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeAnswered:
+class UpgradeAnswered(Struct, frozen=True):
     """NONE where the version was written to the log (or is in force already); it counts once committed."""
 
     upgrade_id: int
@@ -158,8 +140,7 @@ class UpgradeAnswered:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownCompleted:
+class ShutdownCompleted(Struct, frozen=True):
     """Nothing more to do here; `is_clean` is false where the time ran out before another leader was known."""
 
     is_clean: bool

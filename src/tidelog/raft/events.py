@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
 from tidelog.raft.control_records import ControlRecord
@@ -10,62 +10,53 @@ from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.raft.messages import Request, Response
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """The first event, once. Everything in the log is durable by then: the caller synced it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """`Machine.deadline_ms` has come. Early or superfluous ticks do no harm."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReceived:
+class RequestReceived(Struct, frozen=True):
     """A peer or an administrator asks. Answered by exactly one `Respond...` effect with the same id, perhaps later."""
 
     request_id: int
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseReceived:
+class ResponseReceived(Struct, frozen=True):
     """An answer to the request of a `Send` effect."""
 
     request_id: int
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFailed:
+class RequestFailed(Struct, frozen=True):
     """The connection broke before the answer came, or the peer could not be understood."""
 
     request_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionRefused:
+class ConnectionRefused(Struct, frozen=True):
     """A node's connection broke and its port was found closed on reconnect: its process is gone, not slow."""
 
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumStateSaved:
+class QuorumStateSaved(Struct, frozen=True):
     """The file of a `SaveQuorumState` effect is on disk, name and all."""
 
     save_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogFlushed:
+class LogFlushed(Struct, frozen=True):
     """Everything that was in the log when `FlushLog` came is on disk. One sync may answer several, in order."""
 
     flush_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppendRequested:
+class AppendRequested(Struct, frozen=True):
     """The leader's user wants records in the log. `payload` is handed on unread in the `AppendToLog` effect.
 
     Answered at once by `AppendAccepted`, or by `AppendRefused` where the replica no longer leads in `epoch`.
@@ -77,8 +68,7 @@ class AppendRequested:
     payload: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotInstalled:
+class SnapshotInstalled(Struct, frozen=True):
     """The snapshot of an `InstallSnapshot` effect is durable, and the log begins and ends where it ends.
 
     `control` are the control records at its head.
@@ -88,22 +78,19 @@ class SnapshotInstalled:
     control: tuple[ControlRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LogStartMoved:
+class LogStartMoved(Struct, frozen=True):
     """Records below `start_offset` were removed, since a snapshot holds them."""
 
     start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class ResignRequested:
+class ResignRequested(Struct, frozen=True):
     """The leader's user wants another leader. Ignored in another epoch."""
 
     epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeRequested:
+class UpgradeRequested(Struct, frozen=True):
     """The leader's user wants another kraft.version. Answered by `UpgradeAnswered`."""
 
     upgrade_id: int
@@ -112,8 +99,7 @@ class UpgradeRequested:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownRequested:
+class ShutdownRequested(Struct, frozen=True):
     """The node stops: a leader hands over first. `ShutdownCompleted` follows within `timeout_ms`."""
 
     timeout_ms: int

@@ -6,14 +6,14 @@ determine: by the contract of `Machine.step` all effects of a step are applied, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, Offset
 
 
-@dataclass(frozen=True, slots=True, order=True, kw_only=True)
-class OffsetAndEpoch:
+class OffsetAndEpoch(Struct, frozen=True, order=True, kw_only=True):
     """The end of a log or of an epoch in it, or the id of a snapshot. Ordered as an election compares logs: epoch first."""
 
     epoch: LeaderEpoch
@@ -60,20 +60,17 @@ class LogView(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Matching:
+class Matching(Struct, frozen=True):
     """The reader's log is a prefix of this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diverging:
+class Diverging(Struct, frozen=True):
     """The reader's log left this one: it must cut itself back with the help of this epoch and its end."""
 
     end: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshotted:
+class Snapshotted(Struct, frozen=True):
     """What the reader lacks was removed from this log: it must load this snapshot first."""
 
     snapshot_id: OffsetAndEpoch

@@ -15,8 +15,9 @@ The transition table is in `tidelog.raft.quorum`; what each role does is in `vot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
@@ -77,8 +78,7 @@ from tidelog.raft.voter_set import VoterSet
 _ROLE_CHANGES_MAX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumDescription:
+class QuorumDescription(Struct, frozen=True):
     """What a leader can tell of its quorum, for DescribeQuorum. Times are those of the machine."""
 
     leader_id: NodeId

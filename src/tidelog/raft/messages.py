@@ -7,7 +7,7 @@ the quorum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
@@ -21,8 +21,7 @@ UNKNOWN_HIGH_WATERMARK = Offset(0x7FFFFFFFFFFFFFFF)
 _FIRST_OFFSET = Offset(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One record batch of the log: where it lies, and what consensus must know of its content.
 
     `payload` is the caller's: the machine hands it on unread. `control` holds the records of a control batch; in a batch
@@ -36,8 +35,7 @@ class Batch:
     payload: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class VoteRequest:
+class VoteRequest(Struct, frozen=True):
     """Asks for a vote in `epoch`, or (KIP-996) whether one would be given in the epoch after it."""
 
     candidate: ReplicaKey
@@ -48,8 +46,7 @@ class VoteRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VoteResponse:
+class VoteResponse(Struct, frozen=True):
     error: ErrorCode
     granted: bool = False
     epoch: LeaderEpoch = NO_EPOCH
@@ -57,8 +54,7 @@ class VoteResponse:
     leader_endpoints: Endpoints = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BeginQuorumEpochRequest:
+class BeginQuorumEpochRequest(Struct, frozen=True):
     """A leader makes itself known."""
 
     leader_id: NodeId
@@ -68,16 +64,14 @@ class BeginQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BeginQuorumEpochResponse:
+class BeginQuorumEpochResponse(Struct, frozen=True):
     error: ErrorCode
     epoch: LeaderEpoch = NO_EPOCH
     leader_id: NodeId | None = None
     leader_endpoints: Endpoints = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EndQuorumEpochRequest:
+class EndQuorumEpochRequest(Struct, frozen=True):
     """A leader resigns, and names who should follow it, best first."""
 
     leader_id: NodeId
@@ -87,16 +81,14 @@ class EndQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndQuorumEpochResponse:
+class EndQuorumEpochResponse(Struct, frozen=True):
     error: ErrorCode
     epoch: LeaderEpoch = NO_EPOCH
     leader_id: NodeId | None = None
     leader_endpoints: Endpoints = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True):
     """Asks for what follows the end of the asker's log, which thereby is acknowledged. A negative replica id is no replica's."""
 
     replica: ReplicaKey
@@ -108,8 +100,7 @@ class FetchRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResponse:
+class FetchResponse(Struct, frozen=True):
     """Batches, or what is in their way: a log that diverged, or a snapshot that must come first."""
 
     error: ErrorCode
@@ -123,8 +114,7 @@ class FetchResponse:
     batches: tuple[Batch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(Struct, frozen=True):
     """Asks for bytes of a snapshot from a position on."""
 
     replica: ReplicaKey
@@ -135,8 +125,7 @@ class FetchSnapshotRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(Struct, frozen=True):
     error: ErrorCode
     epoch: LeaderEpoch = NO_EPOCH
     leader_id: NodeId | None = None
@@ -147,8 +136,7 @@ class FetchSnapshotResponse:
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class AddVoterRequest:
+class AddVoterRequest(Struct, frozen=True):
     """Asks the leader to count a caught-up observer among the voters (KIP-853)."""
 
     voter: ReplicaKey
@@ -157,26 +145,22 @@ class AddVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AddVoterResponse:
+class AddVoterResponse(Struct, frozen=True):
     error: ErrorCode
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveVoterRequest:
+class RemoveVoterRequest(Struct, frozen=True):
     voter: ReplicaKey
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveVoterResponse:
+class RemoveVoterResponse(Struct, frozen=True):
     error: ErrorCode
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateVoterRequest:
+class UpdateVoterRequest(Struct, frozen=True):
     """A voter tells its leader where it listens now and which versions it supports."""
 
     voter: ReplicaKey
@@ -186,21 +170,18 @@ class UpdateVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateVoterResponse:
+class UpdateVoterResponse(Struct, frozen=True):
     error: ErrorCode
     epoch: LeaderEpoch = NO_EPOCH
     leader_id: NodeId | None = None
     leader_endpoints: Endpoints = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Struct, frozen=True):
     """Asks a voter to be which kraft.version it supports."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Struct, frozen=True):
     error: ErrorCode
     kraft_versions: VersionRange | None = field(default=None)
 

@@ -6,7 +6,7 @@ far as it is durable. Voters that a new voter set drops become observers and kee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import Offset
 from tidelog.raft.voter_set import ReplicaKey, VoterSet
@@ -19,8 +19,7 @@ CAUGHT_UP_WITHIN_MS = 3_600_000
 OBSERVERS_MAX = 1000
 
 
-@dataclass(slots=True)
-class ReplicaProgress:
+class ReplicaProgress(Struct):
     """One replica. Times are those of the machine; None means never."""
 
     key: ReplicaKey

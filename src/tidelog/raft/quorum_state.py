@@ -8,7 +8,8 @@ itself, with its sync and rename, is the caller's part.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.model.ids import ZERO_UUID, DirectoryId, LeaderEpoch, NodeId, uuid_from_text, uuid_to_text
 from tidelog.raft.errors import QuorumStateError
@@ -23,8 +24,7 @@ _NONE = -1
 TEXT_BYTES_MAX = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(Struct, frozen=True):
     """The election as one replica knows it. `voter_ids` is written only where voters are static."""
 
     epoch: LeaderEpoch

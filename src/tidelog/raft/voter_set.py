@@ -9,13 +9,13 @@ what keeps any two majorities overlapping.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.model.ids import DirectoryId, NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaKey:
+class ReplicaKey(Struct, frozen=True):
     """One replica of the log. `directory_id` is None where it is not known."""
 
     id: NodeId
@@ -26,8 +26,7 @@ class ReplicaKey:
         return self.id == other.id and self.directory_id in {None, other.directory_id}
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Where one listener of a replica can be reached."""
 
     listener: str
@@ -38,8 +37,7 @@ class Endpoint:
 Endpoints = tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """Whom to send to. Bootstrap servers whose id is not known have ids below -1, as in Kafka."""
 
     id: NodeId
@@ -47,8 +45,7 @@ class Node:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(Struct, frozen=True):
     """The levels of a feature that a node supports, both ends included."""
 
     minimum: int
@@ -58,8 +55,7 @@ class VersionRange:
         return self.minimum <= level <= self.maximum
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
+class Voter(Struct, frozen=True):
     """A replica that votes, as a VotersRecord describes it."""
 
     key: ReplicaKey

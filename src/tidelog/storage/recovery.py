@@ -21,8 +21,9 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from dataclasses import dataclass
 from struct import Struct as Layout
+
+from msgspec import Struct
 
 from tidelog.model.ids import Offset, TopicId, TopicPartition
 from tidelog.storage.batch_scan import each_checked_batch
@@ -61,8 +62,7 @@ _ZERO = Offset(0)
 _OLD_MESSAGE = Layout(">qiIb")
 
 
-@dataclass(frozen=True, slots=True)
-class LastKnown:
+class LastKnown(Struct, frozen=True):
     """What the log directory's checkpoints say of a log."""
 
     log_start_offset: Offset = _ZERO

@@ -21,7 +21,6 @@ zero of its type, and positional arguments work; generated decoders use both. `f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from types import NoneType
 from typing import (
@@ -48,8 +47,7 @@ _T = TypeVar("_T")
 # Wire types
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(msgspec.Struct, frozen=True):
     """A type of fixed size: `code` is its letter in the `struct` module's formats."""
 
     name: str
@@ -58,8 +56,7 @@ class Fixed:
     zero: int | float | bool | bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(msgspec.Struct, frozen=True):
     """Bytes behind their length: a string, a byte string or record batches."""
 
     name: str
@@ -67,15 +64,13 @@ class Sized:
     zero: str | bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayOf:
+class ArrayOf(msgspec.Struct, frozen=True):
     """A count and that many elements."""
 
     element: WireType
 
 
-@dataclass(frozen=True, slots=True)
-class StructOf:
+class StructOf(msgspec.Struct, frozen=True):
     """The fields of another struct, in place."""
 
     struct: type[Struct]

@@ -6,7 +6,7 @@ fetches is the member's current one. Whenever the member falls behind the group,
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tidelog.coordination.classic.answers import (
     heartbeat_answer,

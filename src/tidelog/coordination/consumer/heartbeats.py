@@ -6,7 +6,7 @@ comparisons and a moved deadline, whatever the size of the group.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.classic.groups import ClassicGroups

@@ -15,8 +15,9 @@ in its epoch until then. UNRELEASED_PARTITIONS is in the target's epoch, and wai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.messages.internal.consumer_group_records import ClassicMemberMetadata
@@ -43,8 +44,7 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMember:
+class ConsumerMember(Struct, frozen=True):
     """A member; new ones have epoch 0."""
 
     member_id: str

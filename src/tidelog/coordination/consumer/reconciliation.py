@@ -11,7 +11,9 @@ The rule that follows, and for which all of this is made: no partition has two o
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelog.coordination.consumer.assignors.subscription import Assignment
 from tidelog.coordination.consumer.member import ConsumerMember, MemberState, OwnedPartitions
@@ -24,8 +26,7 @@ Claimed = Sequence[TopicPartitions] | None
 """The partitions that a member says it has; None where it does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """Where a member is to go."""
 
     epoch: int

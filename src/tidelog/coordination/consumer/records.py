@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelog.coordination.consumer.assignors.subscription import Assignment, sort_by_topic
 from tidelog.coordination.consumer.member import ConsumerMember, MemberState, OwnedPartitions
@@ -40,8 +42,7 @@ from tidelog.wire.messages.internal.consumer_group_records import (
 VERSION = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRegex:
+class ResolvedRegex(Struct, frozen=True):
     """The topics that a regular expression matched, in ascending order, and when."""
 
     topics: tuple[TopicName, ...]

@@ -7,7 +7,7 @@ one is what counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.consumer.member import ConsumerMember

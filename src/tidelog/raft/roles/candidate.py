@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.raft.ballot import Ballot
 from tidelog.raft.voter_set import Endpoints, ReplicaKey
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(Struct):
     """Voted for itself, so for nobody else in this epoch."""
 
     epoch: LeaderEpoch

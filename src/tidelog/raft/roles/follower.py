@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.raft.voter_set import Endpoints, ReplicaKey
 
 
-@dataclass(slots=True)
-class SnapshotDownload:
+class SnapshotDownload(Struct):
     """A snapshot on its way: `position` bytes of it are written."""
 
     snapshot_id: OffsetAndEpoch
     position: int = 0
 
 
-@dataclass(slots=True)
-class Follower:
+class Follower(Struct):
     """Until its fetch time-out, which every answer of the leader renews.
 
     `has_fetched` is what protects a living leader: a follower that heard from it in this role grants no pre-votes. It is taken

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
 from tidelog.raft.messages import FetchRequest
@@ -10,8 +10,7 @@ from tidelog.raft.progress import Progress
 from tidelog.raft.voter_set import Endpoints, ReplicaKey, VoterSet
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedFetch:
+class ParkedFetch(Struct, frozen=True):
     """A fetch that found nothing new and waits for something."""
 
     request_id: int
@@ -19,8 +18,7 @@ class ParkedFetch:
     deadline_ms: int
 
 
-@dataclass(slots=True)
-class AddingVoter:
+class AddingVoter(Struct):
     """An AddVoter request under way: first the new voter's versions are asked for, then its VotersRecord is to be committed."""
 
     request_id: int
@@ -33,8 +31,7 @@ class AddingVoter:
     is_answered: bool = False
 
 
-@dataclass(slots=True)
-class RemovingVoter:
+class RemovingVoter(Struct):
     """A RemoveVoter request whose VotersRecord is to be committed."""
 
     request_id: int
@@ -42,8 +39,7 @@ class RemovingVoter:
     deadline_ms: int
 
 
-@dataclass(slots=True)
-class Leader:
+class Leader(Struct):
     """Until a higher epoch, or until it cannot hear a majority, or until it is asked to go.
 
     `high_watermark` is None until a record of this epoch is committed: only then is it certain that no other leader can undo what

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.raft.ballot import Ballot
@@ -10,8 +10,7 @@ from tidelog.raft.roles.unattached import can_grant_without_leader
 from tidelog.raft.voter_set import Endpoints, ReplicaKey
 
 
-@dataclass(slots=True)
-class Prospective:
+class Prospective(Struct):
     """Still in the epoch of the leader that it lost, whose name and address it keeps in case that leader lives."""
 
     epoch: LeaderEpoch

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.raft.voter_set import Endpoints, ReplicaKey
 
 
-@dataclass(slots=True)
-class Resigned:
+class Resigned(Struct):
     """Tells the voters that the epoch is over until each has acknowledged it, or until its election time-out.
 
     A leader that restarts begins here: records that it appended and lost must not come again under the same epoch.

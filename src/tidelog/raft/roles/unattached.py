@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.raft.voter_set import Endpoints, ReplicaKey
 
 
-@dataclass(slots=True)
-class Unattached:
+class Unattached(Struct):
     """Waits for a leader to be heard of, asking around; as a voter until its election time-out.
 
     It may know the leader's name and not its address (after a restart, where the leader is not in the voter set). An

@@ -13,7 +13,8 @@ longer than `max.compaction.lag.ms`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tidelog.model.ids import Offset
 from tidelog.storage.cleaning.source_segment import SourceSegment
@@ -21,8 +22,7 @@ from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.segment import RELATIVE_OFFSET_MAX, Segment
 
 
-@dataclass(frozen=True, slots=True)
-class DirtyRange:
+class DirtyRange(Struct, frozen=True):
     """The dirty part of a log, as far as it can be cleaned."""
 
     first_dirty_offset: Offset

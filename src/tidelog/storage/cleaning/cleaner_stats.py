@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class CleanerStats:
+class CleanerStats(Struct):
     """Of one cleaning of one log. `map_*` are of the first pass, the others of the second."""
 
     map_bytes_read: int = 0

@@ -19,9 +19,10 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from tidelog.model.ids import Offset
 from tidelog.model.timers import Timer, Timers
@@ -68,8 +69,7 @@ class CleaningResult(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CleaningLimits:
+class CleaningLimits(Struct, frozen=True):
     """What one cleaning may use."""
 
     map_bytes: int

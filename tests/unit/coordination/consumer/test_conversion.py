@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.coordination.consumer.consumer_harness import EAGER, GROUP, Owned, Shard, assigned, topics_of
 from tidelog.coordination.classic.group import ClassicGroup
