@@ -12,7 +12,6 @@ there, such as TLS, are refused with the reason.
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -26,7 +25,7 @@ from tidelog.controller.configs import Operation
 from tidelog.controller.image import ConfigResource
 from tidelog.model.acl import AclOperation
 from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
-from tidelog.model.config import ConfigError, ConfigKeys, ConfigType, UpdateMode
+from tidelog.model.config import ConfigError, ConfigKeys, ConfigType, UpdateMode, did_you_mean
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.wire.messages.configs import AlterConfigsResourceResponse
@@ -297,9 +296,7 @@ def _log_without_effect(name: str, table: ConfigKeys) -> None:
     if name in _TUNES_APACHE_KAFKA:
         log.info("%s is stored without effect: it tunes Apache Kafka's own threads and buffers", name)
         return
-    nearest = difflib.get_close_matches(name, table, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    log.warning("%s is stored without effect: there is no such key%s", name, hint)
+    log.warning("%s is stored without effect: there is no such key%s", name, did_you_mean(name, table))
 
 
 def _invalid(message: str) -> Outcome:

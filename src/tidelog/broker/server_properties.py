@@ -10,14 +10,13 @@ is refused with the nearest name. Every ConfigError is one sentence.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from tidelog.broker.other_keys import DONE_ANYWAY, WITHOUT_EFFECT, reason_against
 from tidelog.model.broker_config import BROKER_KEYS, NODE_ID
-from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.config import ConfigError, ConfigValues, did_you_mean
 from tidelog.storage.properties import parse_properties
 
 VARIABLE_PREFIX = "TIDELOG_"
@@ -88,9 +87,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _check_known(name: str) -> None:
     if name in BROKER_KEYS or name in WITHOUT_EFFECT or name == _BROKER_ID or reason_against(name) is not None:
         return
-    nearest = difflib.get_close_matches(name, [*BROKER_KEYS, *WITHOUT_EFFECT], n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise ConfigError(f"Unknown configuration {name}{hint}")
+    raise ConfigError(f"Unknown configuration {name}{did_you_mean(name, [*BROKER_KEYS, *WITHOUT_EFFECT])}")
 
 
 def _harmless(name: str, text: str) -> str:

@@ -12,7 +12,6 @@ that some code reads it, and a test of the repository holds it to that.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -190,9 +189,16 @@ class ConfigKeys(Mapping[str, ConfigKey[Any]]):
         key = self._keys.get(name)
         if key is not None:
             return key
-        nearest = difflib.get_close_matches(name, self._keys, n=1)
-        hint = f"; did you mean {nearest[0]}?" if nearest else ""
-        raise ConfigError(f"Unknown configuration {name}{hint}")
+        raise ConfigError(f"Unknown configuration {name}{did_you_mean(name, self._keys)}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: a question with the nearest known one, or nothing."""
+    # Needed only where somebody erred, and every start would wait for it.
+    import difflib  # noqa: PLC0415
+
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def _java_double(value: float) -> str:

@@ -17,7 +17,6 @@ import fcntl
 import mmap
 import os
 import resource
-import shutil
 import stat
 import sys
 import threading
@@ -470,6 +469,9 @@ class OsFiles:
             os.rmdir(path)
 
     def remove_tree(self, path: str) -> None:
+        # It brings every archive format along, for which a node need not wait at its start.
+        import shutil  # noqa: PLC0415
+
         with _translated("remove", path):
             try:
                 shutil.rmtree(path)

@@ -11,26 +11,19 @@ release must not be half understood.
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import cache
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
 from tidelog.wire.codec import decode, decode_from, encode
 from tidelog.wire.control_records import ControlType
 from tidelog.wire.errors import MalformedError, UnknownRecordError
-from tidelog.wire.messages.internal import (
-    cluster_metadata,
-    cluster_security,
-    consumer_group_records,
-    offset_records,
-    remote_log_records,
-    share_group_records,
-    share_state_records,
-    streams_group_records,
-    transaction_records,
-)
+from tidelog.wire.messages import internal
+from tidelog.wire.messages.internal import cluster_metadata, cluster_security
 from tidelog.wire.messages.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tidelog.wire.messages.internal.control_records import (
     EndTxnMarker,
@@ -90,7 +83,7 @@ def decode_metadata_record(value: Buffer) -> FramedRecord:
 
 def decode_remote_log_record(value: Buffer) -> FramedRecord:
     """The record that a value in `__remote_log_metadata` holds."""
-    return _decode_framed(_REMOTE_LOG_RECORDS, "remote log metadata", value)
+    return _decode_framed(_remote_log_records(), "remote log metadata", value)
 
 
 def _decode_framed(types: Mapping[int, type[MetadataRecord]], log: str, value: Buffer) -> FramedRecord:
@@ -126,7 +119,7 @@ def decode_coordinator_record(log: CoordinatorLog, key: Buffer | None, value: Bu
     if key is None or len(key) < _INT16.size:
         raise MalformedError(f"a record of {log} has a key that is too short to name its type")
     (record_type,) = _INT16.unpack_from(key)
-    types = _COORDINATOR_RECORDS[log]
+    types = _coordinator_records(log)
     if record_type not in types:
         raise UnknownRecordError(f"{log} has a record of the unknown type {record_type}")
     key_cls, value_cls = types[record_type]
@@ -208,15 +201,32 @@ def _pairs(*modules: ModuleType) -> dict[int, tuple[type[CoordinatorKey], type[C
 
 _METADATA_RECORDS = _by_type(MetadataRecord, (cluster_metadata, cluster_security))
 
-_REMOTE_LOG_RECORDS = _by_type(MetadataRecord, (remote_log_records,))
-
-_COORDINATOR_RECORDS = {
-    CoordinatorLog.CONSUMER_OFFSETS: _pairs(
-        offset_records, consumer_group_records, share_group_records, streams_group_records
+# A log's families are imported when it is first read: a node need not wait at its start for those of logs that it has not.
+_COORDINATOR_FAMILIES = {
+    CoordinatorLog.CONSUMER_OFFSETS: (
+        "offset_records",
+        "consumer_group_records",
+        "share_group_records",
+        "streams_group_records",
     ),
-    CoordinatorLog.TRANSACTION_STATE: _pairs(transaction_records),
-    CoordinatorLog.SHARE_GROUP_STATE: _pairs(share_state_records),
+    CoordinatorLog.TRANSACTION_STATE: ("transaction_records",),
+    CoordinatorLog.SHARE_GROUP_STATE: ("share_state_records",),
 }
+
+
+def _family(name: str) -> ModuleType:
+    return importlib.import_module(f"{internal.__name__}.{name}")
+
+
+@cache
+def _remote_log_records() -> dict[int, type[MetadataRecord]]:
+    return _by_type(MetadataRecord, (_family("remote_log_records"),))
+
+
+@cache
+def _coordinator_records(log: CoordinatorLog) -> dict[int, tuple[type[CoordinatorKey], type[CoordinatorValue]]]:
+    return _pairs(*map(_family, _COORDINATOR_FAMILIES[log]))
+
 
 _CONTROL_VALUES: dict[ControlType, type[Message]] = {
     ControlType.ABORT: EndTxnMarker,
