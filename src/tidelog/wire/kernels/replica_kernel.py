@@ -8,7 +8,7 @@ transaction) is None, and goes the ordinary way.
 
 from __future__ import annotations
 
-from crc32c import crc32c
+from tidelog.wire.crc32c import crc32c
 
 try:
     import cython
