@@ -39,7 +39,10 @@ IDLE_CONNECTIONS = 5000
 
 
 async def serve_tidelog(path: str, region_bytes: int, sendfile_bytes_min: int) -> int:
-    from tidelog.net import output_queue
+    from tidelog.net import parts
+
+    # Before the others are imported: the kernel takes it over then.
+    parts.SENDFILE_BYTES_MIN = sendfile_bytes_min
     from tidelog.net.connection import Connection
     from tidelog.net.limits import NodeLimits, SocketOptions
     from tidelog.net.socket_server import SocketServer
@@ -48,7 +51,6 @@ async def serve_tidelog(path: str, region_bytes: int, sendfile_bytes_min: int) -
     from tidelog.storage.files import OsFiles
 
     file = OsFiles().open(path, writable=False)
-    output_queue.SENDFILE_BYTES_MIN = sendfile_bytes_min
 
     class Handler:
         def __init__(self) -> None:

@@ -2,9 +2,9 @@
 
     python3 tools/environment.py [extra]...       extras of pyproject.toml; `dev` if none is named
 
-A digest of pyproject.toml, setup.py, constraints.txt and every kernel source is kept beside the environment: the same digest
-means nothing to do, so a second run costs a few milliseconds, and an edited kernel is compiled again. A lock makes two runs at
-once safe: the second waits for the first and finds the work done.
+A digest of pyproject.toml, setup.py, constraints.txt and all that kernels are built from is kept beside the environment: the same
+digest means nothing to do, so a second run costs a few milliseconds, and an edited kernel is compiled again. A lock makes two
+runs at once safe: the second waits for the first and finds the work done.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ PYTHON_MIN = (3, 11)
 def digest(extras: list[str]) -> str:
     files = [ROOT / "pyproject.toml", ROOT / "setup.py", ROOT / "constraints.txt"]
     files += sorted(path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_"))
+    files += sorted(ROOT.glob("src/tidelog/**/kernels/*.pxd"))
     summed = hashlib.sha256(f"{sys.version} {ROOT} {sorted(extras)}".encode())
     for file in files:
         summed.update(f"{file.relative_to(ROOT)}\0".encode())

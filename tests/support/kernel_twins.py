@@ -28,15 +28,15 @@ def can_compile() -> bool:
     return any(shutil.which(each) for each in (compiler, "cc", "gcc", "clang")) and headers.exists()
 
 
-def twin_of(kernel: str, twin: Twin) -> ModuleType:
+def twin_of(kernel: str, twin: Twin, package: str = PACKAGE) -> ModuleType:
     """One twin; the test fails where the compiled one is missing or older than its source though it could have been built."""
     if twin == "compiled":
-        missing = kernel_choice._why_not_compiled(PACKAGE, kernel)
+        missing = kernel_choice._why_not_compiled(package, kernel)
         if missing is not None:
             if not can_compile():
                 pytest.skip(f"{missing}, and there is no compiler")
             pytest.fail(f"{missing}; `make` or `python setup.py build_ext --inplace` builds it")
-    return load_twin(PACKAGE, kernel, twin)
+    return load_twin(package, kernel, twin)
 
 
 @contextmanager

@@ -9,12 +9,13 @@ import sys
 
 from tidelog import kernel_choice
 from tidelog.client import kernels as client_kernels
+from tidelog.net import kernels as net_kernels
 from tidelog.wire import kernels as wire_kernels
 
 
 def _load_all() -> None:
     """Loading a kernel is what chooses its twin."""
-    for package in (wire_kernels, client_kernels):
+    for package in (wire_kernels, net_kernels, client_kernels):
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith("_"):
                 kernel_choice.load(package.__name__, module.name)

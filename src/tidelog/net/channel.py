@@ -12,13 +12,16 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from tidelog.kernel_choice import load
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.output_queue import WOULD_BLOCK, Bytes, Channel
 
-# Linux gathers what follows into the same packet; elsewhere each send is a packet, which is only slower.
-_MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
+if TYPE_CHECKING:
+    from tidelog.net.kernels.stream_kernel import SocketSender
+else:
+    SocketSender = load("tidelog.net.kernels", "stream_kernel").SocketSender
 
 # Reads only what is in memory already, or fails; Linux. Where it is missing, a read of a cold file is waited for.
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
@@ -45,7 +48,7 @@ class WatchedChannel(Channel, Protocol):
     def close(self) -> None: ...
 
 
-class SocketChannel:
+class SocketChannel(SocketSender):
     """Writes to a socket that it owns, a duplicate of the transport's.
 
     A file whose bytes are not in memory would hold up every connection of the loop while the disk is read. So the first and
@@ -66,6 +69,7 @@ class SocketChannel:
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, slow_work: SlowWork | None = None) -> None:
+        super().__init__(sock)
         self._loop = loop
         self._socket = sock
         self._descriptor = sock.fileno()
@@ -77,12 +81,6 @@ class SocketChannel:
         self._warm_file = -1
         self._warm_end = 0
         self.sends_files = True
-
-    def send(self, data: Bytes, *, more_follows: bool) -> int:
-        try:
-            return self._socket.send(data, _MORE_FOLLOWS if more_follows else 0)
-        except BlockingIOError:
-            return WOULD_BLOCK
 
     def send_file(self, descriptor: int, position: int, count: int) -> int:
         if (descriptor != self._warm_file or position + count > self._warm_end) and self._slow_work is not None:

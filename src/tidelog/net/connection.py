@@ -21,18 +21,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tidelog.kernel_choice import load
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import NO_ADDRESS, Address, address_of
-from tidelog.net.errors import NetError
 from tidelog.net.limits import ConnectionLimits
-from tidelog.net.output_queue import Part
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.stream import FrameStream
 from tidelog.net.turn import Turn
+
+if TYPE_CHECKING:
+    from tidelog.net.kernels.stream_kernel import AnswerSlot, ConnectionCore
+else:
+    _kernel = load("tidelog.net.kernels", "stream_kernel")
+    AnswerSlot, ConnectionCore = _kernel.AnswerSlot, _kernel.ConnectionCore
+
+__all__ = [
+    "ANONYMOUS",
+    "UNKNOWN_SOFTWARE",
+    "AnswerSlot",
+    "ClientSoftware",
+    "Connection",
+    "FrameHandler",
+    "Principal",
+]
 
 log = logging.getLogger(__name__)
 
@@ -81,48 +95,12 @@ class FrameHandler(Protocol):
         ...
 
 
-class AnswerSlot:
-    """The place of one answer in the order of a connection's answers."""
-
-    __slots__ = ("_connection", "_parts")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._parts: Sequence[Part] | None = None
-
-    @property
-    def connection(self) -> Connection:
-        return self._connection
-
-    def send(self, parts: Sequence[Part]) -> None:
-        """Gives the answer, without its size. Once; after the connection has ended it is dropped."""
-        if self._parts is not None:
-            raise NetError(f"{self._connection}: a request was answered twice")
-        self._parts = parts
-        self._connection._slot_filled(self, parts)  # noqa: SLF001 - a slot is a part of its connection
-
-    def send_at_once(self, parts: Sequence[Part]) -> None:
-        """`send`, without waiting for the end of the turn: for what a peer is woken by, while there is more to do here."""
-        self.send(parts)
-        self._connection.flush()
-
-    def close_connection(self) -> None:
-        """For a request that allows no answer. Answers to earlier requests that were not sent yet are lost."""
-        self._connection.abort()
-
-
-class Connection(FrameStream):
+class Connection(ConnectionCore, FrameStream):
     """The server's end. `principal` and `client_software` are the handler's to set; everything else is fixed at accept."""
 
     __slots__ = (
-        "_handle",
         "_handler",
         "_on_closed",
-        "_on_quiet",
-        "_output_bytes_max",
-        "_parked_bytes",
-        "_slots",
-        "_unanswered_requests_max",
         "client_software",
         "connection_id",
         "idle_since_ms",
@@ -146,16 +124,9 @@ class Connection(FrameStream):
         on_closed: Callable[[Connection], None],
         slow_work: SlowWork | None = None,
     ) -> None:
-        super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work)
+        super().__init__(loop, handler, limits, buffers, turn, slow_work)
         self._handler = handler
-        self._handle = handler.frame
-        self._unanswered_requests_max = limits.unanswered_requests_max
-        self._output_bytes_max = limits.output_bytes_max
         self._on_closed = on_closed
-        self._on_quiet: Callable[[], None] | None = None
-        self._slots: deque[AnswerSlot] = deque()
-        # Answers that wait for an earlier one.
-        self._parked_bytes = 0
         self.listener_name = listener_name
         self.connection_id = connection_id
         self.peer_address = peer_address
@@ -177,25 +148,6 @@ class Connection(FrameStream):
         """Whether the peer waits for this side and there is nothing that it could do about it."""
         return bool(self._slots) and not self.output_bytes
 
-    def expect_answer(self) -> AnswerSlot:
-        """Opens the slot of the next answer. In the order of the requests."""
-        slot = AnswerSlot(self)
-        self._slots.append(slot)
-        return slot
-
-    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
-        """Answers requests for which no slot was opened, and which came after all that have one. Each frame has its size."""
-        if self._slots:
-            for frame in frames:
-                self.expect_answer().send((memoryview(frame)[4:],))
-            return
-        output = self._output
-        if output is None or self.is_closed:
-            return
-        output.push_frames(frames[0] if len(frames) == 1 else b"".join(frames))
-        if not self._flush_noted:
-            self._flush_soon()
-
     def close_when_sent(self) -> None:
         """Ends the connection for a request that cannot be answered. Answers to those before it that are complete leave first."""
         self.flush()
@@ -206,26 +158,6 @@ class Connection(FrameStream):
         self._on_quiet = on_quiet
         self.stop_taking()
         self._tell_if_quiet()
-
-    def _slot_filled(self, slot: AnswerSlot, parts: Sequence[Part]) -> None:
-        slots = self._slots
-        if self.is_closed:
-            return
-        if slots[0] is not slot:
-            self._parked_bytes += _parts_bytes(parts)
-            return
-        output = self._output
-        assert output is not None
-        slots.popleft()
-        output.push(parts)
-        while slots and (parked := slots[0]._parts) is not None:  # noqa: SLF001
-            slots.popleft()
-            self._parked_bytes -= _parts_bytes(parked)
-            output.push(parked)
-        if not self._flush_noted:
-            self._flush_soon()
-        if self._stalled:
-            self.resume_if_possible()
 
     def _opened(self) -> None:
         transport = self._transport
@@ -238,36 +170,6 @@ class Connection(FrameStream):
             log.exception("%s: closed: its handler failed at the start", self)
             self.abort(error)
 
-    def _frame(self, frame: memoryview) -> bool:
-        self._handle(self, frame)
-        output = self._output
-        if self._slots or output is None or output.pending_bytes > self._output_bytes_max:
-            return not self._is_full()
-        return not self.is_closed
-
-    def _read_done(self) -> None:
-        self._handler.frames_done(self)
-
-    def _is_full(self) -> bool:
-        output = self._output
-        return (
-            len(self._slots) >= self._unanswered_requests_max
-            or output is None
-            or output.pending_bytes + self._parked_bytes > self._output_bytes_max
-            or self.is_closed
-        )
-
-    def _output_moved(self) -> None:
-        if self._stalled:
-            self.resume_if_possible()
-        if self._on_quiet is not None:
-            self._tell_if_quiet()
-
-    def _tell_if_quiet(self) -> None:
-        if self._on_quiet is not None and not self._slots and not self.output_bytes and not self.is_closed:
-            on_quiet, self._on_quiet = self._on_quiet, None
-            on_quiet()
-
     def _closed(self, error: BaseException | None) -> None:  # noqa: ARG002 - whoever ended it has said why
         self._slots.clear()
         self._parked_bytes = 0
@@ -276,7 +178,3 @@ class Connection(FrameStream):
             self._handler.connection_closed(self)
         except Exception:
             log.exception("%s: its handler failed at the end", self)
-
-
-def _parts_bytes(parts: Sequence[Part]) -> int:
-    return sum(len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.count for part in parts)

@@ -14,107 +14,15 @@ end is still to come is moved, once. Memory follows what has arrived, not what a
 from __future__ import annotations
 
 from struct import Struct
+from typing import TYPE_CHECKING
 
-from tidelog.net.errors import FrameError
-from tidelog.net.receive_buffers import ReceiveBuffers
+from tidelog.kernel_choice import load
+
+if TYPE_CHECKING:
+    from tidelog.net.kernels.stream_kernel import FrameReader
+else:
+    FrameReader = load("tidelog.net.kernels", "stream_kernel").FrameReader
+
+__all__ = ["SIZE", "FrameReader"]
 
 SIZE = Struct(">i")
-_size_at = SIZE.unpack_from
-
-
-class FrameReader:
-    """The receiving side of one connection."""
-
-    __slots__ = ("_buffers", "_end", "_frame_bytes_max", "_own", "_start", "_taken_bytes", "_view", "_wanted_bytes")
-
-    def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int) -> None:
-        self._buffers = buffers
-        self._frame_bytes_max = frame_bytes_max
-        self._view = buffers.shared
-        # The bytes from _start to _end of the view have arrived and were not taken. Without a buffer of our own there are none
-        # between two reads, since other connections use the shared one.
-        self._own: memoryview | None = None
-        self._start = 0
-        self._end = 0
-        # Of the frame that was taken last, and of the one that is incomplete, with its size.
-        self._taken_bytes = 0
-        self._wanted_bytes = 0
-
-    @property
-    def pending_bytes(self) -> int:
-        """How many bytes have arrived and were not taken."""
-        return self._end - self._start
-
-    @property
-    def held_bytes(self) -> int:
-        """The size of the buffer that this connection keeps to itself."""
-        return 0 if self._own is None else len(self._own)
-
-    def buffer(self) -> memoryview:
-        """Where the next bytes go, never empty. Asking twice does no harm."""
-        return self._view if self._own is None else self._own[self._end :]
-
-    def received(self, count: int) -> bool:
-        """`count` bytes have been put into what `buffer` returned. False: the frame that they belong to goes on after them, and
-        there is nothing to take or settle."""
-        self._end += count
-        return self._own is None or self._end >= self._wanted_bytes
-
-    def take(self) -> memoryview | None:
-        """The next whole frame without its size, or None. FrameError for a size that no frame can have."""
-        start = self._start
-        available = self._end - start
-        if available < 4:
-            self._wanted_bytes = 4
-            return None
-        size: int = _size_at(self._view, start)[0]
-        if not 0 <= size <= self._frame_bytes_max:
-            raise FrameError(f"a frame of {size} bytes, where 0 to {self._frame_bytes_max} are allowed")
-        if available < size + 4:
-            self._wanted_bytes = size + 4
-            return None
-        self._taken_bytes = size
-        end = self._start = start + 4 + size
-        return self._view[start + 4 : end]
-
-    def settle(self) -> None:
-        """Ends a round of `take`: what is left is moved to where the next read continues it."""
-        start, end = self._start, self._end
-        own = self._own
-        self._start = 0
-        if start == end:
-            self._end = 0
-            self._wanted_bytes = 4
-            # A connection whose frames come in several reads keeps its buffer for the next one, until `release_idle`.
-            if own is not None and self._taken_bytes * 4 < len(self._buffers.shared):
-                self._let_go()
-            return
-        left_bytes = self._end = end - start
-        # One byte more than what is left: `buffer` must never be empty.
-        needed_bytes = max(self._wanted_bytes, left_bytes + 1)
-        if own is None or len(own) < needed_bytes:
-            larger = self._buffers.take(needed_bytes)
-            larger[:left_bytes] = self._view[start:end]
-            if own is not None:
-                self._buffers.give_back(own)
-            self._own = self._view = larger
-        elif start:
-            own[:left_bytes] = own[start:end]
-
-    def release_idle(self) -> None:
-        """Gives up a buffer that waits for nothing. For a connection that has been silent for a while."""
-        if self._own is not None and self._start == self._end:
-            self._let_go()
-
-    def close(self) -> None:
-        """Forgets what arrived and gives up the buffer."""
-        self._start = self._end = 0
-        if self._own is not None:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        own = self._own
-        if own is not None:
-            self._own = None
-            self._view = self._buffers.shared
-            self._buffers.give_back(own)

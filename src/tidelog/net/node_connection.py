@@ -27,7 +27,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from random import Random
 from struct import Struct
+from typing import TYPE_CHECKING
 
+from tidelog.kernel_choice import load
 from tidelog.net.address import Address
 from tidelog.net.errors import (
     ConnectFailedError,
@@ -43,6 +45,11 @@ from tidelog.net.reconnect_backoff import ReconnectBackoff
 from tidelog.net.stream import FrameStream
 from tidelog.net.transport import Transport
 from tidelog.net.turn import Turn
+
+if TYPE_CHECKING:
+    from tidelog.net.kernels.stream_kernel import AnswersCore
+else:
+    AnswersCore = load("tidelog.net.kernels", "stream_kernel").AnswersCore
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +101,10 @@ class _Pending:
         self.on_answer = on_answer
 
 
-class _NodeStream(FrameStream):
+class _NodeStream(AnswersCore, FrameStream):
     """One established connection. Everything of interest is passed on."""
 
-    __slots__ = ("_on_closed", "_on_frame", "_title")
+    __slots__ = ("_on_closed", "_title")
 
     def __init__(
         self,
@@ -108,17 +115,12 @@ class _NodeStream(FrameStream):
         on_frame: Callable[[memoryview], None],
         on_closed: Callable[[_NodeStream, BaseException | None], None],
     ) -> None:
-        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX)
+        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, on_frame)
         self._title = title
-        self._on_frame = on_frame
         self._on_closed = on_closed
 
     def __str__(self) -> str:
         return self._title
-
-    def _frame(self, frame: memoryview) -> bool:
-        self._on_frame(frame)
-        return not self.is_closed
 
     def _closed(self, error: BaseException | None) -> None:
         self._on_closed(self, error)

@@ -11,46 +11,13 @@ once. An owner of other events (a timer, a commit) opens a turn around what it c
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from tidelog.kernel_choice import load
 
-class Flushable(Protocol):
-    """A connection with something to send."""
+if TYPE_CHECKING:
+    from tidelog.net.kernels.stream_kernel import Turn
+else:
+    Turn = load("tidelog.net.kernels", "stream_kernel").Turn
 
-    def flush(self) -> None: ...
-
-
-class Turn:
-    """One for all connections of an event loop. Turns nest; the outermost counts."""
-
-    __slots__ = ("_depth", "_waiting", "is_open")
-
-    def __init__(self) -> None:
-        self.is_open = False
-        self._depth = 0
-        self._waiting: list[Flushable] = []
-
-    def flush_later(self, connection: Flushable) -> None:
-        """Notes a connection for the end of the turn. It may be closed by then."""
-        self._waiting.append(connection)
-
-    def __enter__(self) -> None:
-        self._depth += 1
-        self.is_open = True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._depth == 1:
-            if self._waiting:
-                self._end()
-            self.is_open = False
-        self._depth -= 1
-
-    def _end(self) -> None:
-        # Still inside of the turn: whatever a flush brings about is part of it.
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for connection in waiting:
-                connection.flush()
+__all__ = ["Turn"]

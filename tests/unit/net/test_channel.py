@@ -10,6 +10,9 @@ from typing import TypeVar
 
 import pytest
 
+from tests.support.kernel_twins import TWINS
+from tests.support.net_twins import net_modules
+from tidelog.kernel_choice import Twin
 from tidelog.net import channel as channels
 from tidelog.net.channel import WARMED_BYTES_MAX, SocketChannel
 from tidelog.net.output_queue import WOULD_BLOCK
@@ -135,3 +138,24 @@ def test_a_warm_file_is_sent_at_once(pair: tuple[socket.socket, socket.socket], 
 def test_a_file_that_ends_early_takes_nothing(pair: tuple[socket.socket, socket.socket], descriptor: int) -> None:
     channel = make(WatchingLoop(), pair[0], LaterWork())
     assert channel.send_file(descriptor, 3 * WARMED_BYTES_MAX, 100) == 0
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_bytes_are_taken_as_far_as_the_socket_has_room(twin: Twin, pair: tuple[socket.socket, socket.socket]) -> None:
+    modules = net_modules(twin)
+    channel = modules["channel"].SocketChannel(WatchingLoop(), pair[0])
+    queue = modules["output_queue"].OutputQueue(channel)
+    content = bytes(range(256)) * 40_000
+
+    assert channel.send(b"head", more_follows=True) == 4
+    queue.push_frames(content)
+    assert not queue.flush()
+    received = bytearray()
+    while not queue.flush() or len(received) < 4 + len(content):
+        assert queue.pending_bytes + queue.sent_bytes == len(content)
+        received += pair[1].recv(1 << 20)
+
+    assert received == b"head" + content
+    pair[1].close()
+    with pytest.raises(OSError, match="Broken pipe"):
+        channel.send(b"tail", more_follows=False)

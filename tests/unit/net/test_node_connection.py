@@ -7,11 +7,13 @@ import struct
 from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.support.net import Recorder
+from tests.support.net_twins import net_kernel, net_twin
+from tidelog.kernel_choice import Twin
 from tidelog.net.connection import Connection
 from tidelog.net.errors import (
     ConnectFailedError,
@@ -22,10 +24,14 @@ from tidelog.net.errors import (
     TooManyRequestsError,
 )
 from tidelog.net.node_connection import Event, NodeConnection, State
-from tidelog.net.output_queue import OutputQueue
+from tidelog.net.output_queue import Bytes
 from tidelog.net.socket_server import SocketServer
 from tidelog.simulation.loop import VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
+
+__all__ = ["net_twin"]
+
+pytestmark = pytest.mark.usefixtures("net_twin")
 
 Answer = bytes | RequestFailedError
 
@@ -279,14 +285,14 @@ def test_the_earliest_deadline_counts_whatever_was_sent_first() -> None:
     play(main)
 
 
-def test_a_send_that_finds_the_connection_broken_returns_before_it_fails() -> None:
+def test_a_send_that_finds_the_connection_broken_returns_before_it_fails(net_twin: Twin) -> None:
     async def main(world: World) -> None:
         await world.serve()
         world.connection.connect()
         await asyncio.sleep(0.1)
         stream = world.connection._stream
         assert stream is not None
-        stream._output = cast("OutputQueue", BrokenOutput())
+        stream._output = net_kernel(net_twin).OutputQueue(BrokenChannel())
         world.send()
         assert (world.answers, stream.is_closed) == ([], True)
         await asyncio.sleep(0)
@@ -296,16 +302,15 @@ def test_a_send_that_finds_the_connection_broken_returns_before_it_fails() -> No
     play(main)
 
 
-class BrokenOutput:
+class BrokenChannel:
     """What a socket whose peer is gone does to a write."""
 
-    sent_bytes = 0
+    sends_files = False
 
-    def push(self, _parts: object) -> None: ...
+    def send(self, data: Bytes, *, more_follows: bool) -> int:
+        raise BrokenPipeError("Broken pipe")
 
-    def clear(self) -> None: ...
-
-    def flush(self) -> bool:
+    def send_file(self, descriptor: int, position: int, count: int) -> int:
         raise BrokenPipeError("Broken pipe")
 
 

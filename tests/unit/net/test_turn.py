@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.support.kernel_twins import TWINS
+from tests.support.net_twins import net_modules
+from tidelog.kernel_choice import Twin
 from tidelog.net.turn import Turn
+
+
+@pytest.fixture(params=TWINS)
+def turn(request: pytest.FixtureRequest) -> Turn:
+    twin: Twin = request.param
+    made: Turn = net_modules(twin)["turn"].Turn()
+    return made
 
 
 class Noted:
@@ -16,8 +28,8 @@ class Noted:
         self._flushed.append(self._name)
 
 
-def test_leaves_when_the_outermost_turn_ends() -> None:
-    turn, flushed = Turn(), list[str]()
+def test_leaves_when_the_outermost_turn_ends(turn: Turn) -> None:
+    flushed: list[str] = []
     with turn:
         with turn:
             turn.flush_later(Noted("a", flushed))
@@ -27,8 +39,8 @@ def test_leaves_when_the_outermost_turn_ends() -> None:
     assert not turn.is_open
 
 
-def test_what_a_flush_brings_about_is_part_of_the_turn() -> None:
-    turn, flushed = Turn(), list[str]()
+def test_what_a_flush_brings_about_is_part_of_the_turn(turn: Turn) -> None:
+    flushed: list[str] = []
 
     class Answering(Noted):
         def flush(self) -> None:

@@ -1,0 +1,791 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
+"""The way of a frame through a connection, in and out: what every request costs before and after it is handled.
+
+This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_stream_kernel`. Nothing in it speaks of
+Cython. `_stream_kernel.pxd` beside it says which attributes, arguments and results are C's, and which methods are called as C
+functions; the compiler ignores the annotations here.
+
+    FrameReader     splits what arrives into frames             `net.frames` has its contract
+    OutputQueue     what waits to be sent, in order             `net.output_queue`
+    Turn            one write for each connection and turn      `net.turn`
+    SocketSender    bytes into a socket                         `net.channel`
+    StreamCore      what both ends of a connection do per read  `net.stream`, where the rest of it is
+    AnswersCore     the end that sends requests                 `net.node_connection`
+    ConnectionCore  the end that answers them, with AnswerSlot  `net.connection`
+
+The `...Core` classes have a subclass in Python for what happens once in a connection's life. What they call on themselves with
+every frame (`_frame`, `_read_done`, `_is_full`, `_output_moved`...) is a C function in the compiled twin: only a class of this
+module can override it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from struct import Struct
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.net import parts as _parts
+from tidelog.net.errors import FrameError, NetError, RegionLostError
+
+if TYPE_CHECKING:
+    from tidelog.model.slow_work import SlowWork
+    from tidelog.net.channel import WatchedChannel
+    from tidelog.net.connection import Connection, FrameHandler
+    from tidelog.net.limits import ConnectionLimits
+    from tidelog.net.parts import Bytes, Channel, Part, RegionFile
+    from tidelog.net.receive_buffers import ReceiveBuffers
+
+_log = logging.getLogger("tidelog.net.stream")
+
+_SENDFILE_BYTES_MIN = _parts.SENDFILE_BYTES_MIN
+_JOINED_BYTES_MAX = _parts.JOINED_BYTES_MAX
+_APART_BYTES_MIN = _parts.APART_BYTES_MIN
+_COPIED_BYTES_MAX = _parts.COPIED_BYTES_MAX
+_FLUSHED_BYTES_MAX = _parts.FLUSHED_BYTES_MAX
+_WOULD_BLOCK = _parts.WOULD_BLOCK
+
+# Linux gathers what follows into the same packet; elsewhere each send is a packet, which is only slower.
+_MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
+
+_SIZE = Struct(">i")
+_size_at = _SIZE.unpack_from
+_size_bytes = _SIZE.pack
+
+
+class FrameReader:
+    """The receiving side of one connection."""
+
+    __slots__ = ("_buffers", "_end", "_frame_bytes_max", "_own", "_start", "_taken_bytes", "_view", "_wanted_bytes")
+
+    def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int) -> None:
+        self._buffers = buffers
+        self._frame_bytes_max = frame_bytes_max
+        self._view = buffers.shared
+        # The bytes from _start to _end of the view have arrived and were not taken. Without a buffer of our own there are none
+        # between two reads, since other connections use the shared one.
+        self._own: memoryview | None = None
+        self._start = 0
+        self._end = 0
+        # Of the frame that was taken last, and of the one that is incomplete, with its size.
+        self._taken_bytes = 0
+        self._wanted_bytes = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """How many bytes have arrived and were not taken."""
+        return self._end - self._start
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the buffer that this connection keeps to itself."""
+        return 0 if self._own is None else len(self._own)
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go, never empty. Asking twice does no harm."""
+        return self._view if self._own is None else self._own[self._end :]
+
+    def received(self, count: int) -> bool:
+        """`count` bytes have been put into what `buffer` returned. False: the frame that they belong to goes on after them, and
+        there is nothing to take or settle."""
+        self._end += count
+        return self._own is None or self._end >= self._wanted_bytes
+
+    def take(self) -> memoryview | None:
+        """The next whole frame without its size, or None. FrameError for a size that no frame can have."""
+        start = self._start
+        available = self._end - start
+        if available < 4:
+            self._wanted_bytes = 4
+            return None
+        size: int = _size_at(self._view, start)[0]
+        if size < 0 or size > self._frame_bytes_max:
+            raise FrameError(f"a frame of {size} bytes, where 0 to {self._frame_bytes_max} are allowed")
+        if available < size + 4:
+            self._wanted_bytes = size + 4
+            return None
+        self._taken_bytes = size
+        end = self._start = start + 4 + size
+        return self._view[start + 4 : end]
+
+    def settle(self) -> None:
+        """Ends a round of `take`: what is left is moved to where the next read continues it."""
+        start = self._start
+        end = self._end
+        own = self._own
+        self._start = 0
+        if start == end:
+            self._end = 0
+            self._wanted_bytes = 4
+            # A connection whose frames come in several reads keeps its buffer for the next one, until `release_idle`.
+            if own is not None and self._taken_bytes * 4 < len(self._buffers.shared):
+                self._let_go()
+            return
+        left_bytes = self._end = end - start
+        # One byte more than what is left: `buffer` must never be empty.
+        needed_bytes = max(self._wanted_bytes, left_bytes + 1)
+        if own is None or len(own) < needed_bytes:
+            larger = self._buffers.take(needed_bytes)
+            larger[:left_bytes] = self._view[start:end]
+            if own is not None:
+                self._buffers.give_back(own)
+            self._own = self._view = larger
+        elif start:
+            own[:left_bytes] = own[start:end]
+
+    def release_idle(self) -> None:
+        """Gives up a buffer that waits for nothing. For a connection that has been silent for a while."""
+        if self._own is not None and self._start == self._end:
+            self._let_go()
+
+    def close(self) -> None:
+        """Forgets what arrived and gives up the buffer."""
+        self._start = self._end = 0
+        if self._own is not None:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        own = self._own
+        if own is not None:
+            self._own = None
+            self._view = self._buffers.shared
+            self._buffers.give_back(own)
+
+
+class SocketSender:
+    """Sends bytes into a socket that does not wait."""
+
+    __slots__ = ("_socket_send",)
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket_send = sock.send
+
+    def send(self, data: Bytes, *, more_follows: bool) -> int:
+        """How many bytes were taken, or WOULD_BLOCK."""
+        return self._send(data, more_follows)
+
+    def _send(self, data: Bytes, more_follows: bool) -> int:
+        try:
+            return self._socket_send(data, _MORE_FOLLOWS) if more_follows else self._socket_send(data)
+        except BlockingIOError:
+            return _WOULD_BLOCK
+
+
+class _Remainder:
+    """What is still to be sent of a region."""
+
+    __slots__ = ("count", "file", "position")
+
+    def __init__(self, file: RegionFile, position: int, count: int) -> None:
+        self.file = file
+        self.position = position
+        self.count = count
+
+
+class OutputQueue:
+    """Frames on their way out, strictly in the order of `push`."""
+
+    __slots__ = ("_channel", "_items", "_sender", "_tail", "_tail_bytes", "pending_bytes", "sent_bytes")
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._sender = channel if isinstance(channel, SocketSender) else None
+        # A list is bytes that are sent as one; small answers are added to the last, so that a flush joins them in one go.
+        self._items: deque[list[Bytes] | _Remainder] = deque()
+        self._tail: list[Bytes] = []
+        self._tail_bytes = _JOINED_BYTES_MAX
+        self.pending_bytes = 0
+        self.sent_bytes = 0
+
+    def push(self, parts: Sequence[Part]) -> None:
+        """Adds one frame. Its size, the sum of its parts, is put in front of it."""
+        tail = self._tail if self._tail_bytes < _JOINED_BYTES_MAX else self._new_tail()
+        size_list = tail
+        size_index = len(tail)
+        tail.append(b"")
+        size = 0
+        for part in parts:
+            if isinstance(part, (bytes, bytearray, memoryview)):
+                count = len(part)
+                if count <= _APART_BYTES_MIN:
+                    tail.append(part)
+                    self._tail_bytes += count
+                else:
+                    self._items.append([part])
+                    tail = self._new_tail()
+            else:
+                count = part.count
+                if count:
+                    self._items.append(_Remainder(part.file, part.position, count))
+                    tail = self._new_tail()
+            size += count
+        size_list[size_index] = _size_bytes(size)
+        self._tail_bytes += 4
+        self.pending_bytes += size + 4
+
+    def push_frames(self, frames: bytes) -> None:
+        """Adds whole frames that have their sizes already."""
+        count = len(frames)
+        if count <= _APART_BYTES_MIN:
+            tail = self._tail if self._tail_bytes < _JOINED_BYTES_MAX else self._new_tail()
+            tail.append(frames)
+            self._tail_bytes += count
+        else:
+            self._items.append([frames])
+            self._tail_bytes = _JOINED_BYTES_MAX
+        self.pending_bytes += count
+
+    def flush(self) -> bool:
+        """Sends what the channel takes. True when nothing is left.
+
+        OSError: the peer is gone. RegionLostError: a file is shorter than the frame says. Both end the connection.
+        """
+        items = self._items
+        if len(items) == 1 and type(pieces := items[0]) is list and pieces:
+            # One answer, or several small ones that leave together, as mostly.
+            items.clear()
+            self._tail_bytes = _JOINED_BYTES_MAX
+            data = _joined(pieces)
+            sent = self._send(data, more_follows=False)
+            if sent == len(data):
+                self.pending_bytes -= sent
+                self.sent_bytes += sent
+                return True
+            items.append([data if sent <= 0 else memoryview(data)[sent:]])
+            if sent == _WOULD_BLOCK:
+                return False
+            self.pending_bytes -= sent
+            self.sent_bytes += sent
+        budget_bytes = _FLUSHED_BYTES_MAX
+        while items:
+            head = items[0]
+            region = head if type(head) is _Remainder else None
+            if region is not None and self._leaves_by_sendfile(region):
+                sent = self._channel.send_file(region.file.fileno(), region.position, min(budget_bytes, region.count))
+                if sent == 0:
+                    raise RegionLostError(f"a file ends {region.count} bytes before the region that was to be sent")
+                if sent != _WOULD_BLOCK:
+                    region.position += sent
+                    region.count -= sent
+                    if not region.count:
+                        items.popleft()
+            else:
+                data = self._gather()
+                if not data:
+                    continue
+                sent = self._send(data, more_follows=self.pending_bytes > len(data))
+                if sent < len(data):
+                    items.appendleft([data if sent <= 0 else memoryview(data)[sent:]])
+            if sent == _WOULD_BLOCK:
+                return False
+            self.pending_bytes -= sent
+            self.sent_bytes += sent
+            budget_bytes -= sent
+            if budget_bytes <= 0:
+                break
+        return not self.pending_bytes
+
+    def clear(self) -> None:
+        """Drops what is left, and with it the files that it held open."""
+        self._items.clear()
+        self._tail_bytes = _JOINED_BYTES_MAX
+        self.pending_bytes = 0
+
+    def _send(self, data: Bytes, more_follows: bool) -> int:
+        sender = self._sender
+        if sender is not None:
+            return sender._send(data, more_follows)  # noqa: SLF001 - without the keyword, which would cost
+        return self._channel.send(data, more_follows=more_follows)
+
+    def _new_tail(self) -> list[Bytes]:
+        tail: list[Bytes] = []
+        self._items.append(tail)
+        self._tail = tail
+        self._tail_bytes = 0
+        return tail
+
+    def _leaves_by_sendfile(self, region: _Remainder) -> bool:
+        return region.count >= _SENDFILE_BYTES_MIN and self._channel.sends_files
+
+    def _gather(self) -> Bytes:
+        """Takes the next bytes off the queue, several small pieces joined. Empty only if there was an empty list."""
+        items = self._items
+        # The tail may be among what is taken now, so nothing is added to it any more.
+        self._tail_bytes = _JOINED_BYTES_MAX
+        head = items[0]
+        if isinstance(head, _Remainder):
+            data: Bytes = self._read_piece(head)
+        else:
+            items.popleft()
+            data = _joined(head)
+        if not items or len(data) > _APART_BYTES_MIN:
+            return data
+        gathered: list[Bytes] = [data]
+        room_bytes = _JOINED_BYTES_MAX - len(data)
+        while items and room_bytes > 0:
+            item = items[0]
+            if isinstance(item, _Remainder):
+                region = item
+                if self._leaves_by_sendfile(region) or region.count > room_bytes:
+                    break
+                data = self._read_piece(region)
+            elif len(item) == 1 and len(item[0]) > _APART_BYTES_MIN:
+                break
+            else:
+                items.popleft()
+                data = _joined(item)
+            gathered.append(data)
+            room_bytes -= len(data)
+        return _joined(gathered)
+
+    def _read_piece(self, region: _Remainder) -> bytes:
+        """Reads the next piece of a region. What is left of the region stays at the head of the queue."""
+        wanted = min(region.count, _COPIED_BYTES_MAX)
+        piece = region.file.pread(wanted, region.position)
+        if len(piece) != wanted:
+            raise RegionLostError(f"a file ends {wanted - len(piece)} bytes before the region that was to be sent")
+        region.position += wanted
+        region.count -= wanted
+        if not region.count:
+            self._items.popleft()
+        return piece
+
+
+def _joined(pieces: list[Bytes]) -> Bytes:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class Flushable(Protocol):
+    """A connection with something to send."""
+
+    def flush(self) -> None: ...
+
+
+class Turn:
+    """One for all connections of an event loop. Turns nest; the outermost counts."""
+
+    __slots__ = ("_depth", "_waiting", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._depth = 0
+        self._waiting: list[Flushable] = []
+
+    def flush_later(self, connection: Flushable) -> None:
+        """Notes a connection for the end of the turn. It may be closed by then."""
+        self._waiting.append(connection)
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _begin(self) -> None:
+        self._depth += 1
+        self.is_open = True
+
+    def _end(self) -> None:
+        if self._depth == 1:
+            # Still inside of the turn: whatever a flush brings about is part of it.
+            while self._waiting:
+                waiting = self._waiting
+                self._waiting = []
+                for connection in waiting:
+                    connection.flush()
+            self.is_open = False
+        self._depth -= 1
+
+
+class StreamCore:
+    """What `FrameStream` does with every read and every answer."""
+
+    __slots__ = (
+        "_channel",
+        "_continuing",
+        "_discarding",
+        "_flush_noted",
+        "_loop",
+        "_output",
+        "_reader",
+        "_reading",
+        "_slow_work",
+        "_stalled",
+        "_transport",
+        "_turn",
+        "_waiting_for_channel",
+        "bytes_in",
+        "is_active",
+        "is_closed",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        buffers: ReceiveBuffers,
+        turn: Turn,
+        frame_bytes_max: int,
+        slow_work: SlowWork | None = None,
+    ) -> None:
+        self._loop = loop
+        self._turn = turn
+        self._slow_work = slow_work
+        self._reader = FrameReader(buffers, frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._channel: WatchedChannel | None = None
+        self._output: OutputQueue | None = None
+        self.bytes_in = 0
+        self.is_closed = False
+        # Set by traffic, cleared by whoever looks for idle connections: cheaper than reading a clock for every read.
+        self.is_active = True
+        self._reading = True
+        self._stalled = False
+        self._continuing = False
+        self._discarding = False
+        self._flush_noted = False
+        self._waiting_for_channel = False
+
+    # What a subclass says. The first four are asked with every frame, and so are for classes of this module alone.
+
+    def _frame(self, frame: memoryview) -> bool:
+        raise NotImplementedError
+
+    def _read_done(self) -> None: ...
+
+    def _is_full(self) -> bool:
+        return False
+
+    def _output_moved(self) -> None: ...
+
+    def _closed(self, error: BaseException | None) -> None: ...
+
+    # Output.
+
+    def push(self, parts: Sequence[Part]) -> None:
+        """Queues one frame. It leaves at the end of the turn, or at once outside of one. Nothing after the end."""
+        output = self._output
+        if output is None or self.is_closed:
+            return
+        output.push(parts)
+        self._flush_soon()
+
+    def flush(self) -> None:
+        """Sends what can be sent now."""
+        self._flush()
+
+    def _flush_soon(self) -> None:
+        if self._turn.is_open:
+            if not self._flush_noted:
+                self._flush_noted = True
+                self._turn.flush_later(self)
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._flush_noted = False
+        if not self._waiting_for_channel and not self.is_closed:
+            self._flush_output()
+
+    def _writable(self) -> None:
+        """The channel takes bytes again."""
+        self._flush_output()
+
+    def _flush_output(self) -> None:
+        output = self._output
+        if output is None or self._channel is None or self.is_closed:
+            return
+        before_bytes = output.sent_bytes
+        try:
+            is_empty = output.flush()
+        except OSError as error:
+            self.abort(error)
+            return
+        except NetError as error:
+            _log.warning("%s: closed: %s", self, error)
+            self.abort(error)
+            return
+        except Exception as error:  # noqa: BLE001 - it is logged, and ends this connection alone
+            _log.exception("%s: closed: a file to be sent cannot be read", self)
+            self.abort(error)
+            return
+        if not is_empty:
+            self._waiting_for_channel = True
+            self._channel.watch(self._writable)
+        elif self._waiting_for_channel:
+            self._waiting_for_channel = False
+            self._channel.unwatch()
+        if output.sent_bytes != before_bytes:
+            self.is_active = True
+            self._output_moved()
+
+    # Input.
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - whatever the loop would like, one buffer serves all
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received(nbytes)
+
+    def _received(self, count: int) -> None:
+        self.is_active = True
+        self.bytes_in += count
+        if not self.is_closed and not self._discarding and self._reader.received(count):
+            self._take_frames_in_turn()
+
+    def _take_frames_in_turn(self) -> None:
+        self._turn._begin()  # noqa: SLF001 - `with` looks both ends up by name
+        try:
+            self._take_frames()
+        finally:
+            self._turn._end()  # noqa: SLF001
+
+    def _take_frames(self) -> None:
+        """Takes whole frames until there is none or the owner is full; keeps what is left for later."""
+        reader = self._reader
+        full = self._is_full()
+        try:
+            while True:
+                try:
+                    while not full and (frame := reader.take()) is not None:
+                        full = not self._frame(frame)
+                finally:
+                    # Also after a failure: the frames before it were taken and are to be finished.
+                    self._read_done()
+                if not full:
+                    break
+                # What was answered may leave now and make room, before the peer is made to wait.
+                self._flush()
+                full = self._is_full()
+                if full:
+                    break
+            reader.settle()
+        except NetError as error:
+            _log.warning("%s: closed: the peer sent %s", self, error)
+            self.abort(error)
+            return
+        except MemoryError as error:
+            _log.warning("%s: closed: %s", self, error)
+            self.abort(error)
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.exception("%s: closed: handling a request failed", self)
+            self.abort(error)
+            return
+        # Only what has arrived is held back. A peer that waits for a large answer, as every reader of much does, sends nothing
+        # meanwhile: to stop reading for it would only cost.
+        self._stalled = full and reader.pending_bytes > 0
+        if self._stalled == self._reading:
+            self._read_more(not self._stalled)
+
+    def _read_more(self, wanted: bool) -> None:
+        if wanted == self._reading or self._transport is None or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def resume_if_possible(self) -> None:
+        """Goes on with what has arrived, from the loop, if the owner was full and is no longer."""
+        if self._stalled and not self._continuing and not self.is_closed and not self._is_full():
+            self._continuing = True
+            self._loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._continuing = False
+        if not self.is_closed and not self._discarding and self._stalled:
+            self._take_frames_in_turn()
+
+    # The end.
+
+    def abort(self, error: BaseException | None = None) -> None:
+        """Ends the connection now. What was not sent is lost."""
+        transport = self._transport
+        self._end(error)
+        if transport is not None:
+            transport.abort()
+
+    def _end(self, error: BaseException | None) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._stalled = False
+        # The transport refers back to us; a closed connection should not have to wait for the collector.
+        self._transport = None
+        if self._channel is not None:
+            self._channel.close()
+        if self._output is not None:
+            self._output.clear()
+        self._reader.close()
+        self._closed(error)
+
+
+class AnswersCore(StreamCore):
+    """Frames are passed on to one function."""
+
+    __slots__ = ("_on_frame",)
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        buffers: ReceiveBuffers,
+        turn: Turn,
+        frame_bytes_max: int,
+        on_frame: Callable[[memoryview], None],
+    ) -> None:
+        super().__init__(loop, buffers, turn, frame_bytes_max)
+        self._on_frame = on_frame
+
+    def _frame(self, frame: memoryview) -> bool:
+        self._on_frame(frame)
+        return not self.is_closed
+
+
+class AnswerSlot:
+    """The place of one answer in the order of a connection's answers."""
+
+    __slots__ = ("_connection", "_parts")
+
+    def __init__(self, connection: ConnectionCore) -> None:
+        self._connection = connection
+        self._parts: Sequence[Part] | None = None
+
+    @property
+    def connection(self) -> Connection:
+        return self._connection  # type: ignore[return-value] # the only subclass there is
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Gives the answer, without its size. Once; after the connection has ended it is dropped."""
+        self._connection._answered(self, parts, False)  # noqa: SLF001 - a slot is a part of its connection
+
+    def send_at_once(self, parts: Sequence[Part]) -> None:
+        """`send`, without waiting for the end of the turn: for what a peer is woken by, while there is more to do here."""
+        self._connection._answered(self, parts, True)  # noqa: SLF001
+
+    def close_connection(self) -> None:
+        """For a request that allows no answer. Answers to earlier requests that were not sent yet are lost."""
+        self._connection.abort()
+
+
+class ConnectionCore(StreamCore):
+    """Answers in the order of the requests, and the limits of what may be unanswered or unsent."""
+
+    __slots__ = (
+        "_frames_done",
+        "_handle",
+        "_on_quiet",
+        "_output_bytes_max",
+        "_parked_bytes",
+        "_slots",
+        "_unanswered_requests_max",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler: FrameHandler,
+        limits: ConnectionLimits,
+        buffers: ReceiveBuffers,
+        turn: Turn,
+        slow_work: SlowWork | None,
+    ) -> None:
+        super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work)
+        self._handle = handler.frame
+        self._frames_done = handler.frames_done
+        self._unanswered_requests_max = limits.unanswered_requests_max
+        self._output_bytes_max = limits.output_bytes_max
+        self._on_quiet: Callable[[], None] | None = None
+        self._slots: deque[AnswerSlot] = deque()
+        # Answers that wait for an earlier one.
+        self._parked_bytes = 0
+
+    def expect_answer(self) -> AnswerSlot:
+        """Opens the slot of the next answer. In the order of the requests."""
+        slot = AnswerSlot(self)
+        self._slots.append(slot)
+        return slot
+
+    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
+        """Answers requests for which no slot was opened, and which came after all that have one. Each frame has its size."""
+        if self._slots:
+            for frame in frames:
+                self.expect_answer().send((memoryview(frame)[4:],))
+            return
+        output = self._output
+        if output is None or self.is_closed:
+            return
+        output.push_frames(frames[0] if len(frames) == 1 else b"".join(frames))
+        if not self._flush_noted:
+            self._flush_soon()
+
+    def _answered(self, slot: AnswerSlot, parts: Sequence[Part], at_once: bool) -> None:
+        if slot._parts is not None:  # noqa: SLF001 - a slot is a part of its connection
+            raise NetError(f"{self}: a request was answered twice")
+        slot._parts = parts  # noqa: SLF001
+        if self.is_closed:
+            return
+        slots = self._slots
+        output = self._output
+        if slots[0] is not slot or output is None:
+            self._parked_bytes += _parts_bytes(parts)
+        else:
+            slots.popleft()
+            output.push(parts)
+            while slots:
+                slot = slots[0]
+                parts_or_none = slot._parts  # noqa: SLF001
+                if parts_or_none is None:
+                    break
+                slots.popleft()
+                self._parked_bytes -= _parts_bytes(parts_or_none)
+                output.push(parts_or_none)
+            if not at_once and not self._flush_noted:
+                self._flush_soon()
+        if at_once:
+            self._flush()
+        if self._stalled:
+            self.resume_if_possible()
+
+    def _frame(self, frame: memoryview) -> bool:
+        self._handle(self, frame)  # type: ignore[arg-type] # the only subclass there is
+        output = self._output
+        if self._slots or output is None or output.pending_bytes > self._output_bytes_max:
+            return not self._is_full()
+        return not self.is_closed
+
+    def _read_done(self) -> None:
+        self._frames_done(self)  # type: ignore[arg-type]
+
+    def _is_full(self) -> bool:
+        output = self._output
+        return (
+            len(self._slots) >= self._unanswered_requests_max
+            or output is None
+            or output.pending_bytes + self._parked_bytes > self._output_bytes_max
+            or self.is_closed
+        )
+
+    def _output_moved(self) -> None:
+        if self._stalled:
+            self.resume_if_possible()
+        if self._on_quiet is not None:
+            self._tell_if_quiet()
+
+    def _tell_if_quiet(self) -> None:
+        on_quiet = self._on_quiet
+        output = self._output
+        if on_quiet is None or self._slots or self.is_closed or (output is not None and output.pending_bytes):
+            return
+        self._on_quiet = None
+        on_quiet()
+
+
+def _parts_bytes(parts: Sequence[Part]) -> int:
+    return sum([len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.count for part in parts])
