@@ -56,6 +56,7 @@ def net_twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
         mock.patch.object(socket_server, "Connection", modules["connection"].Connection),
         mock.patch.object(socket_server, "Turn", modules["turn"].Turn),
         mock.patch.object(node_connection, "_NodeStream", modules["node_connection"]._NodeStream),
+        mock.patch.object(node_connection, "PendingRequest", modules["node_connection"].PendingRequest),
         mock.patch.object(node_connection, "Turn", modules["turn"].Turn),
     ):
         yield twin

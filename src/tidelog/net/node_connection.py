@@ -25,6 +25,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
+from math import inf
 from random import Random
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -47,9 +48,10 @@ from tidelog.net.transport import Transport
 from tidelog.net.turn import Turn
 
 if TYPE_CHECKING:
-    from tidelog.net.kernels.stream_kernel import AnswersCore
+    from tidelog.net.kernels.stream_kernel import AnswersCore, PendingRequest
 else:
-    AnswersCore = load("tidelog.net.kernels", "stream_kernel").AnswersCore
+    _kernel = load("tidelog.net.kernels", "stream_kernel")
+    AnswersCore, PendingRequest = _kernel.AnswersCore, _kernel.PendingRequest
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +79,10 @@ class State(Enum):
     CLOSED = "closed"
 
 
+# Reached through its class a member costs as much as a call.
+_CLOSED = State.CLOSED
+
+
 class Event(Enum):
     """What an owner may act on at once, rather than wait for a time-out."""
 
@@ -91,18 +97,8 @@ class Event(Enum):
     """A request got no answer in time; the connection was closed for it."""
 
 
-class _Pending:
-    __slots__ = ("correlation_id", "deadline_s", "on_answer", "parts")
-
-    def __init__(self, parts: Sequence[Bytes], correlation_id: int, deadline_s: float, on_answer: OnAnswer) -> None:
-        self.parts = parts
-        self.correlation_id = correlation_id
-        self.deadline_s = deadline_s
-        self.on_answer = on_answer
-
-
 class _NodeStream(AnswersCore, FrameStream):
-    """One established connection. Everything of interest is passed on."""
+    """One established connection. The requests that wait for an answer on it are the owner's to add and to fail."""
 
     __slots__ = ("_on_closed", "_title")
 
@@ -112,10 +108,10 @@ class _NodeStream(AnswersCore, FrameStream):
         buffers: ReceiveBuffers,
         turn: Turn,
         title: str,
-        on_frame: Callable[[memoryview], None],
+        unanswered: deque[PendingRequest],
         on_closed: Callable[[_NodeStream, BaseException | None], None],
     ) -> None:
-        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, on_frame)
+        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, unanswered)
         self._title = title
         self._on_closed = on_closed
 
@@ -163,9 +159,11 @@ class NodeConnection:
         self._opening: _NodeStream | None = None
         self._backoff_timer: asyncio.TimerHandle | None = None
         # What waits for a connection, then what waits for an answer.
-        self._unsent: deque[_Pending] = deque()
-        self._unanswered: deque[_Pending] = deque()
+        self._unsent: deque[PendingRequest] = deque()
+        self._unanswered: deque[PendingRequest] = deque()
         self._deadline_timer: asyncio.TimerHandle | None = None
+        # When it comes; without one, never.
+        self._watched_s = inf
         self._correlation_id = -1
 
     def __str__(self) -> str:
@@ -195,22 +193,25 @@ class NodeConnection:
 
         The first part holds at least the header up to the correlation id. The answer's view is valid during the call only.
         """
-        if self.state is State.CLOSED:
+        if self.state is _CLOSED:
             self._fail_soon(on_answer, ConnectionClosedError(f"{self} is closed"))
             return
-        if self.in_flight >= self._in_flight_max:
+        if len(self._unsent) + len(self._unanswered) >= self._in_flight_max:
             waiting = f"{self}: {self.in_flight} requests are unanswered"
             self._fail_soon(on_answer, TooManyRequestsError(waiting))
             return
         correlation_id = _int32_at(parts[0], _CORRELATION_ID_OF_REQUEST)[0]
-        pending = _Pending(parts, correlation_id, self._loop.time() + timeout_ms / 1000, on_answer)
-        if self._stream is not None:
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        pending = PendingRequest(parts, correlation_id, deadline_s, on_answer)
+        stream = self._stream
+        if stream is not None:
             self._unanswered.append(pending)
-            self._stream.push(parts)
+            stream.push(parts)
         else:
             self._unsent.append(pending)
             self.connect()
-        self._watch_deadline(pending.deadline_s)
+        if deadline_s < self._watched_s:
+            self._watch_deadline(deadline_s)
 
     def send_unanswered(self, parts: Sequence[Bytes]) -> bool:
         """Sends a request that gets no answer. False, and nothing sent, where there is no connection."""
@@ -273,7 +274,7 @@ class NodeConnection:
             self._connected(stream)
 
     def _new_stream(self) -> _NodeStream:
-        self._opening = _NodeStream(self._loop, self._buffers, self._turn, str(self), self._answered, self._ended)
+        self._opening = _NodeStream(self._loop, self._buffers, self._turn, str(self), self._unanswered, self._ended)
         return self._opening
 
     def _abandon_opening(self) -> None:
@@ -328,17 +329,6 @@ class NodeConnection:
 
     # Connected.
 
-    def _answered(self, frame: memoryview) -> None:
-        if not self._unanswered or len(frame) < 4 or _int32_at(frame)[0] != self._unanswered[0].correlation_id:
-            expected = self._unanswered[0].correlation_id if self._unanswered else None
-            raise ConnectionLostError(f"an answer that is not the expected one (correlation id {expected})")
-        pending = self._unanswered.popleft()
-        try:
-            pending.on_answer(frame)
-        except Exception:
-            # The receiver's bug; the connection is sound, and others wait behind.
-            log.exception("%s: handling an answer failed", self)
-
     def _ended(self, stream: _NodeStream, error: BaseException | None) -> None:
         # A write can find out, and nobody expects the answer to `send` to come before it returns.
         self._loop.call_soon(self._broke, stream, error)
@@ -358,21 +348,17 @@ class NodeConnection:
     # Deadlines: one timer for the earliest.
 
     def _watch_deadline(self, deadline_s: float) -> None:
-        timer = self._deadline_timer
-        if timer is not None:
-            if timer.when() <= deadline_s:
-                return
-            timer.cancel()
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
         self._deadline_timer = self._loop.call_at(deadline_s, self._deadline_passed)
+        self._watched_s = deadline_s
 
     def _deadline_passed(self) -> None:
         self._deadline_timer = None
+        self._watched_s = inf
         now_s = self._loop.time()
-        late = [each for each in self._unanswered if each.deadline_s <= now_s]
-        if late:
-            self._unanswered = deque(each for each in self._unanswered if each.deadline_s > now_s)
-        late_unsent = [each for each in self._unsent if each.deadline_s <= now_s]
-        self._unsent = deque(each for each in self._unsent if each.deadline_s > now_s)
+        late = _take_late(self._unanswered, now_s)
+        late_unsent = _take_late(self._unsent, now_s)
         rest = [each.deadline_s for each in (*self._unanswered, *self._unsent)]
         if late:
             self._break(Event.TIMED_OUT, ConnectionLostError(f"{self} was closed: an earlier request timed out"))
@@ -407,6 +393,16 @@ def _tell(on_answer: OnAnswer, error: RequestFailedError) -> None:
         on_answer(error)
     except Exception:
         log.exception("handling a failed request failed")
+
+
+def _take_late(requests: deque[PendingRequest], now_s: float) -> list[PendingRequest]:
+    late = [each for each in requests if each.deadline_s <= now_s]
+    if late:
+        # The deque itself stays: the stream has it too.
+        on_time = [each for each in requests if each.deadline_s > now_s]
+        requests.clear()
+        requests.extend(on_time)
+    return late
 
 
 def _ignore(_event: Event) -> None:

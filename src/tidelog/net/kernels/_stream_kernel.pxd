@@ -11,8 +11,8 @@ cdef Py_ssize_t _COPIED_BYTES_MAX
 cdef Py_ssize_t _FLUSHED_BYTES_MAX
 cdef Py_ssize_t _WOULD_BLOCK
 cdef object _MORE_FOLLOWS
-cdef object _size_at
-cdef object _size_bytes
+cdef object _int32_at
+cdef object _int32_bytes
 
 
 @cython.final
@@ -126,8 +126,19 @@ cdef class StreamCore:
     cdef object _take_frames(self)
 
 
+@cython.final
+cdef class PendingRequest:
+    cdef readonly object parts
+    cdef readonly object on_answer
+    cdef readonly double deadline_s
+    cdef long long correlation_id
+
+
 cdef class AnswersCore(StreamCore):
-    cdef object _on_frame
+    cdef object _unanswered
+
+    @cython.locals(pending=PendingRequest)
+    cdef bint _frame(self, memoryview frame) except -1
 
 
 @cython.final

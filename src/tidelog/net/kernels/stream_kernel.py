@@ -10,7 +10,7 @@ functions; the compiler ignores the annotations here.
     Turn            one write for each connection and turn      `net.turn`
     SocketSender    bytes into a socket                         `net.channel`
     StreamCore      what both ends of a connection do per read  `net.stream`, where the rest of it is
-    AnswersCore     the end that sends requests                 `net.node_connection`
+    AnswersCore     the end that sends requests, PendingRequest `net.node_connection`
     ConnectionCore  the end that answers them, with AnswerSlot  `net.connection`
 
 The `...Core` classes have a subclass in Python for what happens once in a connection's life. What they call on themselves with
@@ -30,17 +30,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.net import parts as _parts
-from tidelog.net.errors import FrameError, NetError, RegionLostError
+from tidelog.net.errors import ConnectionLostError, FrameError, NetError, RegionLostError
 
 if TYPE_CHECKING:
     from tidelog.model.slow_work import SlowWork
     from tidelog.net.channel import WatchedChannel
     from tidelog.net.connection import Connection, FrameHandler
     from tidelog.net.limits import ConnectionLimits
+    from tidelog.net.node_connection import OnAnswer
     from tidelog.net.parts import Bytes, Channel, Part, RegionFile
     from tidelog.net.receive_buffers import ReceiveBuffers
 
-_log = logging.getLogger("tidelog.net.stream")
+log = logging.getLogger("tidelog.net.stream")
 
 _SENDFILE_BYTES_MIN = _parts.SENDFILE_BYTES_MIN
 _JOINED_BYTES_MAX = _parts.JOINED_BYTES_MAX
@@ -52,9 +53,9 @@ _WOULD_BLOCK = _parts.WOULD_BLOCK
 # Linux gathers what follows into the same packet; elsewhere each send is a packet, which is only slower.
 _MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
 
-_SIZE = Struct(">i")
-_size_at = _SIZE.unpack_from
-_size_bytes = _SIZE.pack
+_INT32 = Struct(">i")
+_int32_at = _INT32.unpack_from
+_int32_bytes = _INT32.pack
 
 
 class FrameReader:
@@ -102,7 +103,7 @@ class FrameReader:
         if available < 4:
             self._wanted_bytes = 4
             return None
-        size: int = _size_at(self._view, start)[0]
+        size: int = _int32_at(self._view, start)[0]
         if size < 0 or size > self._frame_bytes_max:
             raise FrameError(f"a frame of {size} bytes, where 0 to {self._frame_bytes_max} are allowed")
         if available < size + 4:
@@ -223,7 +224,7 @@ class OutputQueue:
                     self._items.append(_Remainder(part.file, part.position, count))
                     tail = self._new_tail()
             size += count
-        size_list[size_index] = _size_bytes(size)
+        size_list[size_index] = _int32_bytes(size)
         self._tail_bytes += 4
         self.pending_bytes += size + 4
 
@@ -507,11 +508,11 @@ class StreamCore:
             self.abort(error)
             return
         except NetError as error:
-            _log.warning("%s: closed: %s", self, error)
+            log.warning("%s: closed: %s", self, error)
             self.abort(error)
             return
-        except Exception as error:  # noqa: BLE001 - it is logged, and ends this connection alone
-            _log.exception("%s: closed: a file to be sent cannot be read", self)
+        except Exception as error:
+            log.exception("%s: closed: a file to be sent cannot be read", self)
             self.abort(error)
             return
         if not is_empty:
@@ -566,15 +567,15 @@ class StreamCore:
                     break
             reader.settle()
         except NetError as error:
-            _log.warning("%s: closed: the peer sent %s", self, error)
+            log.warning("%s: closed: the peer sent %s", self, error)
             self.abort(error)
             return
         except MemoryError as error:
-            _log.warning("%s: closed: %s", self, error)
+            log.warning("%s: closed: %s", self, error)
             self.abort(error)
             return
-        except Exception as error:  # noqa: BLE001 - as above
-            _log.exception("%s: closed: handling a request failed", self)
+        except Exception as error:
+            log.exception("%s: closed: handling a request failed", self)
             self.abort(error)
             return
         # Only what has arrived is held back. A peer that waits for a large answer, as every reader of much does, sends nothing
@@ -627,10 +628,22 @@ class StreamCore:
         self._closed(error)
 
 
-class AnswersCore(StreamCore):
-    """Frames are passed on to one function."""
+class PendingRequest:
+    """A request to another node whose `on_answer` has not been called."""
 
-    __slots__ = ("_on_frame",)
+    __slots__ = ("correlation_id", "deadline_s", "on_answer", "parts")
+
+    def __init__(self, parts: Sequence[Bytes], correlation_id: int, deadline_s: float, on_answer: OnAnswer) -> None:
+        self.parts = parts
+        self.correlation_id = correlation_id
+        self.deadline_s = deadline_s
+        self.on_answer = on_answer
+
+
+class AnswersCore(StreamCore):
+    """Answers come in the order of the requests; each is given to whoever sent the request."""
+
+    __slots__ = ("_unanswered",)
 
     def __init__(
         self,
@@ -638,13 +651,27 @@ class AnswersCore(StreamCore):
         buffers: ReceiveBuffers,
         turn: Turn,
         frame_bytes_max: int,
-        on_frame: Callable[[memoryview], None],
+        unanswered: deque[PendingRequest],
     ) -> None:
+        """`unanswered` is the owner's, who adds to it."""
         super().__init__(loop, buffers, turn, frame_bytes_max)
-        self._on_frame = on_frame
+        self._unanswered = unanswered
 
     def _frame(self, frame: memoryview) -> bool:
-        self._on_frame(frame)
+        unanswered = self._unanswered
+        if not unanswered:
+            raise ConnectionLostError("an answer that is not the expected one (correlation id None)")
+        pending = unanswered[0]
+        if len(frame) < 4 or _int32_at(frame)[0] != pending.correlation_id:
+            raise ConnectionLostError(
+                f"an answer that is not the expected one (correlation id {pending.correlation_id})"
+            )
+        unanswered.popleft()
+        try:
+            pending.on_answer(frame)
+        except Exception:
+            # The receiver's bug; the connection is sound, and others wait behind.
+            log.exception("%s: handling an answer failed", self)
         return not self.is_closed
 
 
