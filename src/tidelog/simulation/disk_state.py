@@ -12,6 +12,7 @@ for names. A crash keeps some of those changes and loses others, as a journaling
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from random import Random
 from typing import NamedTuple, TypeAlias
 
@@ -202,9 +203,6 @@ class NameChange(NamedTuple):
 
     names: tuple[tuple[DirectoryNode, str, Node | None], ...]
 
-    def touches(self, directories: list[DirectoryNode]) -> bool:
-        return any(directory is touched for directory, _, _ in self.names for touched in directories)
-
     def apply_durably(self) -> None:
         for directory, name, node in self.names:
             _set_name(directory.durable, name, node)
@@ -215,45 +213,66 @@ class Namespace:
 
     def __init__(self) -> None:
         self.root = DirectoryNode()
-        self._pending: list[NameChange] = []
+        self._pending: dict[int, NameChange] = {}
+        """By number, in the order in which they were made."""
+        self._touching: dict[DirectoryNode, dict[int, None]] = {}
+        """The numbers of the pending changes in each directory, in order: a sync looks at no others, however many there are."""
+        self._next = 0
 
     def change(self, *names: tuple[DirectoryNode, str, Node | None]) -> None:
+        number = self._next
+        self._next += 1
         for directory, name, node in names:
             _set_name(directory.entries, name, node)
-        self._pending.append(NameChange(names))
+            self._touching.setdefault(directory, {})[number] = None
+        self._pending[number] = NameChange(names)
 
     def sync(self, directory: DirectoryNode) -> None:
         """Make the names in a directory durable, and what a renaming ties to them."""
-        wanted = [directory]
-        selected: list[NameChange] = []
-        rest: list[NameChange] = []
-        for change in reversed(self._pending):
-            if change.touches(wanted):
-                wanted.extend(touched for touched, _, _ in change.names)
-                selected.append(change)
-            else:
-                rest.append(change)
-        for change in reversed(selected):
+        wanted = {directory}
+        # The latest first: a change that it ties to another directory takes with it what that directory had before, not after.
+        latest = [-number for number in self._touching.get(directory, ())]
+        heapify(latest)
+        selected: dict[int, NameChange] = {}
+        while latest:
+            number = -heappop(latest)
+            if number in selected:
+                continue
+            selected[number] = change = self._pending[number]
+            for touched, _, _ in change.names:
+                if touched not in wanted:
+                    wanted.add(touched)
+                    for earlier in self._touching[touched]:
+                        if earlier >= number:
+                            break
+                        heappush(latest, -earlier)
+        for number, change in reversed(selected.items()):
             change.apply_durably()
-        self._pending = rest[::-1]
+            del self._pending[number]
+            for touched, _, _ in change.names:
+                self._forget(touched, number)
+
+    def _forget(self, directory: DirectoryNode, number: int) -> None:
+        numbers = self._touching.get(directory, {})
+        numbers.pop(number, None)
+        if not numbers:
+            self._touching.pop(directory, None)
 
     def crash(self, random: Random) -> None:
         """Become what a crash may leave, files included."""
-        lost: list[DirectoryNode] = []
-        # One more cut than there are changes: all of them may have been kept.
-        first_lost = [random.randrange(len(self._pending) + 1) for _ in self._pending]
-        for number, change in enumerate(self._pending):
-            if change.touches(lost) or number >= first_lost[self._first_touching(change)]:
-                lost.extend(directory for directory, _, _ in change.names)
+        lost: set[DirectoryNode] = set()
+        # One more cut than there are changes: all of them may have been kept. The cut of a directory's first change is its own.
+        first_lost = {number: random.randrange(len(self._pending) + 1) for number in self._pending}
+        for position, change in enumerate(self._pending.values()):
+            directories = [directory for directory, _, _ in change.names]
+            cut = first_lost[next(iter(self._touching[directories[0]]))]
+            if position >= cut or not lost.isdisjoint(directories):
+                lost.update(directories)
             else:
                 change.apply_durably()
         self._pending.clear()
+        self._touching.clear()
         self._restore(self.root, random)
-
-    def _first_touching(self, change: NameChange) -> int:
-        """Which change was the first in the directory: its cut is the directory's."""
-        directories = [change.names[0][0]]
-        return next(number for number, other in enumerate(self._pending) if other.touches(directories))
 
     def _restore(self, directory: DirectoryNode, random: Random) -> None:
         directory.entries = dict(directory.durable)

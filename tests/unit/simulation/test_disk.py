@@ -188,6 +188,23 @@ def test_a_renaming_between_directories_is_kept_or_lost_as_a_whole() -> None:
         assert names == ["b"] or seed % 2 == 0
 
 
+def test_a_sync_takes_along_what_a_renaming_ties_to_it_and_nothing_later() -> None:
+    left = set()
+    for seed in range(SEEDS):
+        disk = disk_with("a", b"x")
+        disk.make_directory("/other")
+        disk.sync_directory("/")
+        disk.open("/logs/before", create=True).close()
+        disk.rename("/logs/a", "/other/b")
+        disk.open("/logs/later", create=True).close()
+        disk.sync_directory("/other")
+
+        disk.crash(Random(seed))
+
+        left.add(" ".join(disk.list_directory("/logs") + disk.list_directory("/other")))
+    assert left == {"before b", "before later b"}
+
+
 def test_what_is_in_a_lost_directory_is_lost() -> None:
     gone = 0
     for seed in range(20):
