@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.cluster_load import ConfluentLoad, check_nothing_lost_or_doubled, wait_until
+from tests.support.cluster_load import ConfluentLoad, check_nothing_lost_or_doubled
 from tests.support.cluster_processes import HOST, ClusterProcesses, free_ports
 from tests.support.command_line import json_lines, tidelog
+from tests.support.quorum_watch import is_caught_up, until_quorum, voters
 from tidelog import Admin
-from tidelog.client.admin import QuorumDescription
 from tidelog.storage.properties import parse_properties
-
-
-def voters(quorum: QuorumDescription) -> list[int]:
-    return [each.node_id for each in quorum.voters]
-
-
-def until_quorum(admin: Admin, holds: Callable[[QuorumDescription], bool], what: str) -> QuorumDescription:
-    found: list[QuorumDescription] = []
-
-    def look() -> bool:
-        found.append(admin.describe_quorum())
-        return holds(found[-1])
-
-    wait_until(look, what)
-    return found[-1]
-
-
-def is_caught_up(quorum: QuorumDescription, node_id: int) -> bool:
-    """Whether an observer has what the leader has, or had when it last looked."""
-    return any(each.node_id == node_id and each.last_caught_up_ms is not None for each in quorum.observers)
 
 
 def test_one_voter_becomes_three_and_one_again_under_load(tmp_path: Path) -> None:

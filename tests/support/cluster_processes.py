@@ -140,6 +140,7 @@ class ClusterProcesses:
         is_static: bool = False,
     ) -> None:
         numbers = range(1, size + 1)
+        self.directory = directory
         self._roles = {number: (roles or {}).get(number, COMBINED) for number in numbers}
         ports = iter(free_ports(2 * size))
         self._ports = {number: next(ports) for number in numbers}
