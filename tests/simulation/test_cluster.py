@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 
-from tests.support.simulated_cluster import Machine, SimulatedCluster, Writer, committed_values
+from tests.support.simulated_cluster import DIRECTORY, Machine, SimulatedCluster, Writer, committed_values
 from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicName
+from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 
 
 async def _with_topic(cluster: SimulatedCluster, **configs: str) -> Writer:
@@ -36,6 +37,14 @@ def _leads(cluster: SimulatedCluster, machine: Machine, topic: str = "orders") -
     assert machine.node is not None
     replica = machine.node.partitions.named(TopicName(topic)).get(0)
     return replica is not None and replica.is_leading
+
+
+def _directory(machine: Machine | None, topic: str) -> str | None:
+    """Where a machine has its replica of a topic."""
+    assert machine is not None
+    assert machine.node is not None
+    directory = machine.node.log_directories.directory_of(TopicPartition(TopicName(topic), PartitionIndex(0)))
+    return None if directory is None else directory.path
 
 
 def test_a_record_that_is_acknowledged_is_on_all_three() -> None:
@@ -109,6 +118,35 @@ def test_the_death_of_leader_and_active_controller_in_one_costs_less_than_a_seco
         writer.close()
 
     SimulatedCluster(seed).run(story)
+
+
+def test_a_leader_whose_disk_is_full_is_replaced_at_once_and_its_node_goes_on() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.start()
+        # Topics go to the directory that has fewer.
+        topics = ("orders", "payments")
+        for topic in topics:
+            (await _topic(cluster, topic, min_insync_replicas="2")).close()
+        lies = {topic: _directory(cluster.leader_of(topic), topic) for topic in topics}
+        assert sorted(lies.values()) == [DIRECTORY, "/second"]
+        lost = next(topic for topic in topics if lies[topic] == "/second")
+        writer = Writer(cluster, lost)
+        await writer.write()
+        leader = cluster.leader_of(lost)
+        assert leader is not None
+        leader.disk.fail("pwritev", "/second/*", errno.ENOSPC)
+
+        # The controller hears of it with a heartbeat; the next one that was due anyway may be two seconds away.
+        assert await writer.write() < 0.2
+
+        assert cluster.leader_of(lost) is not leader
+        assert not leader.has_failed
+        assert len(_isr(cluster, lost)) == 2
+        assert set(writer.acknowledged) <= set(await writer.read())
+        writer.close()
+
+    directories = {"log.dirs": f"{DIRECTORY},/second", "metadata.log.dir": DIRECTORY}
+    SimulatedCluster(1, config=directories).run(story)
 
 
 def test_a_follower_that_is_gone_leaves_the_set_and_comes_back() -> None:

@@ -36,9 +36,9 @@ _SMALL = {
 class ClusterProcess:
     """One node. Its directory outlives it."""
 
-    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
+    def __init__(self, number: int, directory: Path, data: Path, properties: Mapping[str, str]) -> None:
         self.number = number
-        self.data = directory / f"data-{number}"
+        self.data = data
         self.properties = {**properties, "log.dirs": str(self.data)}
         self._log = directory / f"node-{number}.log"
         self._properties = directory / f"node-{number}.properties"
@@ -126,7 +126,7 @@ class ClusterProcesses:
     """Nodes 1 to `size`. All that run at the end of `running` are killed.
 
     Those of `voters`, all controllers unless it says otherwise, are the first voters of a quorum that can change. With
-    `is_static` they are in the configuration instead.
+    `is_static` they are in the configuration instead. `data` says where a node's data are, if not below `directory`.
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class ClusterProcesses:
         roles: Mapping[int, str] | None = None,
         voters: Collection[int] | None = None,
         is_static: bool = False,
+        data: Mapping[int, Path] | None = None,
     ) -> None:
         numbers = range(1, size + 1)
         self.directory = directory
@@ -166,8 +167,10 @@ class ClusterProcesses:
             **quorum,
             **(settings or {}),
         }
+        paths = {number: directory / f"data-{number}" for number in numbers} | dict(data or {})
         self.nodes = {
-            number: ClusterProcess(number, directory, {**self._own_properties(number), **common}) for number in numbers
+            number: ClusterProcess(number, directory, paths[number], {**self._own_properties(number), **common})
+            for number in numbers
         }
         self._format(voting, is_static=is_static)
 

@@ -285,7 +285,7 @@ class BrokerNode:
         self.doubted_brokers = broker.replication.doubted
         self.log_directories = broker.directories
         self.replica_moves = broker.replica_moves
-        self._on_directory_failed = broker.partitions.directory_failed
+        self._on_directory_failed = broker.directory_failed
         broker.load()
         await broker.register()
         self._raise_fault()

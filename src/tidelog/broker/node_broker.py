@@ -254,6 +254,11 @@ class NodeBroker:
             with self._turn:
                 work()
 
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """A log directory went offline. The controller hears of it at once, so that others lead what lay there."""
+        self.partitions.directory_failed(directory)
+        self.registration.report()
+
     # --- what the controller is asked and told -----------------------------------------------------------------------------
 
     def _ask_controller(self, request: Request) -> Pending[Response]:

@@ -4,7 +4,8 @@ new -> registered       BrokerRegistration; the answer is the broker's epoch
     -> serving          a heartbeat after it has caught up with its own registration is answered `is_fenced=False`
     -> leaving          heartbeats with want_shut_down until the controller lets it go
 
-A broker that leaves is let go when all others have said that they know who leads instead, so those say it at once.
+A broker that leaves is let go when all others have said that they know who leads instead, so those say it at once. So does one
+that has lost a log directory: until the controller knows, nobody else leads what lay there.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Registration:
         self.epoch = BrokerEpoch(-1)
         self.serving: Pending[None] = Pending()
         self._leaving: Pending[None] | None = None
-        # The others that leave, as far as this broker has heard; and whether that is news since the last heartbeat.
+        # The others that leave, as far as this broker has heard; and whether there is news since the last heartbeat.
         self._others_leaving: frozenset[NodeId] = frozenset()
         self._has_news = False
 
@@ -106,9 +107,15 @@ class Registration:
             for broker in image.brokers.values()
             if broker.in_controlled_shutdown and not broker.fenced and broker.node_id != self._node_id
         )
-        self._has_news |= not leaving <= self._others_leaving
+        has_news = not leaving <= self._others_leaving
         self._others_leaving = leaving
-        if self._has_news and self._timer is not None and self.serving.is_complete:
+        if has_news:
+            self.report()
+
+    def report(self) -> None:
+        """There is news that must not wait for a whole heartbeat interval, such as a log directory that is offline."""
+        self._has_news = True
+        if self._timer is not None and self.serving.is_complete:
             self._later(0, self._beat)
 
     def stop(self) -> None:
