@@ -39,12 +39,13 @@ def _leads(cluster: SimulatedCluster, machine: Machine, topic: str = "orders") -
     return replica is not None and replica.is_leading
 
 
-def _directory(machine: Machine | None, topic: str) -> str | None:
+def _directory(machine: Machine | None, topic: str) -> str:
     """Where a machine has its replica of a topic."""
     assert machine is not None
     assert machine.node is not None
     directory = machine.node.log_directories.directory_of(TopicPartition(TopicName(topic), PartitionIndex(0)))
-    return None if directory is None else directory.path
+    assert directory is not None
+    return directory.path
 
 
 def test_a_record_that_is_acknowledged_is_on_all_three() -> None:
