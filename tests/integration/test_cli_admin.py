@@ -138,6 +138,8 @@ def test_the_cluster_is_described(command: Command, cluster: EmbeddedCluster) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
+        (["cluster", "unregister", "1"], 1, "tidelog cluster: broker 1 still serves: stop it first"),
+        (["cluster", "unregister", "7"], 1, "tidelog cluster: broker 7: "),
         (["topics", "describe", "nothing"], 1, "tidelog topics: there is no topic nothing"),
         (["topics", "delete", "nothing"], 1, "tidelog topics: there is no topic nothing"),
         (["topics", "add-partitions", "nothing", "--total", "2"], 1, "tidelog topics: there is no topic nothing"),

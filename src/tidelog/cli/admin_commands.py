@@ -225,6 +225,16 @@ def _cluster(exit_with: Exit) -> typer.Typer:
 
         exit_with(lambda: controllers.remove_controller(bootstrap, node_id, directory_id))
 
+    @group.command()
+    def unregister(
+        node_id: Annotated[int, typer.Argument(metavar="NODE", help="Its node.id.", min=0, max=INT32_MAX)],
+        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    ) -> None:
+        """Have the cluster forget a broker that is stopped for good."""
+        from tidelog.cli.cluster import unregister_broker  # noqa: PLC0415
+
+        exit_with(lambda: unregister_broker(bootstrap, node_id))
+
     return group
 
 

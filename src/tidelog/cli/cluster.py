@@ -1,8 +1,8 @@
-"""`tidelog cluster`: who is in a cluster, and who leads its metadata."""
+"""`tidelog cluster`: who is in a cluster, who leads its metadata, and brokers that go for good."""
 
 from __future__ import annotations
 
-from tidelog.cli.admin_session import administer, comma_separated, print_json, print_line, print_table
+from tidelog.cli.admin_session import RefusalError, administer, comma_separated, print_json, print_line, print_table
 from tidelog.cli.rendering import Json
 from tidelog.client.admin import AsyncAdmin, ClusterDescription, QuorumDescription, QuorumReplica
 
@@ -17,6 +17,21 @@ def describe_cluster(bootstrap: str, *, as_json: bool) -> int:
             print_json([_as_json(cluster, quorum)])
         else:
             _print(cluster, quorum)
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+def unregister_broker(bootstrap: str, node_id: int) -> int:
+    """Have the cluster forget a broker that does not come back. The exit code."""
+
+    async def work(admin: AsyncAdmin) -> None:
+        brokers = (await admin.describe_cluster(include_fenced_brokers=True)).brokers
+        found = next((each for each in brokers if each.node_id == node_id), None)
+        if found is not None and not found.is_fenced:
+            # It would register again by itself, and have lost what it led for nothing.
+            raise RefusalError(f"broker {node_id} still serves: stop it first")
+        await admin.unregister_broker(node_id)
+        print_line(f"broker {node_id} is unregistered; what has replicas there: `tidelog reassign plan` moves them")
 
     return administer(_COMMAND, bootstrap, work)
 
