@@ -206,6 +206,7 @@ class NodeBroker:
         """Show what there is to read of all this."""
         registry = self._metrics.registry
         node_gauges.register_partitions(registry, self.partitions)
+        node_gauges.register_traffic(registry, self.partitions.traffic)
         node_gauges.register_directories(registry, self.directories, offline_paths)
         register_log_cleaner(registry, self._log_cleaner, self.directories)
         node_gauges.register_groups(registry, self.groups)

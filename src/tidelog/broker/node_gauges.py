@@ -13,6 +13,7 @@ from functools import partial
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinator
 from tidelog.broker.request_metrics import RequestMetrics
+from tidelog.broker.topic_metrics import PREFIX as TOPIC_METRICS
 from tidelog.controller.image import NO_LEADER, ClusterImage
 from tidelog.controller.metadata_service import MetadataService
 from tidelog.model.metrics import Histogram, Kind, Reading, Registry
@@ -20,6 +21,7 @@ from tidelog.net.socket_server import SocketServer
 from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Leading, Offline
+from tidelog.replication.traffic import ReplicationTraffic
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.apis import api
@@ -94,6 +96,20 @@ def register_fetch_sessions(registry: Registry, sessions: FetchSessions) -> None
 
 def _is_under_replicated(partition: Partition, role: Leading) -> bool:
     return len(role.isr) < len(partition.replicas) - len(partition.adding_replicas)
+
+
+def register_traffic(registry: Registry, traffic: ReplicationTraffic) -> None:
+    """What the node copies from leaders. Kafka has these of all topics together only."""
+    registry.counted(
+        TOPIC_METRICS + "replication_bytes_in_total",
+        "Bytes of record batches that this node has copied from leaders.",
+        lambda: traffic.replication_bytes_in,
+    )
+    registry.counted(
+        TOPIC_METRICS + "reassignment_bytes_in_total",
+        "The part of them that was copied for replicas which a reassignment adds.",
+        lambda: traffic.reassignment_bytes_in,
+    )
 
 
 def register_partitions(registry: Registry, partitions: Partitions) -> None:

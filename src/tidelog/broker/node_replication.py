@@ -103,6 +103,7 @@ class NodeReplication:
             self._timers,
             self._clock,
             self._partitions.throttles,
+            self._partitions.traffic,
         )
 
     def _address_asked_often(self, leader: NodeId) -> Callable[[], HostAndPort | None]:

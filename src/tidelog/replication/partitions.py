@@ -41,6 +41,7 @@ from tidelog.replication.metadata_view import (
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading, Offline
 from tidelog.replication.throttles import ReplicationThrottles
+from tidelog.replication.traffic import ReplicationTraffic
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.errors import StorageError
@@ -84,6 +85,7 @@ class Partitions:
     ) -> None:
         self.wakeups = Wakeups()
         self.throttles = throttles or ReplicationThrottles(node_id, clock)
+        self.traffic = ReplicationTraffic(node_id)
         self._on_role = on_role
         self._node_id = node_id
         self._directories = directories

@@ -37,6 +37,7 @@ from tidelog.replication.offset_lookup import EARLIEST, LATEST
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Following
 from tidelog.replication.throttles import ReplicationThrottles
+from tidelog.replication.traffic import ReplicationTraffic
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.leader_epochs import EpochEndOffset
 from tidelog.wire.codec import encode
@@ -144,6 +145,7 @@ class ReplicaFetcher:
         timers: Timers,
         clock: Clock,
         throttles: ReplicationThrottles,
+        traffic: ReplicationTraffic,
     ) -> None:
         self.leader = leader
         self._link = link
@@ -153,6 +155,7 @@ class ReplicaFetcher:
         self._timers = timers
         self._clock = clock
         self._throttles = throttles
+        self._traffic = traffic
         self._followed: dict[Place, _Followed] = {}
         self._session = FollowerSession()
         # Counts the fetches: an answer to any but the last is of a connection that was given up.
@@ -449,6 +452,7 @@ class ReplicaFetcher:
         error = partition.append_fetched(records, followed.leader_epoch, high_watermark, log_start_offset)
         if error is ErrorCode.NONE and partition.log is not None:
             followed.lag = high_watermark - partition.log.log_end_offset
+            self._traffic.received(partition, len(records))
         return error
 
     def _pause(self, followed: _Followed) -> None:

@@ -111,6 +111,7 @@ class Follower:
             self.node.timers,
             self.node.clock,
             self.throttles,
+            self.node.partitions.traffic,
         )
         self.fetcher.follow(self.partition)
         self.pass_ms(0)
@@ -165,6 +166,23 @@ def test_what_the_leader_sends_is_appended_and_asked_for_from_there(follower: Fo
     assert (follower.asked.fetch_offset, follower.asked.last_fetched_epoch) == (3, 0)
     follower.answer(high_watermark=3, log_start_offset=1)
     assert follower.ends == (1, 3, 3)
+
+
+def test_what_a_reassignment_brings_here_counts_as_such_until_it_is_done(follower: Follower) -> None:
+    traffic = follower.node.partitions.traffic
+    first, second, third = (batch(each, offset=number) for number, each in enumerate(("a", "bb", "ccc")))
+    follower.answer(records=first)
+    follower.node.change("orders", adding_replicas=[NODE], removing_replicas=[THIRD])
+    follower.answer(records=second)
+    # Somebody else is on the way now.
+    follower.node.change("orders", adding_replicas=[THIRD], removing_replicas=[NODE])
+    follower.answer(records=third)
+    damaged = bytearray(batch("d", offset=3))
+    damaged[-1] ^= 1
+    follower.answer(records=bytes(damaged))
+
+    assert traffic.reassignment_bytes_in == len(second)
+    assert traffic.replication_bytes_in == len(first) + len(second) + len(third)
 
 
 def test_a_session_names_only_what_has_changed(follower: Follower) -> None:
@@ -278,6 +296,7 @@ def test_another_leader_is_fetched_from_by_another_fetcher() -> None:
             node.timers,
             node.clock,
             follower.throttles,
+            node.partitions.traffic,
         )
 
     fetchers.role_changed(follower.partition)

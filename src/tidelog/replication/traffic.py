@@ -1,0 +1,27 @@
+"""How many bytes of records a broker has copied from its leaders, and how many of them because partitions are reassigned.
+
+A replica that is being added to a partition is one that a reassignment brings here: what it copies until it belongs there counts
+as reassignment, besides being replication as any other.
+"""
+
+from __future__ import annotations
+
+from tidelog.model.ids import NodeId
+from tidelog.replication.partition import Partition
+
+
+class ReplicationTraffic:
+    """The numbers of one broker, since it was started."""
+
+    __slots__ = ("_node_id", "reassignment_bytes_in", "replication_bytes_in")
+
+    def __init__(self, node_id: NodeId) -> None:
+        self._node_id = node_id
+        self.replication_bytes_in = 0
+        self.reassignment_bytes_in = 0
+
+    def received(self, partition: Partition, count: int) -> None:
+        """So many bytes of a leader's records were appended."""
+        self.replication_bytes_in += count
+        if partition.adding_replicas and self._node_id in partition.adding_replicas:
+            self.reassignment_bytes_in += count
