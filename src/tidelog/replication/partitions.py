@@ -41,8 +41,8 @@ from tidelog.replication.metadata_view import (
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading, Offline
 from tidelog.replication.throttles import ReplicationThrottles
-from tidelog.replication.traffic import ReplicationTraffic
 from tidelog.replication.topic_config import TopicConfig
+from tidelog.replication.traffic import ReplicationTraffic
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
