@@ -23,6 +23,7 @@ import threading
 from asyncio import events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from tidelog.model.ids import TimestampMs
@@ -32,6 +33,11 @@ Ts = TypeVarTuple("Ts")
 
 # 2024-01-01T00:00:00Z: any fixed moment would do, but timestamps near 0 hide mistakes of sign and unit.
 START_MS = 1_704_067_200_000
+
+
+# How often a coroutine may wait for something while it is closed, or others be begun: a clean-up that goes on and on must not
+# hold anybody up.
+CLOSINGS_MAX = 10
 
 
 OWNER: contextvars.ContextVar[str] = contextvars.ContextVar("owner")
@@ -61,6 +67,15 @@ def _refusing(name: str) -> Any:  # it stands in for methods of every signature
         raise RealInputOutputError(f"{name} reaches the real world, and this loop runs on virtual time")
 
     return refuse
+
+
+def _close(coroutine: Generator[Any, Any, Any] | Coroutine[Any, Any, Any] | None) -> None:
+    """Whatever comes of it: what has failed is known already. One that waits for something as it ends is closed again."""
+    for _ in range(CLOSINGS_MAX):
+        with suppress(Exception):
+            if coroutine is not None:
+                coroutine.close()
+            return
 
 
 class VirtualTimeLoop(events.AbstractEventLoop):
@@ -191,9 +206,28 @@ class VirtualTimeLoop(events.AbstractEventLoop):
     def close(self) -> None:
         if self.is_running():
             raise RuntimeError("Cannot close a running event loop")
+        if not self._closed:
+            self._end_tasks()
         self._closed = True
         self._ready.clear()
         self._timers.clear()
+
+    def _end_tasks(self) -> None:
+        """End what a run that failed has left in the middle. Else the collector does, whenever it comes: each of them cleans up
+        behind itself, finds its loop closed, and complains to whatever runs by then.
+        """
+        outer = events._get_running_loop()  # noqa: SLF001
+        events._set_running_loop(self)  # noqa: SLF001
+        ended: set[asyncio.Task[Any]] = set()
+        try:
+            # A clean-up may begin others.
+            for _ in range(CLOSINGS_MAX):
+                left = asyncio.all_tasks(self) - ended
+                for task in left:
+                    _close(task.get_coro())
+                ended |= left
+        finally:
+            events._set_running_loop(outer)  # noqa: SLF001
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing to do: generators are left to the collector, as the loop holds none."""

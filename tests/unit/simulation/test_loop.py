@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from collections.abc import Callable
 
@@ -116,6 +118,41 @@ def test_an_error_that_nobody_waits_for_ends_the_run() -> None:
         loop.run_until_complete(main())
     assert isinstance(caught.value.__cause__, ValueError)
     assert loop.time() == 1
+
+
+def test_what_a_failed_run_leaves_in_the_middle_ends_with_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = VirtualTimeLoop()
+    complaints: list[object] = []
+    ended: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    def fail() -> None:
+        raise ValueError("hidden")
+
+    async def other() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            loop.call_later(1, print)
+            ended.append("other")
+            raise OSError("nobody listens any more")
+
+    async def main() -> None:
+        waiting = loop.create_task(other())
+        loop.call_later(1, fail)
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.wait([waiting])
+            ended.append("unreachable")
+
+    with pytest.raises(SimulationFailedError):
+        loop.run_until_complete(main())
+    loop.close()
+    gc.collect()
+
+    assert ended == ["other"]
+    assert complaints == []
 
 
 @pytest.mark.parametrize(
