@@ -335,6 +335,20 @@ def test_a_follower_that_left_the_in_sync_set_is_told_of_again() -> None:
         assert heard == [("one", OTHER)] * times
 
 
+@pytest.mark.parametrize("has_lane", [True, False])
+def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment(*, has_lane: bool) -> None:
+    leader = Served(has_lane=has_lane)
+    traffic = leader.node.partitions.traffic
+    a_follower_at_the_end(leader, OTHER)
+    assert traffic.reassignment_bytes_out == 0
+    leader.node.change("one", 0, adding_replicas=[OTHER], removing_replicas=[])
+    leader.node.partition("one").append(bytearray(a_batch()), required_acks=1)
+    # Another one is no newcomer, and gets all there is.
+    a_follower_at_the_end(leader, THIRD)
+
+    assert traffic.reassignment_bytes_out == len(a_batch())
+
+
 def test_most_of_these_requests_go_the_short_way() -> None:
     """The comparison above would prove nothing if the lane took none of them."""
     random = Random(3)

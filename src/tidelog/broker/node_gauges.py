@@ -99,7 +99,7 @@ def _is_under_replicated(partition: Partition, role: Leading) -> bool:
 
 
 def register_traffic(registry: Registry, traffic: ReplicationTraffic) -> None:
-    """What the node copies from leaders. Kafka has these of all topics together only."""
+    """What the node copies from leaders, and what goes either way for reassignments: as in Kafka, of all topics together."""
     registry.counted(
         TOPIC_METRICS + "replication_bytes_in_total",
         "Bytes of record batches that this node has copied from leaders.",
@@ -109,6 +109,11 @@ def register_traffic(registry: Registry, traffic: ReplicationTraffic) -> None:
         TOPIC_METRICS + "reassignment_bytes_in_total",
         "The part of them that was copied for replicas which a reassignment adds.",
         lambda: traffic.reassignment_bytes_in,
+    )
+    registry.counted(
+        TOPIC_METRICS + "reassignment_bytes_out_total",
+        "Bytes of record batches that followers were answered whose replicas a reassignment adds.",
+        lambda: traffic.reassignment_bytes_out,
     )
 
 

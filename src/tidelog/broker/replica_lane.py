@@ -131,7 +131,7 @@ class ReplicaLane:
             counts.answered_together(1, self._now_ns() - begun_ns, fetch.request_bytes, sent_bytes)
         else:
             counts.waiting += 1
-            self._count(results)
+            self._count(watch.follower, results)
             watch.park(fetch, self._timers.after(min(wait_ms, WAIT_MS_MAX), watch.expired))
             fetch.local_ns = self._now_ns() - begun_ns
         return True
@@ -185,17 +185,19 @@ class ReplicaLane:
             fetch.slot.send_at_once(parts)
         else:
             fetch.slot.send(parts)
-        self._count(results)
+        self._count(watch.follower, results)
         self._node.metrics.requests[FETCH_KEY, fetch.version].errors[0] += 1 + len(news)
         return size
 
-    def _count(self, results: Results) -> None:
+    def _count(self, follower: NodeId, results: Results) -> None:
         topics = self._node.metrics.topics
+        traffic = self._node.partitions.traffic
         for watched, fetched in results.items():
             counts = topics[watched.partition.topic_partition.topic]
             counts.total_fetch_requests += 1
             if fetched.regions:
                 counts.replication_bytes_out += fetched.regions[0].count
+                traffic.sent(watched.partition, follower, fetched.regions[0].count)
 
     def _answer_as_the_handler(self, watch: FollowerWatch, fetch: _ReplicaFetch) -> int:
         session, version = watch.session, fetch.version

@@ -32,7 +32,7 @@ from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
-from tidelog.replication.partition import Diverged
+from tidelog.replication.partition import Diverged, Partition
 from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort
@@ -95,16 +95,25 @@ def answer_follower(context: FetchContext, limits: FetchLimits, caller: Caller, 
 def _reading(
     context: FetchContext, resolved: _Resolved, limits: FetchLimits, caller: Caller, node: Node
 ) -> FetchReading:
-    is_follower = limits.follower is not None
+    follower = limits.follower
+    is_follower = follower is not None
 
     def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
         node.metrics.topics.fetched(resolved.targets, results, is_follower=is_follower)
-        if is_follower:
+        if follower is not None:
             node.partitions.throttles.sent(resolved.targets, results)
+            _count_sent(node, resolved.targets, results, follower)
         return _FetchAnswer(context, caller, node, is_follower=is_follower).build(resolved, results)
 
     throttles = node.partitions.throttles if is_follower else None
     return FetchReading(resolved.entries, resolved.targets, limits, answer_of, throttles)
+
+
+def _count_sent(node: Node, targets: Sequence[Target], results: Sequence[ReadResult], follower: NodeId) -> None:
+    sent = node.partitions.traffic.sent
+    for target, result in zip(targets, results, strict=True):
+        if type(target) is Partition and type(result) is Fetched and result.regions:
+            sent(target, follower, result.size_bytes)
 
 
 def answer_of_read(
