@@ -11,7 +11,7 @@ acknowledged stays       a record that was acknowledged by acks=all and two in-s
 written once             a record of an idempotent producer is there once
 transactions atomic      of a transaction that committed all is seen, of one that aborted nothing, of any other all or nothing
 generations monotone     no member of a group is in an earlier generation than one was before
-commits stay             an offset that was committed does not go back
+commits stay             an offset that was committed does not go back; who is given a partition afterwards begins no earlier
 liveness                 when all faults are over, all replicas are in sync and equal again, and all clients get on
 """
 
@@ -109,7 +109,8 @@ class ClusterInvariants:
     def look(self) -> None:
         for machine in self._cluster.machines.values():
             node = machine.node
-            if node is None:
+            if node is None or node.fault is not None:
+                # Or it has given up by itself, and is a process that only has to end.
                 continue
             self._look_at_metadata(machine, node)
             if not node.is_broker:
@@ -117,7 +118,8 @@ class ClusterInvariants:
             for topic in self._topics:
                 for replica in node.partitions.named(topic).values():
                     log = replica.log
-                    if log is not None:
+                    # Where its disk has failed in this very moment, the node has not heard of it yet.
+                    if log is not None and log.fault is None:
                         self._look_at_log(machine, replica, log)
         self._look_at_in_sync_sets()
 

@@ -426,10 +426,14 @@ class GroupLoad:
     async def _consume(self, member: _Worker) -> None:
         async with new_consumer(self._cluster, member.host, fetch_max_wait_ms=200, **self._options()) as consumer:
             positions: dict[int, int] = {}
+            # What was committed when the member was given a partition: only then it asks where to go on. It may get the first
+            # record much later, when another one has the partition, has committed more, and this one does not know.
+            least: dict[int, int] = {}
 
             def assigned(partitions: list[AssignedPartition]) -> None:
                 for where in partitions:
                     positions.pop(where.partition, None)
+                    least[where.partition] = self._committed.get(where.partition, 0)
                     if self._protocol == "classic":
                         self._note_owner(consumer.group_metadata(), where.partition)
 
@@ -437,7 +441,9 @@ class GroupLoad:
             while not member.is_over:
                 rows = await consumer.poll(100)
                 for row in rows:
-                    self._take(positions, row.partition, row.offset)
+                    if row.partition not in positions:
+                        self._begin(row.partition, row.offset, least[row.partition])
+                    positions[row.partition] = row.offset + 1
                 if rows and member.random.random() < 0.7:
                     held = {where.partition for where in consumer.assignment()}
                     await self._commit(
@@ -452,15 +458,14 @@ class GroupLoad:
             f"{TOPIC}-{index} has two owners in generation {member.generation_id}",
         )
 
-    def _take(self, positions: dict[int, int], index: int, offset: int) -> None:
-        if index not in positions:
-            least, most = self._committed.get(index, 0), self._tried.get(index, 0)
-            expect(
-                least <= offset <= max(least, most),
-                "commits stay",
-                f"a member begins with {TOPIC}-{index} at {offset}, and {least} was committed",
-            )
-        positions[index] = offset + 1
+    def _begin(self, index: int, offset: int, least: int) -> None:
+        most = self._tried.get(index, 0)
+        expect(
+            least <= offset <= max(least, most),
+            "commits stay",
+            f"a member begins with {TOPIC}-{index} at {offset}; when it was given that, {least} was committed, and nobody has "
+            f"tried to commit more than {most}",
+        )
 
     async def _commit(self, consumer: AsyncConsumer, positions: dict[int, int]) -> None:
         for index, offset in positions.items():

@@ -18,7 +18,9 @@ from tidelog.coordination.classic import groups as classic_groups
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.classic.records import replayed_group
 from tidelog.coordination.decision import Decision
+from tidelog.coordination.group_shard import GroupShard
 from tidelog.coordination.host import ActiveShard
+from tidelog.coordination.offsets import Offsets
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
@@ -305,6 +307,17 @@ def forget_generations(patch: Patch) -> None:
     patch.setattr(classic_groups, "replayed_group", begin_anew)
 
 
+def forget_commits(patch: Patch) -> None:
+    """A new coordinator does not know what was committed with the one before."""
+    loaded = GroupShard.loaded
+
+    def begin_anew(self: GroupShard, now_ms: int) -> list[Decision[None]]:
+        self.offsets = Offsets(self.offsets._settings)
+        return loaded(self, now_ms)
+
+    patch.setattr(GroupShard, "loaded", begin_anew)
+
+
 # With seeds that have found each.
 MUTANTS: dict[Callable[[Patch], None], tuple[int, ...]] = {
     answer_before_the_high_watermark: (0,),
@@ -329,4 +342,5 @@ MUTANTS: dict[Callable[[Patch], None], tuple[int, ...]] = {
     show_what_is_not_stable: (1,),
     take_commits_of_old_generations: (5, 17),
     forget_generations: (5,),
+    forget_commits: (32, 11),
 }
