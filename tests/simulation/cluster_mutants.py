@@ -336,7 +336,7 @@ MUTANTS: dict[Callable[[Patch], None], tuple[int, ...]] = {
     forget_epochs_when_following: (0,),
     forget_sequences_when_following: (1,),
     apply_uncommitted_metadata: (8,),
-    answer_before_the_coordinators_log: (13,),
+    answer_before_the_coordinators_log: (43, 58),
     take_markers_of_old_coordinators: (265, 373),
     skip_fencing: (85, 145),
     show_what_is_not_stable: (1,),
