@@ -58,7 +58,7 @@ class Leader:
         if random.random() < 0.05:
             self.epoch += 1
         sent = b""
-        for _ in range(random.choice([1, 1, 1, 1, 2])):
+        for _ in range(random.choice([1, 1, 1, 2, 3])):
             batch = self.batch(offset)
             offset += random.choice([0, 1]) if random.random() < 0.05 else len(self.rows)
             sent += batch
@@ -76,7 +76,7 @@ class Leader:
             Record(at, START_MS + random.choice([0, at, -at, 1_000_000]), b"k", random.randbytes(random.randrange(60)))
             for at in range(random.choice([1, 1, 2, 5]))
         ]
-        producer = random.choice([-1, -1, 0, 1, 2])
+        producer = random.choice([-1, -1, -1, -1, 0, 1, 2])
         sequence = -1
         if producer >= 0:
             sequence = self.sequences[producer] if random.random() < 0.9 else random.randrange(10)
@@ -104,18 +104,27 @@ def test_both_ways_end_alike(twin: Twin, seed: int) -> None:
     config = random.choice(CONFIGS)
     quick, ordinary = Replica(config), Replica(config)
     leader = Leader(random)
-    read = twin_of("replica_kernel", twin).read_plain_batch
-    went_quickly = 0
+    kernel = twin_of("replica_kernel", twin)
+    went_quickly = went_together = 0
     for _ in range(80):
         sent = leader.records(quick.log.log_end_offset)
-        with mock.patch.object(appendable_log, "_read_plain_batch", read):
+        with (
+            mock.patch.object(appendable_log, "_read_plain_batch", kernel.read_plain_batch),
+            mock.patch.object(appendable_log, "_read_plain_run", kernel.read_plain_run),
+        ):
             answer = quick.log.append_as_follower(memoryview(bytearray(sent)))
-        with mock.patch.object(appendable_log, "_read_plain_batch", return_value=None):
+        with (
+            mock.patch.object(appendable_log, "_read_plain_batch", return_value=None),
+            mock.patch.object(appendable_log, "_read_plain_run", return_value=None),
+        ):
             assert ordinary.log.append_as_follower(memoryview(bytearray(sent))) == answer
         assert quick.state == ordinary.state
-        went_quickly += read(memoryview(sent)) is not None
+        went_quickly += kernel.read_plain_batch(memoryview(sent)) is not None
+        run = kernel.read_plain_run(memoryview(sent))
+        went_together += run is not None and len(run[3]) > 1
         if random.random() < 0.05:
             end = random.randrange(quick.log.log_end_offset + 1)
             for each in (quick, ordinary):
                 each.log.truncate_to(end)
-    assert went_quickly > 20
+    assert went_quickly > 10
+    assert went_together > 2

@@ -29,7 +29,9 @@ from tidelog.storage.segment import RELATIVE_OFFSET_MAX, WrittenBatch
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.record_batch import BATCH_OVERHEAD, BytesLike, TimestampType, read_header
 
-_read_plain_batch = load("tidelog.wire.kernels", "replica_kernel").read_plain_batch
+_kernel = load("tidelog.wire.kernels", "replica_kernel")
+_read_plain_batch = _kernel.read_plain_batch
+_read_plain_run = _kernel.read_plain_run
 
 OFFSET_MAX = 2**63 - 1
 
@@ -323,7 +325,11 @@ class AppendableLog(RollingLog):
         if self.fault is not None:
             self._raise_offline()
         plain = _read_plain_batch(buffer)
-        appended = None if plain is None else self._append_plain(buffer, *plain)
+        if plain is not None:
+            appended = self._append_plain(buffer, *plain)
+        else:
+            run = _read_plain_run(buffer)
+            appended = None if run is None else self._append_plain_run(buffer, *run)
         return self._append_given(buffer, leader_epoch=None) if appended is None else appended
 
     def _append_plain(
@@ -355,6 +361,31 @@ class AppendableLog(RollingLog):
         self._is_durable = False
         try:
             segment.write_one(batch, size, last_offset, max_timestamp)
+            self.log_end_offset = self.producers.map_end_offset = Offset(last_offset + 1)
+            if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
+                self._flush()
+        except StorageError as error:
+            self._fail(error)
+        return AppendInfo(Offset(offset), Offset(last_offset), self.log_start_offset)
+
+    def _append_plain_run(
+        self, buffer: BytesLike, end: int, offset: int, leader_epoch: int, written: Sequence[WrittenBatch]
+    ) -> AppendInfo | None:
+        """`_append_plain` for several batches, without producers: what a replica that catches up gets."""
+        config, last_offset = self.config, written[-1][1]
+        newest = max(max_timestamp for _, _, max_timestamp in written)
+        segment = self._segments.active
+        if (
+            offset != self.log_end_offset
+            or leader_epoch != self._assigned_epoch
+            or end > config.segment_bytes
+            or segment.should_roll(config, end, last_offset, newest)
+        ):
+            return None
+        self._is_durable = False
+        try:
+            with memoryview(buffer) as view:
+                segment.append((view[:end],), written)
             self.log_end_offset = self.producers.map_end_offset = Offset(last_offset + 1)
             if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()

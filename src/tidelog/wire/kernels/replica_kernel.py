@@ -43,6 +43,8 @@ _MAGIC = cython.declare(cython.longlong, 2)
 _PLAIN_MASK = cython.declare(cython.longlong, 0x0F)
 _CODEC_MASK = cython.declare(cython.longlong, 0x07)
 _CODEC_MAX = cython.declare(cython.longlong, 4)
+# So far from the end that no batch can go beyond it.
+_OFFSET_MAX = cython.declare(cython.longlong, 2**62)
 
 
 def read_replica_fetch(
@@ -232,3 +234,55 @@ def read_plain_batch(records: object) -> tuple[int, int, int, int, int, int, int
         int16(data, 51),
         int32(data, 53),
     )
+
+
+def read_plain_run(records: object) -> tuple[int, int, int, list[tuple[int, int, int]]] | None:
+    """Of records that are whole, undamaged batches without producers, of one epoch and without gaps, behind which one may be cut
+    off: where they end, the first offset, the leader's epoch, and of each batch its size, last offset and largest timestamp. None
+    for any others."""
+    source: cython.const[cython.uchar][::1] = records
+    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    at: cython.Py_ssize_t = 0
+    size: cython.longlong
+    attributes: cython.longlong
+    delta: cython.longlong
+    next_offset: cython.longlong
+    if end < _HEADER_BYTES:
+        return None
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    first_offset: cython.longlong = int64(data, 0)
+    epoch: cython.longlong = int32(data, 12)
+    next_offset = first_offset
+    batches: list[tuple[int, int, int]] = []
+    while end - at >= _HEADER_BYTES:
+        size = int32(data, at + 8) + _BATCH_OVERHEAD
+        attributes = int16(data, at + 21)
+        delta = int32(data, at + 23)
+        if (
+            size < _HEADER_BYTES
+            or data[at + 16] != _MAGIC
+            or attributes & ~_PLAIN_MASK != 0
+            or attributes & _CODEC_MASK > _CODEC_MAX
+            or int64(data, at) != next_offset
+            or next_offset < 0
+            or next_offset > _OFFSET_MAX
+            or delta < 0
+            or int32(data, at + 12) != epoch
+            or int64(data, at + 43) >= 0
+            or int32(data, at + 57) < 0
+        ):
+            return None
+        if size > end - at:
+            break
+        if crc32c(records[at + _CHECKED_POSITION : at + size]) != uint32(data, at + 17):
+            return None
+        batches.append((size, next_offset + delta, int64(data, at + 35)))
+        next_offset += delta + 1
+        at += size
+    else:
+        # Where not even a header is left, only its length could tell damage from a cut: that is for others to say.
+        if at != end:
+            return None
+    if not batches:
+        return None
+    return at, first_offset, epoch, batches
