@@ -78,7 +78,7 @@ Read = tuple[bytes, int, int, int, int, int, int, int, int, int]
 Placed = tuple[bytes, int, Partition, int]
 
 
-class _Taken(msgspec.Struct, frozen=True, gc=False):
+class _Taken(msgspec.Struct, frozen=True):
     """One request that waits for the end of the read."""
 
     version: int

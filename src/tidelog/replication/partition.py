@@ -162,6 +162,8 @@ class Partition:
             error = role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._committed.fail(error)
             self._deleted.fail(error)
+            if isinstance(role, Following):
+                role.log.forget_fresh(also_uncommitted=True)
         if tell and self._watchers:
             self._wakeups.changed(self)
 

@@ -149,10 +149,10 @@ class AppendableLog(RollingLog):
                 self._fail(error)
         return outcomes
 
-    def forget_fresh(self) -> None:
+    def forget_fresh(self, *, also_uncommitted: bool = False) -> None:
         """Who waited for the last append has been told. Where it is not committed, some may still be waiting."""
         fresh = self._reader.fresh
-        if fresh is not None and fresh.end_offset <= self.high_watermark:
+        if fresh is not None and (also_uncommitted or fresh.end_offset <= self.high_watermark):
             self._reader.fresh = None
 
     def _append_alone(
@@ -226,6 +226,7 @@ class AppendableLog(RollingLog):
         """
         if self.fault is not None:
             self._raise_offline()
+        self._reader.fresh = None
         config, segment, offset, size = self.config, self._segments.active, self.log_end_offset, len(batch)
         keeps_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
         if leader_epoch == self._assigned_epoch and offset < OFFSET_MAX and keeps_create_time:
@@ -375,15 +376,12 @@ class AppendableLog(RollingLog):
         config, last_offset = self.config, written[-1][1]
         newest = max(max_timestamp for _, _, max_timestamp in written)
         segment = self._segments.active
-        if (
-            offset != self.log_end_offset
-            or leader_epoch != self._assigned_epoch
-            or end > config.segment_bytes
-            or segment.should_roll(config, end, last_offset, newest)
-        ):
+        if offset != self.log_end_offset or leader_epoch != self._assigned_epoch or end > config.segment_bytes:
             return None
-        self._is_durable = False
         try:
+            if segment.should_roll(config, end, last_offset, newest):
+                return None
+            self._is_durable = False
             with memoryview(buffer) as view:
                 segment.append((view[:end],), written)
             self.log_end_offset = self.producers.map_end_offset = Offset(last_offset + 1)
@@ -435,6 +433,8 @@ class AppendableLog(RollingLog):
         guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
         """Append checked batches that have their place."""
+        # There may be a marker among them, of a transaction that has records in the run before.
+        self._reader.fresh = None
         size = len(buffer)
         config = self.config
         if size > config.segment_bytes and origin is not AppendOrigin.REPLICATION:

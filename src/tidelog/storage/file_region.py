@@ -26,8 +26,6 @@ class FileRegion(msgspec.Struct, frozen=True, gc=False):
 class FreshRegion(FileRegion, frozen=True, gc=False):
     """The region of a run of batches that has just been written, with its bytes: who waits for them needs no look at the file."""
 
-    base_offset: int
-    end_offset: int
     records: bytes
 
     def read(self) -> bytes:

@@ -22,6 +22,20 @@ class FoundRegion(NamedTuple):
     segment: Segment
 
 
+class FreshRun(NamedTuple):
+    """Batches that have just been written. Not their file: that may have to be closed for others."""
+
+    segment: Segment
+    position: int
+    base_offset: int
+    end_offset: int
+    records: bytes
+
+    @property
+    def region(self) -> FreshRegion:
+        return FreshRegion(self.segment.file, self.position, len(self.records), self.records)
+
+
 class FirstBatchTooLarge(NamedTuple):
     """The first batch alone is larger than the reader allows."""
 
@@ -37,8 +51,8 @@ class LogReader:
         self._segments = segments
         # Of an offset: the segment that holds it, and where in it the batch begins that does, or will.
         self._places: dict[int, tuple[Segment, int]] = {}
-        self.fresh: FreshRegion | None = None
-        """The last append, if somebody waits for it."""
+        self.fresh: FreshRun | None = None
+        """The last append, if somebody waits for it. Nothing that ends a transaction lies behind it."""
 
     def forget_positions(self) -> None:
         """The log has been truncated: remembered positions may be another batch's by now."""
@@ -48,7 +62,7 @@ class LogReader:
     def keep_fresh(self, segment: Segment, records: bytes, base_offset: int, end_offset: int) -> None:
         """`records` have just been written to the end of `segment`."""
         end = segment.size_bytes
-        self.fresh = FreshRegion(segment.file, end - len(records), len(records), base_offset, end_offset, records)
+        self.fresh = FreshRun(segment, end - len(records), base_offset, end_offset, records)
         self._remember(end_offset, segment, end)
 
     def find_region(

@@ -76,12 +76,15 @@ class PartitionLog(AppendableLog, TruncatableLog):
         if offset >= bound:
             return Fetched((), self.log_start_offset, self.log_end_offset, self.high_watermark, stable, False, aborted)
         fresh = self._reader.fresh
-        if fresh is not None and offset == fresh.base_offset and bound == fresh.end_offset and fresh.count <= bytes_max:
-            # A run holds no markers, so no aborted transaction ends in it.
-            return Fetched(
-                (fresh,), self.log_start_offset, self.log_end_offset, self.high_watermark, stable, False, aborted
-            )
         try:
+            if (
+                fresh is not None
+                and offset == fresh.base_offset
+                and bound == fresh.end_offset
+                and len(fresh.records) <= bytes_max
+            ):
+                # No marker is in it or behind it, so none of it belongs to an aborted transaction.
+                return self._fetched((fresh.region,), stable, aborted)
             found = self._reader.find_region(offset, bound, self.log_end_offset, bytes_max, min_one_batch=min_one_batch)
             if isinstance(found, FoundRegion):
                 if aborted is not None:

@@ -50,3 +50,18 @@ def test_what_a_flush_brings_about_is_part_of_the_turn(turn: Turn) -> None:
     with turn:
         turn.flush_later(Answering("first", flushed))
     assert flushed == ["first", "later"]
+
+
+def test_a_flush_that_fails_ends_its_turn_alone(turn: Turn) -> None:
+    flushed: list[str] = []
+
+    class Broken(Noted):
+        def flush(self) -> None:
+            raise OSError("no such peer")
+
+    with pytest.raises(OSError, match="no such peer"), turn:
+        turn.flush_later(Broken("broken", flushed))
+    assert not turn.is_open
+    with turn:
+        turn.flush_later(Noted("next", flushed))
+    assert flushed == ["next"]

@@ -21,6 +21,7 @@ from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import DESCRIPTORS_PER_SEGMENT
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import each_batch, read_header
 from tidelog.wire.records import each_record
 
@@ -354,6 +355,34 @@ class TestReadingWhatIsAwaited:
         logs.append(log, "kept")
 
         assert fetched_values(log.read(1, 10_000, upper_bound=LOG_END)) == ["kept"]
+
+    @pytest.mark.parametrize("is_follower", [False, True])
+    def test_tells_of_what_was_aborted_meanwhile(self, logs: LogBuilder, log: PartitionLog, is_follower: bool) -> None:
+        """The record is kept while it is not committed. Then its transaction is aborted, behind the start of another one that
+        stays open: the last stable offset comes to lie right behind the record."""
+        log.append_run([checked(logs, "first")], 0)
+        batch = logs.batch("aborted", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+        awaited = CheckedBatch(memoryview(bytearray(batch)), 0, read_header(batch).max_timestamp, 1, 0, 0, None)
+        log.append_run([awaited], 0, is_awaited=True)
+        log.forget_fresh()
+        if is_follower:
+            other = logs.batch(
+                "open", base_offset=2, producer_id=2, producer_epoch=0, base_sequence=0, is_transactional=True
+            )
+            marker = build_end_txn_marker(
+                ControlType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=1, base_offset=3
+            )
+            accepted(log.append_as_follower(bytes(other) + bytes(marker)))
+        else:
+            logs.append(log, "open", producer=(2, 0, 0), is_transactional=True)
+            logs.end_transaction(log, 1, 0, commit=False)
+        log.set_high_watermark(4)
+
+        fetched = log.read(1, 10_000, upper_bound=COMMITTED)
+
+        assert isinstance(fetched, Fetched)
+        assert fetched.last_stable_offset == 2
+        assert [each.producer_id for each in fetched.aborted_transactions or ()] == [1]
 
     def test_is_let_go_once_all_may_have_read_it(self, logs: LogBuilder, log: PartitionLog) -> None:
         log.append_run([checked(logs, "a")], 0, is_awaited=True)

@@ -393,15 +393,17 @@ class Turn:
         self.is_open = True
 
     def _end(self) -> None:
-        if self._depth == 1:
-            # Still inside of the turn: whatever a flush brings about is part of it.
-            while self._waiting:
-                waiting = self._waiting
-                self._waiting = []
-                for connection in waiting:
-                    connection.flush()
-            self.is_open = False
-        self._depth -= 1
+        try:
+            if self._depth == 1:
+                # Still inside of the turn: whatever a flush brings about is part of it.
+                while self._waiting:
+                    waiting = self._waiting
+                    self._waiting = []
+                    for connection in waiting:
+                        connection.flush()
+        finally:
+            self._depth -= 1
+            self.is_open = self._depth > 0
 
 
 class StreamCore:
