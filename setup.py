@@ -15,6 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+C_DIRECTORY = "build/cython"
 SOURCES = sorted(path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_"))
 
 
@@ -31,6 +32,15 @@ def digest(source: Path) -> str:
     return read.hexdigest()
 
 
+def drop_old_c() -> None:
+    """Cython overlooks that `<name>.py` depends on `_<name>.pxd`, and the stamp would vouch for what an older one gave."""
+    for source in SOURCES:
+        types = source.with_name(f"_{source.stem}.pxd")
+        made = (ROOT / C_DIRECTORY / source.relative_to(ROOT)).with_suffix(".c")
+        if types.exists() and made.exists() and made.stat().st_mtime < types.stat().st_mtime:
+            made.unlink()
+
+
 class BuildKernels(build_ext):
     """Compiles what it can; says what it could not."""
 
@@ -39,9 +49,10 @@ class BuildKernels(build_ext):
         try:
             from Cython.Build import cythonize
 
+            drop_old_c()
             self.distribution.ext_modules = cythonize(
                 self.distribution.ext_modules or [],
-                build_dir="build/cython",
+                build_dir=C_DIRECTORY,
                 compiler_directives={
                     "language_level": 3,
                     "boundscheck": False,

@@ -400,7 +400,11 @@ class Turn:
                     waiting = self._waiting
                     self._waiting = []
                     for connection in waiting:
-                        connection.flush()
+                        try:
+                            connection.flush()
+                        except Exception:
+                            # Those behind it count on this flush, and are not to be left out for it.
+                            log.exception("%s: what was answered could not be sent", connection)
         finally:
             self._depth -= 1
             self.is_open = self._depth > 0
