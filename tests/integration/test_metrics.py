@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.support.apache_kafka import free_ports
 from tests.support.command_process import CommandProcess, run
 from tests.support.running_node import DEADLINE_S, RunningNode
 from tidelog.broker.health import BrokerState
@@ -24,13 +25,6 @@ from tidelog.storage.errors import StorageError
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)+\})? (\S+)')
 
 Samples = dict[str, float]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def get(url: str) -> tuple[int, str, str]:
@@ -197,7 +191,8 @@ def test_health_is_bad_while_a_log_directory_is_offline(node: WatchedNode, tmp_p
 
 
 def test_up_shows_the_metrics_of_its_node() -> None:
-    port = free_port()
+    # None of those that the system gives away: the node asks it for two of them before it opens this one.
+    (port,) = free_ports(1)
     with CommandProcess("up", "--port", "0", "--metrics-port", str(port)) as up:
         up.ready_line()
         health = get(f"http://127.0.0.1:{port}/health")
