@@ -11,7 +11,7 @@ help:
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java and, once, mvn)"
 	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat and go)"
-	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then groups in turmoil (SOAK_MINUTES=3)"
+	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then processes in turmoil: groups and transactions (SOAK_MINUTES=3), voters, full disks, a replaced node"
 	@echo "make format   put the source into its canonical form"
 
 environment:

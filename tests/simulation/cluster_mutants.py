@@ -334,7 +334,7 @@ MUTANTS: dict[Callable[[Patch], None], tuple[int, ...]] = {
     skip_epoch_truncation: (0,),
     truncate_to_the_high_watermark: (1,),
     forget_epochs_when_following: (0,),
-    forget_sequences_when_following: (1,),
+    forget_sequences_when_following: (4,),
     apply_uncommitted_metadata: (8,),
     answer_before_the_coordinators_log: (43, 58),
     take_markers_of_old_coordinators: (265, 373),

@@ -233,17 +233,13 @@ class ProduceLane:
             self._answer_when_committed(connection, taken, runs, {partition: appended})
             return
         version = taken.version
-        start_offset = log.log_start_offset
-        if version >= FLEXIBLE_VERSION:
-            packed = _PARTITION_V9.pack(index, 0, outcome, NO_TIMESTAMP, start_offset, 1, 0, 0) + _FLEXIBLE_TAIL
-        elif version >= RECORD_ERRORS_VERSION:
-            packed = _PARTITION_V8.pack(index, 0, outcome, NO_TIMESTAMP, start_offset, 0, -1) + _TAIL
-        else:
-            packed = _PARTITION_V5.pack(index, 0, outcome, NO_TIMESTAMP, start_offset) + _TAIL
-        head = _head_of_one(version, topic)
-        size = 4 + len(head) + len(packed)
-        answer = _ENVELOPE.pack(size, taken.correlation_id) + head + packed
-        connection.answer_with_frames((answer,))
+        body = (
+            _head_of_one(version, topic)
+            + _packed(version, index, outcome, log.log_start_offset)
+            + (_TAIL if version < FLEXIBLE_VERSION else _FLEXIBLE_TAIL)
+        )
+        size = 4 + len(body)
+        connection.answer_with_frames((_ENVELOPE.pack(size, taken.correlation_id) + body,))
         counts = metrics.requests[PRODUCE_KEY, version]
         counts.answered_together(1, self._now_ns() - self._begun_ns, taken.size_bytes, size)
         counts.errors[0] += 1
@@ -391,7 +387,7 @@ def _answer(taken: _Taken, outcomes: dict[Partition, Sequence[Outcome]]) -> byte
     last: bytes | None = None
     for at, (topic, index, partition, place) in enumerate(placed):
         outcome = outcomes[partition][place]
-        if type(outcome) is AppendRefused:
+        if isinstance(outcome, AppendRefused):
             return _answer_with_refusals(taken, outcomes)
         log = partition.log
         if log is None:
@@ -405,17 +401,20 @@ def _answer(taken: _Taken, outcomes: dict[Partition, Sequence[Outcome]]) -> byte
             while at + count < len(placed) and placed[at + count][0] == topic:
                 count += 1
             parts.append(_topic_head(version, topic, count))
-        first_offset = outcome.first_offset if type(outcome) is AppendInfo else outcome
-        start_offset = log.log_start_offset
-        if version >= FLEXIBLE_VERSION:
-            parts.append(_PARTITION_V9.pack(index, 0, first_offset, NO_TIMESTAMP, start_offset, 1, 0, 0))
-        elif version >= RECORD_ERRORS_VERSION:
-            parts.append(_PARTITION_V8.pack(index, 0, first_offset, NO_TIMESTAMP, start_offset, 0, -1))
-        else:
-            parts.append(_PARTITION_V5.pack(index, 0, first_offset, NO_TIMESTAMP, start_offset))
+        first_offset = outcome.first_offset if isinstance(outcome, AppendInfo) else outcome
+        parts.append(_packed(version, index, first_offset, log.log_start_offset))
     parts.append(_TAIL if version < FLEXIBLE_VERSION else _FLEXIBLE_TAIL)
     size = 4 + sum(map(len, parts))
     return b"".join((_ENVELOPE.pack(size, taken.correlation_id), *parts))
+
+
+def _packed(version: int, index: int, first_offset: int, log_start_offset: int) -> bytes:
+    """One partition whose batch was appended."""
+    if version >= FLEXIBLE_VERSION:
+        return _PARTITION_V9.pack(index, 0, first_offset, NO_TIMESTAMP, log_start_offset, 1, 0, 0)
+    if version >= RECORD_ERRORS_VERSION:
+        return _PARTITION_V8.pack(index, 0, first_offset, NO_TIMESTAMP, log_start_offset, 0, -1)
+    return _PARTITION_V5.pack(index, 0, first_offset, NO_TIMESTAMP, log_start_offset)
 
 
 def _topic_count(placed: Sequence[Placed]) -> int:

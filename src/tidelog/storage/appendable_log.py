@@ -141,13 +141,16 @@ class AppendableLog(RollingLog):
                 segment.append(views, written)
                 if is_awaited and segment.size_bytes - position < FRESH_BYTES_MAX:
                     self._reader.keep_fresh(segment, b"".join(views), self.log_end_offset, offset)
-                self.log_end_offset = Offset(offset)
-                self.producers.map_end_offset = Offset(offset)
-                if offset - self._durability.recovery_point >= self.config.flush_messages:
-                    self._flush()
+                self._ends_with_it(offset)
             except StorageError as error:
                 self._fail(error)
         return outcomes
+
+    def _ends_with_it(self, end: int) -> None:
+        """What was written brings the log's end to `end`, and tells of no transaction's end."""
+        self.log_end_offset = self.producers.map_end_offset = Offset(end)
+        if end - self._durability.recovery_point >= self.config.flush_messages:
+            self._flush()
 
     def forget_fresh(self, *, also_uncommitted: bool = False) -> None:
         """Who waited for the last append has been told. Where it is not committed, some may still be waiting."""
@@ -179,9 +182,7 @@ class AppendableLog(RollingLog):
             segment.write_one(view, size, end - 1, max_timestamp)
             if is_awaited and size < FRESH_BYTES_MAX:
                 self._reader.keep_fresh(segment, bytes(view), offset, end)
-            self.log_end_offset = self.producers.map_end_offset = Offset(end)
-            if end - self._durability.recovery_point >= config.flush_messages:
-                self._flush()
+            self._ends_with_it(end)
         except StorageError as error:
             self._fail(error)
         return offset
@@ -204,9 +205,7 @@ class AppendableLog(RollingLog):
         self._is_durable = False
         try:
             segment.write_one(batch, size, end - 1, max_timestamp)
-            self.log_end_offset = self.producers.map_end_offset = Offset(end)
-            if end - self._durability.recovery_point >= config.flush_messages:
-                self._flush()
+            self._ends_with_it(end)
         except StorageError as error:
             self._fail(error)
         return offset
@@ -362,9 +361,7 @@ class AppendableLog(RollingLog):
         self._is_durable = False
         try:
             segment.write_one(batch, size, last_offset, max_timestamp)
-            self.log_end_offset = self.producers.map_end_offset = Offset(last_offset + 1)
-            if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
-                self._flush()
+            self._ends_with_it(last_offset + 1)
         except StorageError as error:
             self._fail(error)
         return AppendInfo(Offset(offset), Offset(last_offset), self.log_start_offset)
@@ -384,9 +381,7 @@ class AppendableLog(RollingLog):
             self._is_durable = False
             with memoryview(buffer) as view:
                 segment.append((view[:end],), written)
-            self.log_end_offset = self.producers.map_end_offset = Offset(last_offset + 1)
-            if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
-                self._flush()
+            self._ends_with_it(last_offset + 1)
         except StorageError as error:
             self._fail(error)
         return AppendInfo(Offset(offset), Offset(last_offset), self.log_start_offset)
