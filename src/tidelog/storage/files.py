@@ -49,6 +49,9 @@ _FALLOC_FL_KEEP_SIZE = 1
 
 # A mapping keeps a duplicate of its descriptor unless told otherwise; two per active segment add up.
 _MMAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+# An index is searched and grows by an entry at a time. Without that word the first store into a new one reads all that the disk
+# reads ahead, which may be 8 MB of zeros to be made up: 5 ms, a tenth of the CPU of a produced gigabyte.
+_MADV_RANDOM: int | None = getattr(mmap, "MADV_RANDOM", None)
 
 
 # Where the system sets no limit of its own.
@@ -318,6 +321,8 @@ class OsFile:
             raise DamagedFileError(self.path, f"it is shorter than the {size} bytes to be mapped") from error
         except OSError as error:
             raise StorageError(self.path, "map", error.errno) from error
+        if _MADV_RANDOM is not None:
+            memory.madvise(_MADV_RANDOM)
         return OsMapping(memory, self.path)
 
     def __del__(self) -> None:

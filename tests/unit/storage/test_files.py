@@ -288,6 +288,19 @@ def test_a_real_file_has_a_descriptor_and_a_simulated_one_has_none(tmp_path: Pat
         simulated.files.open(simulated.path("a"), create=True).fileno()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="tells how memory is read ahead in /proc")
+def test_a_store_into_a_mapping_reads_no_more_than_its_page(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(4096))
+
+    mapping = OsFiles().open(str(path)).map(4096)
+
+    regions = Path("/proc/self/smaps").read_text().partition(f" {path}\n")[2]
+    flags = next(line for line in regions.splitlines() if line.startswith("VmFlags:"))
+    assert "rr" in flags.split()
+    mapping.close()
+
+
 def test_short_reads_and_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pwritev, preadv, pread = os.pwritev, os.preadv, os.pread
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: pwritev(fd, [memoryview(buffers[0])[:3]], at))
