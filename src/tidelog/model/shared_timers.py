@@ -7,101 +7,14 @@ one stays in the heap until its time or until there are too many of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heapify, heappop, heappush
-from math import ceil
+from typing import TYPE_CHECKING
 
-from tidelog.model.clock import Clock
-from tidelog.model.timers import Timer, Timers
+from tidelog.kernel_choice import load
 
-_NS_PER_MS = 1_000_000
+if TYPE_CHECKING:
+    from tidelog.model.kernels.timer_kernel import CANCELLED_MAX, SharedTimer, SharedTimers
+else:
+    _kernel = load("tidelog.model.kernels", "timer_kernel")
+    CANCELLED_MAX, SharedTimer, SharedTimers = _kernel.CANCELLED_MAX, _kernel.SharedTimer, _kernel.SharedTimers
 
-# Cancelled ones are thrown out when there are more of them than this, and than of the others.
-CANCELLED_MAX = 256
-
-
-class SharedTimer:
-    """A time-out. It keeps nothing alive once it is cancelled."""
-
-    __slots__ = ("_owner", "callback")
-
-    def __init__(self, owner: SharedTimers, callback: Callable[[], None]) -> None:
-        self._owner = owner
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        if self.callback is not None:
-            self.callback = None
-            owner = self._owner
-            owner.cancelled += 1
-            if owner.cancelled > CANCELLED_MAX:
-                owner.drop_cancelled()
-
-
-class SharedTimers:
-    """`Timers` over other timers, for waits that mostly end early."""
-
-    __slots__ = ("_armed", "_armed_ns", "_heap", "_now_ns", "_number", "_timers", "cancelled")
-
-    def __init__(self, timers: Timers, clock: Clock) -> None:
-        self._timers = timers
-        self._now_ns = clock.monotonic_ns
-        # The number keeps those of one moment in their order, and timers from being compared.
-        self._heap: list[tuple[int, int, SharedTimer]] = []
-        self._number = 0
-        self.cancelled = 0
-        """How many of them will not go off."""
-        self._armed: Timer | None = None
-        self._armed_ns = 0
-
-    def __len__(self) -> int:
-        """How many are still to go off."""
-        return len(self._heap) - self.cancelled
-
-    def after(self, delay_ms: float, callback: Callable[[], None]) -> SharedTimer:
-        """Call `callback` once, `delay_ms` from now or a little later; never from within this call."""
-        due_ns = self._now_ns() + int(delay_ms * _NS_PER_MS) if delay_ms > 0 else self._now_ns()
-        timer = SharedTimer(self, callback)
-        self._number += 1
-        heappush(self._heap, (due_ns, self._number, timer))
-        if self._armed is None or due_ns < self._armed_ns:
-            self._arm(due_ns)
-        return timer
-
-    def drop_cancelled(self) -> None:
-        """For `SharedTimer` alone: many are cancelled, and go if they are most of all."""
-        if self.cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
-            heapify(self._heap)
-            self.cancelled = 0
-
-    def _arm(self, due_ns: int) -> None:
-        if self._armed is not None:
-            self._armed.cancel()
-        self._armed_ns = due_ns
-        # In whole milliseconds, as loops count: a fraction would go off too early, again and again.
-        self._armed = self._timers.after(max(0, ceil((due_ns - self._now_ns()) / _NS_PER_MS)), self._go_off)
-
-    def _go_off(self) -> None:
-        self._armed = None
-        try:
-            now_ns = self._now_ns()
-            while self._heap:
-                due_ns, _, timer = self._heap[0]
-                callback = timer.callback
-                if callback is not None and due_ns > now_ns:
-                    break
-                heappop(self._heap)
-                if callback is None:
-                    self.cancelled -= 1
-                    continue
-                timer.callback = None
-                callback()
-        finally:
-            # Also where a callback has failed: the others are not to wait for ever.
-            self._arm_for_first()
-
-    def _arm_for_first(self) -> None:
-        """A callback may have set a timer meanwhile, which is early enough or not."""
-        if self._heap and (self._armed is None or self._heap[0][0] < self._armed_ns):
-            self._arm(self._heap[0][0])
+__all__ = ["CANCELLED_MAX", "SharedTimer", "SharedTimers"]

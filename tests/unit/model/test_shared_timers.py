@@ -1,16 +1,21 @@
-"""Time-outs that share one timer of the loop, on virtual time."""
+"""Time-outs that share one timer of the loop, on virtual time: both twins of their kernel."""
 
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from functools import partial
 from random import Random
 
 import pytest
 
+from tests.support.data_node import ManualTimer
+from tests.support.kernel_twins import TWINS, twin_of
+from tidelog.kernel_choice import Twin
+from tidelog.model.clock import Clock
 from tidelog.model.shared_timers import CANCELLED_MAX, SharedTimers
-from tidelog.model.timers import LoopTimers, Timer
+from tidelog.model.timers import LoopTimers, Timer, Timers
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 
 
@@ -24,11 +29,22 @@ class CountedTimers(LoopTimers):
         return super().after(delay_ms, callback)
 
 
-class Scene:
+class AskedTimers:
+    """Keeps in mind how long it was asked to wait."""
+
     def __init__(self) -> None:
+        self.delays_ms: list[float] = []
+
+    def after(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        self.delays_ms.append(delay_ms)
+        return ManualTimer(delay_ms, callback)
+
+
+class Scene:
+    def __init__(self, twin: Twin) -> None:
         self.loop = VirtualTimeLoop()
         self.below = CountedTimers(self.loop)
-        self.timers = SharedTimers(self.below, VirtualClock(self.loop))
+        self.timers = _new_timers(twin, self.below, VirtualClock(self.loop))
         self.gone_off: list[tuple[object, int]] = []
 
     def after(self, delay_ms: float, name: object) -> Timer:
@@ -38,12 +54,28 @@ class Scene:
         self.loop.run_until_complete(asyncio.sleep(ms / 1000))
 
 
+def _new_timers(twin: Twin, below: Timers, clock: Clock) -> SharedTimers:
+    kernel = twin_of("timer_kernel", twin, "tidelog.model.kernels")
+    timers: SharedTimers = kernel.SharedTimers(below, clock)
+    return timers
+
+
 def _note(scene: Scene, name: object) -> None:
     scene.gone_off.append((name, scene.loop.time_ms))
 
 
-def test_each_goes_off_at_its_time_and_a_cancelled_one_never() -> None:
-    scene = Scene()
+@pytest.fixture(params=TWINS)
+def twin(request: pytest.FixtureRequest) -> Twin:
+    chosen: Twin = request.param
+    return chosen
+
+
+@pytest.fixture
+def scene(twin: Twin) -> Scene:
+    return Scene(twin)
+
+
+def test_each_goes_off_at_its_time_and_a_cancelled_one_never(scene: Scene) -> None:
     scene.after(500, "second")
     scene.after(20, "first")
     scene.after(500, "third")
@@ -59,8 +91,7 @@ def test_each_goes_off_at_its_time_and_a_cancelled_one_never() -> None:
     assert len(scene.timers) == 0
 
 
-def test_no_delay_is_now_but_not_within_the_call() -> None:
-    scene = Scene()
+def test_no_delay_is_now_but_not_within_the_call(scene: Scene) -> None:
     scene.after(-5, "now")
 
     assert scene.gone_off == []
@@ -69,8 +100,7 @@ def test_no_delay_is_now_but_not_within_the_call() -> None:
     assert scene.gone_off == [("now", 0)]
 
 
-def test_waits_that_end_early_share_a_timer_of_the_loop_and_leave_nothing_behind() -> None:
-    scene = Scene()
+def test_waits_that_end_early_share_a_timer_of_the_loop_and_leave_nothing_behind(scene: Scene) -> None:
     for _ in range(100 * CANCELLED_MAX):
         scene.after(500, "never").cancel()
 
@@ -81,8 +111,28 @@ def test_waits_that_end_early_share_a_timer_of_the_loop_and_leave_nothing_behind
     assert scene.gone_off == []
 
 
-def test_one_may_start_and_cancel_others_when_it_goes_off() -> None:
-    scene = Scene()
+def test_what_was_cancelled_keeps_nothing_alive(scene: Scene) -> None:
+    class Waiter:
+        def expired(self) -> None: ...
+
+    waiter = Waiter()
+    gone = weakref.ref(waiter)
+    timer = scene.timers.after(500, waiter.expired)
+    timer.cancel()
+    del waiter
+
+    assert gone() is None
+
+
+def test_a_time_that_no_clock_will_see_is_taken(twin: Twin) -> None:
+    asked = AskedTimers()
+
+    _new_timers(twin, asked, VirtualClock(VirtualTimeLoop())).after(2**63, lambda: None)
+
+    assert asked.delays_ms == [2**63]
+
+
+def test_one_may_start_and_cancel_others_when_it_goes_off(scene: Scene) -> None:
     doomed = scene.after(10, "doomed")
 
     def first() -> None:
@@ -97,8 +147,7 @@ def test_one_may_start_and_cancel_others_when_it_goes_off() -> None:
     assert scene.gone_off == [("next", 9), ("later", 14)]
 
 
-def test_a_callback_that_fails_keeps_none_of_the_others_from_theirs() -> None:
-    scene = Scene()
+def test_a_callback_that_fails_keeps_none_of_the_others_from_theirs(scene: Scene) -> None:
     failures: list[object] = []
     scene.loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
 
@@ -115,9 +164,9 @@ def test_a_callback_that_fails_keeps_none_of_the_others_from_theirs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_mixture_goes_off_as_timers_of_the_loop_would(seed: int) -> None:
+def test_any_mixture_goes_off_as_timers_of_the_loop_would(twin: Twin, seed: int) -> None:
     random = Random(seed)
-    shared, plain = Scene(), Scene()
+    shared, plain = Scene(twin), Scene(twin)
     for step in range(60):
         delay_ms, cancels = random.choice([0, 3, 50, 50, 50, 200]), random.random() < 0.6
         started = (

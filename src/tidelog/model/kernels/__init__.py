@@ -1,0 +1,1 @@
+"""Time-outs, as a module that also compiles: see `tidelog.kernel_choice` for which twin runs."""
