@@ -62,29 +62,17 @@ def answer_before_the_high_watermark(patch: Patch) -> None:
 
 def count_only_the_leader(patch: Patch) -> None:
     """The high watermark is the leader's own log end."""
-
-    def advance(self: Partition, leading: Leading) -> None:
-        _advance_to(self, leading, leading.log.log_end_offset)
-
-    patch.setattr(Partition, "_advance_high_watermark", advance)
+    patch.setattr(Partition, "_replicated", lambda _self, _leading, end: end)
 
 
 def count_one_follower(patch: Patch) -> None:
     """The high watermark is what the quickest follower in sync has, not the slowest."""
 
-    def advance(self: Partition, leading: Leading) -> None:
+    def replicated(_self: Partition, leading: Leading, end: int) -> int:
         ends = [follower.log_end_offset for node, follower in leading.followers.items() if node in leading.isr]
-        if len(leading.isr) >= leading.min_in_sync:
-            _advance_to(self, leading, max(ends, default=leading.log.log_end_offset))
+        return min(end, max(ends, default=end))
 
-    patch.setattr(Partition, "_advance_high_watermark", advance)
-
-
-def _advance_to(partition: Partition, leading: Leading, offset: int) -> None:
-    log = leading.log
-    if offset > log.high_watermark:
-        log.set_high_watermark(offset)
-        partition._committed.reached(offset, ErrorCode.NONE)
+    patch.setattr(Partition, "_replicated", replicated)
 
 
 def take_writes_below_the_minimum(patch: Patch) -> None:

@@ -11,6 +11,9 @@ the one place where the role changes.
 The high watermark is the smallest log end among the in-sync replicas. It only moves forward, and stands still while fewer than
 `min.insync.replicas` are in sync. With one replica it moves with every append, so nobody ever waits for it.
 
+What comes with every write and every read is in `PartitionCore` of [partition_kernel](kernels/partition_kernel.py): `append_run`,
+`append_built`, `when_committed`, `read`, `watch`... and the high watermark. The rest is here.
+
 What a client got wrong is a value: `AppendRefused` or an `ErrorCode`. So is a fault of the disk, which takes the replica offline:
 no method raises.
 """
@@ -18,9 +21,9 @@ no method raises.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.kernel_choice import load
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NodeId, Offset, TopicId, TopicPartition
@@ -29,14 +32,19 @@ from tidelog.replication.follower_progress import FetchClock, FollowerProgress
 from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.replication.topic_config import TopicConfig
-from tidelog.replication.waiting import OffsetWaiters, Wakeups, Watcher
-from tidelog.storage.append import AppendInfo, AppendRefused, CheckedBatch
+from tidelog.replication.waiting import Wakeups
+from tidelog.storage.append import AppendInfo, AppendRefused
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker
 from tidelog.wire.record_batch import BytesLike
+
+if TYPE_CHECKING:
+    from tidelog.replication.kernels.partition_kernel import PartitionCore
+else:
+    PartitionCore = load("tidelog.replication.kernels", "partition_kernel").PartitionCore
 
 logger = logging.getLogger(__name__)
 
@@ -59,26 +67,10 @@ class Diverged(NamedTuple):
     log_start_offset: Offset
 
 
-class Partition:
+class Partition(PartitionCore):
     """One replica. All partitions of a node share its `wakeups`."""
 
-    __slots__ = (
-        "_clock",
-        "_committed",
-        "_deleted",
-        "_node_id",
-        "_wakeups",
-        "_watchers",
-        "adding_replicas",
-        "config",
-        "leader_epoch",
-        "partition_epoch",
-        "removing_replicas",
-        "replicas",
-        "role",
-        "topic_id",
-        "topic_partition",
-    )
+    __slots__ = ()
 
     def __init__(
         self,
@@ -90,21 +82,8 @@ class Partition:
         wakeups: Wakeups,
         clock: Clock,
     ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.config = config
-        self.leader_epoch = NO_LEADER_EPOCH
-        self.partition_epoch = -1
-        self.replicas: tuple[NodeId, ...] = ()
-        self.adding_replicas: tuple[NodeId, ...] = ()
-        self.removing_replicas: tuple[NodeId, ...] = ()
-        self.role: Role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
-        self._node_id = node_id
-        self._wakeups = wakeups
-        self._clock = clock
-        self._committed = OffsetWaiters()
-        self._deleted = OffsetWaiters()
-        self._watchers: dict[Watcher, None] = {}
+        role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
+        super().__init__(topic_partition, topic_id, node_id, config, wakeups, clock, role)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic_partition}, {type(self.role).__name__}, epoch {self.leader_epoch})"
@@ -184,14 +163,7 @@ class Partition:
         if not isinstance(role, Offline):
             role.log = log
 
-    @property
-    def is_leading(self) -> bool:
-        return isinstance(self.role, Leading)
-
-    @property
-    def log(self) -> PartitionLog | None:
-        """The replica's log, unless it is offline."""
-        role = self.role
+    def _log_of(self, role: Following | Offline) -> PartitionLog | None:
         return None if isinstance(role, Offline) else role.log
 
     def log_at(self, current_leader_epoch: int, *, leader_only: bool) -> PartitionLog | ErrorCode:
@@ -253,55 +225,8 @@ class Partition:
             producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
         )
 
-    def takes_writes(self, required_acks: int) -> bool:
-        """Whether an append is refused by nothing that is known beforehand."""
-        role = self.role
-        return type(role) is Leading and (required_acks != ALL_IN_SYNC or len(role.isr) >= role.min_in_sync)
-
-    def commits_at_once(self, required_acks: int) -> bool:
-        """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""
-        role = self.role
-        if type(role) is not Leading:
-            return False
-        return required_acks != ALL_IN_SYNC or (not role.followers and len(role.isr) >= role.min_in_sync)
-
-    def append_run(self, run: Sequence[CheckedBatch]) -> Sequence[int | AppendInfo | AppendRefused]:
-        """`append` for several batches that have been checked, with one write: see `PartitionLog.append_run`."""
-        role = self.role
-        if not isinstance(role, Leading):
-            return [self._refuse_to_append(role)] * len(run)
-        try:
-            outcomes = role.log.append_run(run, self.leader_epoch, is_awaited=bool(self._watchers))
-        except StorageError as error:
-            return [AppendRefused(self._fail(error), str(error))] * len(run)
-        self._advance_high_watermark(role)
-        if self._watchers:
-            self._wakeups.changed(self)
-        return outcomes
-
-    def append_built(
-        self, batch: bytearray, record_count: int, max_timestamp: int
-    ) -> tuple[Offset, bool] | AppendRefused:
-        """`append` for one whole batch that a coordinator has just made, outside of any transaction.
-
-        Its first offset, and whether it is committed already.
-        """
-        role = self.role
-        if type(role) is Leading and self.config.keeps_create_time and len(role.isr) >= role.min_in_sync:
-            log = role.log
-            try:
-                offset = log.append_built(batch, record_count, max_timestamp, self.leader_epoch)
-            except StorageError as error:
-                return AppendRefused(self._fail(error), str(error))
-            if offset is not None:
-                end = offset + record_count
-                if role.followers or self._committed.heap:
-                    self._advance_high_watermark(role)
-                else:
-                    log.commit_up_to(end)
-                if self._watchers:
-                    self._wakeups.changed(self)
-                return offset, log.high_watermark >= end
+    def _append_as_coordinator(self, batch: bytearray) -> tuple[Offset, bool] | AppendRefused:
+        """`append_built` for a batch that cannot go the short way."""
         appended = self.append(batch, origin=AppendOrigin.COORDINATOR)
         if isinstance(appended, AppendRefused):
             return appended
@@ -338,88 +263,21 @@ class Partition:
             self._wakeups.changed(self)
         return self.when_committed(offset + 1)
 
-    def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
-        """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""
-        role = self.role
-        if not isinstance(role, Leading):
-            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if role.log.high_watermark < offset:
-            return self._committed.wait_for(offset)
-        return self._commit_error(role)
-
     def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
         if isinstance(role, Offline):
             return AppendRefused(role.error, role.reason)
         return AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
 
-    def _advance_high_watermark(self, leading: Leading) -> None:
-        if len(leading.isr) < leading.min_in_sync:
-            return
-        log = leading.log
-        committed = log.log_end_offset
-        if leading.followers:
-            for node, follower in leading.followers.items():
-                if follower.log_end_offset < committed and (node in leading.isr or node in leading.joining):
-                    committed = follower.log_end_offset
-        if committed <= log.high_watermark:
-            return
-        log.commit_up_to(committed)
-        if self._committed.heap:
-            self._committed.reached(committed, self._commit_error(leading))
-
-    def _commit_error(self, leading: Leading) -> ErrorCode:
-        enough = len(leading.isr) >= leading.min_in_sync
-        return _NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-
     # --- reading -----------------------------------------------------------------------------------------------------------
 
-    def read(
-        self,
-        offset: int,
-        bytes_max: int,
-        isolation: FetchIsolation,
-        *,
-        current_leader_epoch: int = NO_LEADER_EPOCH,
-        last_fetched_epoch: int = NO_LEADER_EPOCH,
-        min_one_batch: bool = True,
-        leader_only: bool = True,
-    ) -> Fetched | Diverged | ErrorCode:
-        """The batches from `offset` on, as far as `isolation` lets the reader see."""
-        role = self.role
-        if type(role) is Leading and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
-            log = role.log
-        else:
-            found = self.log_at(current_leader_epoch, leader_only=leader_only)
-            if isinstance(found, ErrorCode):
-                return found
-            log = found
-        if last_fetched_epoch != NO_LEADER_EPOCH and not log.reaches(offset, last_fetched_epoch):
-            end = log.end_offset_for_epoch(last_fetched_epoch)
-            if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
-                return ErrorCode.OFFSET_OUT_OF_RANGE
-            if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
-                return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        try:
-            return log.read(offset, bytes_max, upper_bound=isolation, min_one_batch=min_one_batch)
-        except StorageError as error:
-            return self._fail(error)
-
-    def has_nothing_new(
-        self, offset: int, current_leader_epoch: int, known_high_watermark: int, known_log_start_offset: int
-    ) -> bool:
-        """Whether a consumer that has read up to the high watermark, and knows where it and the log's start are, need not look.
-
-        The quick way past the many partitions of a session to which nothing has happened.
-        """
-        role = self.role
-        if type(role) is not Leading:
-            return False
-        log = role.log
-        return (
-            offset == known_high_watermark == log.high_watermark
-            and log.log_start_offset == known_log_start_offset
-            and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch)
-        )
+    def _divergence(self, log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
+        """What a reader is told that has `last_fetched_epoch` up to `offset`, where this log does not. None: it may go on."""
+        end = log.end_offset_for_epoch(last_fetched_epoch)
+        if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
+            return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return None
 
     def read_as_follower(
         self,
@@ -621,30 +479,6 @@ class Partition:
             if node in leading.isr and follower.log_start_offset < lowest:
                 lowest = follower.log_start_offset
         return lowest
-
-    # --- watching ----------------------------------------------------------------------------------------------------------
-
-    def watch(self, watcher: Watcher) -> None:
-        """Tell `watcher` of every change until `unwatch`."""
-        self._watchers[watcher] = None
-
-    def unwatch(self, watcher: Watcher) -> None:
-        """Harmless for one that does not watch."""
-        self._watchers.pop(watcher, None)
-
-    @property
-    def watcher_count(self) -> int:
-        return len(self._watchers)
-
-    def tell_watchers(self) -> None:
-        """For `Wakeups` alone: everybody else reports the change there."""
-        watchers = self._watchers
-        for watcher in tuple(watchers):
-            if watcher in watchers:
-                watcher.partition_changed(self)
-        role = self.role
-        if type(role) is Leading:
-            role.log.forget_fresh()
 
     # --- faults ------------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
+from tidelog.kernel_choice import load
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import (
@@ -49,12 +51,15 @@ from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
+if TYPE_CHECKING:
+    from tidelog.replication.kernels.partition_kernel import PartitionsCore
+else:
+    PartitionsCore = load("tidelog.replication.kernels", "partition_kernel").PartitionsCore
+
 logger = logging.getLogger(__name__)
 
 # By partition index.
 TopicReplicas = Mapping[int, Partition]
-
-_NOTHING: TopicReplicas = {}
 
 # So many in one turn of the event loop, and no more of them than fit this time: a file system takes between a tenth of a
 # millisecond and several to make the files of one partition.
@@ -63,7 +68,7 @@ TURN_MS_MAX = 10
 _UNLIMITED = 2**62
 
 
-class Partitions:
+class Partitions(PartitionsCore):
     """All replicas on a node. `config_of` gives a topic's configuration as it is at the moment of the call.
 
     `on_placed` is told where a replica lies if the metadata says otherwise: the controller must learn it (AssignReplicasToDirs).
@@ -83,6 +88,7 @@ class Partitions:
         on_role: Callable[[Partition], None] | None = None,
         throttles: ReplicationThrottles | None = None,
     ) -> None:
+        super().__init__()
         self.wakeups = Wakeups()
         self.throttles = throttles or ReplicationThrottles(node_id, clock)
         self.traffic = ReplicationTraffic(node_id)
@@ -93,8 +99,6 @@ class Partitions:
         self._config_of = config_of
         self._on_placed = on_placed
         self._image: MetadataView | None = None
-        self._by_name: dict[TopicName, dict[int, Partition]] = {}
-        self._by_id: dict[TopicId, dict[int, Partition]] = {}
         self._later = later
         self._turn_left = 0
         self._turn_ends_ms = 0
@@ -111,15 +115,7 @@ class Partitions:
     def __len__(self) -> int:
         return sum(map(len, self._by_id.values()))
 
-    # --- looking up --------------------------------------------------------------------------------------------------------
-
-    def named(self, topic: TopicName) -> TopicReplicas:
-        """The replicas of a topic on this node."""
-        return self._by_name.get(topic, _NOTHING)
-
-    def identified(self, topic_id: TopicId) -> TopicReplicas:
-        """The same by the topic's id."""
-        return self._by_id.get(topic_id, _NOTHING)
+    # --- looking up: also by `named` and `identified` ----------------------------------------------------------------------
 
     def led_partition(self, topic: TopicName, index: int) -> Partition | ErrorCode:
         """The partition, if this node leads it; otherwise what a client is to be told."""

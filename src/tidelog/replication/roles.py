@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from tidelog.kernel_choice import load
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NodeId, Offset
-from tidelog.replication.follower_progress import FollowerProgress
+from tidelog.model.ids import NodeId
 from tidelog.storage.partition_log import PartitionLog
 
+if TYPE_CHECKING:
+    from tidelog.replication.kernels.partition_kernel import Leading
+else:
+    Leading = load("tidelog.replication.kernels", "partition_kernel").Leading
 
-@dataclass(slots=True)
-class Leading:
-    """This node's replica takes the writes and says what is committed."""
-
-    log: PartitionLog
-    epoch_start_offset: Offset
-    """Where the log ended when this epoch began. Below it, the high watermark may be older than what clients have seen."""
-    isr: tuple[NodeId, ...]
-    followers: dict[NodeId, FollowerProgress]
-    """The other replicas, in sync or not."""
-    min_in_sync: int
-    """`min.insync.replicas`, or the number of replicas where there are fewer than that."""
-    joining: tuple[NodeId, ...] = ()
-    """Those that the controller was asked to count as in sync. It may have agreed already, and may elect one of them: nothing is
-    committed without them from the moment of asking."""
+__all__ = ["Following", "Leading", "Offline", "Role"]
 
 
 @dataclass(slots=True)

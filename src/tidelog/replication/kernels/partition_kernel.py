@@ -1,0 +1,427 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
+"""What every write and every read asks of its partition, and how those who wait for it are told.
+
+This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_partition_kernel`. Nothing in it speaks
+of Cython. `_partition_kernel.pxd` beside it says which attributes are C's and which methods are called as C functions; the
+compiler ignores the annotations here.
+
+    OffsetWaiters   those who wait for an offset                   `replication.waiting` has its contract
+    Wakeups         tells the watchers of what has changed         the same
+    Leading         the role of a replica that takes the writes    `replication.roles`, where the other roles are
+    PartitionCore   one replica, as far as it is written and read  `replication.partition`, where the rest of it is
+    PartitionsCore  looking replicas up                            `replication.partitions`, where the rest of it is
+
+The `...Core` classes have a subclass in Python for the rest. Of what they call on themselves, `_advance` and `_tell_watchers` are
+C functions in the compiled twin, which no subclass can override; all else is looked up as usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, cast
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER_EPOCH
+from tidelog.model.pending import Pending
+from tidelog.storage.append import AppendRefused
+from tidelog.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from tidelog.model.clock import Clock
+    from tidelog.model.ids import NodeId, Offset, TopicId, TopicName, TopicPartition
+    from tidelog.replication.follower_progress import FollowerProgress
+    from tidelog.replication.partition import Diverged, Partition
+    from tidelog.replication.roles import Following, Offline, Role
+    from tidelog.replication.topic_config import TopicConfig
+    from tidelog.replication.waiting import Watcher
+    from tidelog.storage.append import AppendInfo, CheckedBatch
+    from tidelog.storage.fetched import Fetched, FetchIsolation
+    from tidelog.storage.partition_log import PartitionLog
+
+# A member that is reached through its class costs more, and this one is every write's.
+_NONE = ErrorCode.NONE
+_NOT_ENOUGH_REPLICAS_AFTER_APPEND = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+# What `acks` is of a write that waits for all in-sync replicas, and an epoch that is none in particular.
+_ALL_IN_SYNC = -1
+_NO_LEADER_EPOCH = NO_LEADER_EPOCH
+
+_NOTHING: dict[int, Partition] = {}
+
+
+class OffsetWaiters:
+    """Those who wait for one offset of a partition to get somewhere. Each gets NONE then, or the error that came between."""
+
+    __slots__ = ("_number", "heap")
+
+    def __init__(self) -> None:
+        # Empty where nobody waits. The number keeps those of one offset in their order, and pending answers from being compared.
+        self.heap: list[tuple[int, int, Pending[ErrorCode]]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def wait_for(self, offset: int) -> Pending[ErrorCode]:
+        """Completes when `offset` is reached."""
+        outcome: Pending[ErrorCode] = Pending()
+        self._number += 1
+        heappush(self.heap, (offset, self._number, outcome))
+        return outcome
+
+    def reached(self, offset: int, error: ErrorCode = _NONE) -> None:
+        """All up to `offset` have what they waited for; `error` is what they are told instead of NONE."""
+        heap = self.heap
+        while heap and heap[0][0] <= offset:
+            heappop(heap)[2].complete(error)
+
+    def fail(self, error: ErrorCode) -> None:
+        """What they wait for will not come."""
+        heap = self.heap
+        self.heap = []
+        # No two have the same number, so that nothing behind it is compared.
+        for _, _, outcome in sorted(heap):
+            outcome.complete(error)
+
+
+class Wakeups:
+    """Tells the watchers of partitions that have changed. One for all partitions of a node."""
+
+    __slots__ = ("_changed", "_holds", "on_caught_up")
+
+    def __init__(self) -> None:
+        self._holds = 0
+        # Told of a follower that is not in sync and has all that is committed, with every fetch of it.
+        self.on_caught_up: Callable[[Partition, NodeId], None] | None = None
+        # A dict for its order: watchers are told in the order of the changes.
+        self._changed: dict[PartitionCore, None] = {}
+
+    def changed(self, partition: PartitionCore) -> None:
+        """`partition`, which has watchers, is not what it was."""
+        if self._holds:
+            self._changed[partition] = None
+        else:
+            partition._tell_watchers()  # noqa: SLF001 - a class of this module
+
+    def hold(self) -> None:
+        """Tell nobody until `release`, which must follow. Holds nest."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Tell those who were to be told meanwhile."""
+        self._holds -= 1
+        # Who is told may cause a change itself, which then comes after.
+        while self._changed and not self._holds:
+            partition = next(iter(self._changed))
+            del self._changed[partition]
+            partition._tell_watchers()  # noqa: SLF001
+
+
+class Leading:
+    """This node's replica takes the writes and says what is committed."""
+
+    __slots__ = ("epoch_start_offset", "followers", "isr", "joining", "log", "min_in_sync")
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        epoch_start_offset: Offset,
+        isr: tuple[NodeId, ...],
+        followers: dict[NodeId, FollowerProgress],
+        min_in_sync: int,
+        joining: tuple[NodeId, ...] = (),
+    ) -> None:
+        self.log = log
+        # Where the log ended when this epoch began. Below it, the high watermark may be older than what clients have seen.
+        self.epoch_start_offset = epoch_start_offset
+        self.isr = isr
+        # The other replicas, in sync or not.
+        self.followers = followers
+        # `min.insync.replicas`, or the number of replicas where there are fewer than that.
+        self.min_in_sync = min_in_sync
+        # Those that the controller was asked to count as in sync. It may have agreed already, and may elect one of them: nothing
+        # is committed without them from the moment of asking.
+        self.joining = joining
+
+    def __repr__(self) -> str:
+        return (
+            f"Leading(log={self.log!r}, epoch_start_offset={self.epoch_start_offset!r}, isr={self.isr!r}, "
+            f"followers={self.followers!r}, min_in_sync={self.min_in_sync!r}, joining={self.joining!r})"
+        )
+
+
+class PartitionCore:
+    """What `Partition` does with every write and every read."""
+
+    __slots__ = (
+        "_clock",
+        "_committed",
+        "_deleted",
+        "_node_id",
+        "_wakeups",
+        "_watchers",
+        "adding_replicas",
+        "config",
+        "leader_epoch",
+        "partition_epoch",
+        "removing_replicas",
+        "replicas",
+        "role",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        node_id: NodeId,
+        config: TopicConfig,
+        wakeups: Wakeups,
+        clock: Clock,
+        role: Role,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = _NO_LEADER_EPOCH
+        self.partition_epoch = -1
+        self.replicas: tuple[NodeId, ...] = ()
+        self.adding_replicas: tuple[NodeId, ...] = ()
+        self.removing_replicas: tuple[NodeId, ...] = ()
+        self.role: Role = role
+        self._node_id = node_id
+        self._wakeups = wakeups
+        self._clock = clock
+        self._committed = OffsetWaiters()
+        self._deleted = OffsetWaiters()
+        self._watchers: dict[Watcher, None] = {}
+
+    # What the subclass says: of a replica that does not lead, of a disk that fails, of a reader whose log is another.
+
+    def log_at(self, current_leader_epoch: int, *, leader_only: bool) -> PartitionLog | ErrorCode:
+        raise NotImplementedError
+
+    def _log_of(self, role: Following | Offline) -> PartitionLog | None:
+        raise NotImplementedError
+
+    def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
+        raise NotImplementedError
+
+    def _append_as_coordinator(self, batch: bytearray) -> tuple[Offset, bool] | AppendRefused:
+        raise NotImplementedError
+
+    def _divergence(self, log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
+        raise NotImplementedError
+
+    def _fail(self, error: StorageError) -> ErrorCode:
+        raise NotImplementedError
+
+    # The role.
+
+    @property
+    def is_leading(self) -> bool:
+        return type(self.role) is Leading
+
+    @property
+    def log(self) -> PartitionLog | None:
+        """The replica's log, unless it is offline."""
+        role = self.role
+        if type(role) is Leading:
+            leading = role
+            return leading.log
+        return self._log_of(cast("Following | Offline", role))
+
+    # Writing.
+
+    def takes_writes(self, required_acks: int) -> bool:
+        """Whether an append is refused by nothing that is known beforehand."""
+        role = self.role
+        if type(role) is not Leading:
+            return False
+        leading = role
+        return required_acks != _ALL_IN_SYNC or len(leading.isr) >= leading.min_in_sync
+
+    def commits_at_once(self, required_acks: int) -> bool:
+        """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""
+        role = self.role
+        if type(role) is not Leading:
+            return False
+        leading = role
+        return required_acks != _ALL_IN_SYNC or (not leading.followers and len(leading.isr) >= leading.min_in_sync)
+
+    def append_run(self, run: Sequence[CheckedBatch]) -> Sequence[int | AppendInfo | AppendRefused]:
+        """`append` for several batches that have been checked, with one write: see `PartitionLog.append_run`."""
+        role = self.role
+        if type(role) is not Leading:
+            return [self._refuse_to_append(cast("Following | Offline", role))] * len(run)
+        leading = role
+        try:
+            outcomes = leading.log.append_run(run, self.leader_epoch, is_awaited=len(self._watchers) > 0)
+        except StorageError as error:
+            return [AppendRefused(self._fail(error), str(error))] * len(run)
+        self._advance(leading)
+        if self._watchers:
+            self._wakeups.changed(self)
+        return outcomes
+
+    def append_built(
+        self, batch: bytearray, record_count: int, max_timestamp: int
+    ) -> tuple[Offset, bool] | AppendRefused:
+        """`append` for one whole batch that a coordinator has just made, outside of any transaction.
+
+        Its first offset, and whether it is committed already.
+        """
+        role = self.role
+        if type(role) is Leading:
+            leading = role
+            if self.config.keeps_create_time and len(leading.isr) >= leading.min_in_sync:
+                log = leading.log
+                try:
+                    offset = log.append_built(batch, record_count, max_timestamp, self.leader_epoch)
+                except StorageError as error:
+                    return AppendRefused(self._fail(error), str(error))
+                if offset is not None:
+                    end = offset + record_count
+                    if leading.followers or self._committed.heap:
+                        self._advance(leading)
+                    else:
+                        log.commit_up_to(end)
+                    if self._watchers:
+                        self._wakeups.changed(self)
+                    return offset, log.high_watermark >= end
+        return self._append_as_coordinator(batch)
+
+    def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
+        """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""
+        role = self.role
+        if type(role) is not Leading:
+            return self._refuse_to_append(cast("Following | Offline", role)).error
+        leading = role
+        if leading.log.high_watermark < offset:
+            return self._committed.wait_for(offset)
+        return _commit_error(leading)
+
+    def _advance_high_watermark(self, leading: Leading) -> None:
+        """For the subclass: something has changed by which more may be committed."""
+        self._advance(leading)
+
+    def _advance(self, leading: Leading) -> None:
+        if len(leading.isr) < leading.min_in_sync:
+            return
+        log = leading.log
+        committed = log.log_end_offset
+        if leading.followers:
+            committed = self._replicated(leading, committed)
+        if committed <= log.high_watermark:
+            return
+        log.commit_up_to(committed)
+        if self._committed.heap:
+            self._committed.reached(committed, _commit_error(leading))
+
+    def _replicated(self, leading: Leading, end: Offset) -> Offset:
+        """The smallest log end among the in-sync replicas and those that may be, where the leader's own is `end`."""
+        isr = leading.isr
+        joining = leading.joining
+        for node, follower in leading.followers.items():
+            if follower.log_end_offset < end and (node in isr or node in joining):
+                end = follower.log_end_offset
+        return end
+
+    # Reading.
+
+    def read(
+        self,
+        offset: int,
+        bytes_max: int,
+        isolation: FetchIsolation,
+        current_leader_epoch: int = _NO_LEADER_EPOCH,
+        min_one_batch: bool = True,
+        leader_only: bool = True,
+        last_fetched_epoch: int = _NO_LEADER_EPOCH,
+    ) -> Fetched | Diverged | ErrorCode:
+        """The batches from `offset` on, as far as `isolation` lets the reader see."""
+        role = self.role
+        if type(role) is Leading and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch):
+            leading = role
+            log = leading.log
+        else:
+            found = self.log_at(current_leader_epoch, leader_only=leader_only)
+            if isinstance(found, ErrorCode):
+                return found
+            log = found
+        if last_fetched_epoch != _NO_LEADER_EPOCH and not log.reaches(offset, last_fetched_epoch):
+            diverged = self._divergence(log, offset, last_fetched_epoch)
+            if diverged is not None:
+                return diverged
+        try:
+            return log.read(offset, bytes_max, upper_bound=isolation, min_one_batch=min_one_batch)
+        except StorageError as error:
+            return self._fail(error)
+
+    def has_nothing_new(
+        self, offset: int, current_leader_epoch: int, known_high_watermark: int, known_log_start_offset: int
+    ) -> bool:
+        """Whether a consumer that has read up to the high watermark, and knows where it and the log's start are, need not look.
+
+        The quick way past the many partitions of a session to which nothing has happened.
+        """
+        role = self.role
+        if type(role) is not Leading or offset != known_high_watermark:
+            return False
+        leading = role
+        high_watermark = leading.log.high_watermark
+        log_start_offset = leading.log.log_start_offset
+        return (
+            offset == high_watermark
+            and log_start_offset == known_log_start_offset
+            and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch)
+        )
+
+    # Watching.
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` of every change until `unwatch`."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Harmless for one that does not watch."""
+        self._watchers.pop(watcher, None)
+
+    @property
+    def watcher_count(self) -> int:
+        return len(self._watchers)
+
+    def _tell_watchers(self) -> None:
+        """For `Wakeups` alone: everybody else reports the change there."""
+        watchers = self._watchers
+        for watcher in tuple(watchers):
+            if watcher in watchers:
+                watcher.partition_changed(self)  # type: ignore[arg-type] # the only subclass there is
+        role = self.role
+        if type(role) is Leading:
+            leading = role
+            leading.log.forget_fresh()
+
+
+class PartitionsCore:
+    """The replicas of a node by the names and by the ids of their topics, each with its partitions by their index."""
+
+    __slots__ = ("_by_id", "_by_name")
+
+    def __init__(self) -> None:
+        self._by_name: dict[TopicName, dict[int, Partition]] = {}
+        self._by_id: dict[TopicId, dict[int, Partition]] = {}
+
+    def named(self, topic: TopicName) -> Mapping[int, Partition]:
+        """The replicas of a topic on this node."""
+        return self._by_name.get(topic, _NOTHING)
+
+    def identified(self, topic_id: TopicId) -> Mapping[int, Partition]:
+        """The same by the topic's id."""
+        return self._by_id.get(topic_id, _NOTHING)
+
+
+def _commit_error(leading: Leading) -> ErrorCode:
+    return _NONE if len(leading.isr) >= leading.min_in_sync else _NOT_ENOUGH_REPLICAS_AFTER_APPEND
