@@ -11,12 +11,12 @@ from hypothesis import given, strategies as st
 
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.kernel_twins import TWINS
-from tests.support.log_builder import LogBuilder, fetched_values
-from tests.support.replication_twins import replicas_of
+from tests.support.log_builder import START_MS, LogBuilder, fetched_values
+from tests.support.replication_twins import replicas_of, replication_kernel
 from tidelog.kernel_choice import Twin
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
-from tidelog.replication.follower_progress import FetchClock
+from tidelog.replication.follower_progress import FollowerProgress
 from tidelog.replication.partition import Partition
 from tidelog.storage.append import CheckedBatch
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -48,6 +48,7 @@ class Story:
     def __init__(self, twin: Twin, replicas: Sequence[NodeId], min_in_sync: int) -> None:
         self.told: list[object] = []
         self._holds = 0
+        self._fetch_clock = replication_kernel(twin).FetchClock(START_MS)
         with replicas_of(twin):
             self.node = DataNode()
         self.node.create_topic(
@@ -82,7 +83,7 @@ class Story:
         name, index, *args = step
         partition = self._replicas[index]
         self.say(step, getattr(self, f"do_{name}")(partition, *args))
-        role = partition.role
+        role: Any = partition.role
         log = partition.log
         self.say(
             type(role).__name__,
@@ -90,6 +91,7 @@ class Story:
             partition.is_leading,
             partition.watcher_count,
             partition.low_watermark,
+            [(node, *_progress(each)) for node, each in role.followers.items()] if partition.is_leading else (),
             [partition.takes_writes(acks) for acks in (-1, 0, 1)],
             [partition.commits_at_once(acks) for acks in (-1, 0, 1)],
             log and (log.log_start_offset, log.high_watermark, log.log_end_offset),
@@ -148,8 +150,15 @@ class Story:
             current_leader_epoch=partition.leader_epoch,
         )
 
+    def do_pass(self, _partition: Partition, ms: int) -> None:
+        self.node.clock.advance(ms)
+        self._fetch_clock.last_fetch_ms += ms
+
+    def do_rouse(self, partition: Partition, follower: int) -> None:
+        partition.rouse_follower(self._follower(follower))
+
     def do_rest(self, partition: Partition, follower: int) -> object:
-        return partition.rest_follower(self._follower(follower), FetchClock(5))
+        return partition.rest_follower(self._follower(follower), self._fetch_clock)
 
     def do_join(self, partition: Partition, follower: int) -> None:
         partition.count_joining((self._follower(follower),) if follower else ())
@@ -189,6 +198,15 @@ class Story:
         self.node.change("orders", partition.topic_partition.partition, **changes)
 
 
+def _progress(follower: FollowerProgress) -> tuple[int, ...]:
+    return (
+        follower.log_end_offset,
+        follower.log_start_offset,
+        follower.broker_epoch,
+        follower.last_caught_up_ms,
+    )
+
+
 def _seen(word: object) -> object:
     if isinstance(word, Fetched):
         return fetched_values(word), word.high_watermark, word.log_end_offset, word.last_stable_offset
@@ -207,7 +225,7 @@ STEPS = st.one_of(
     st.tuples(st.just("read"), _partition, _offset, st.sampled_from(FetchIsolation), _epoch, _epoch),
     st.tuples(st.just("look"), _partition, st.sampled_from([0, 0, 1]), _epoch),
     st.tuples(st.just("fetch"), _partition, st.integers(0, 1), st.sampled_from([0, 0, 1, 2])),
-    st.tuples(st.sampled_from(["rest", "join"]), _partition, st.integers(0, 1)),
+    st.tuples(st.sampled_from(["rest", "rouse", "join", "pass"]), _partition, st.integers(0, 1)),
     st.tuples(st.just("isr"), _partition, st.integers(0, 2)),
     st.tuples(st.just("leader"), _partition, st.sampled_from([1, 1, 2, -1])),
     st.tuples(st.just("configure"), _partition, st.integers(1, 3)),

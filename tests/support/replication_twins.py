@@ -23,7 +23,7 @@ PACKAGE = "tidelog.replication.kernels"
 KERNEL = "partition_kernel"
 
 # The modules that have classes of the kernel, or subclasses of them, or ask for one of them.
-_ON_THE_KERNEL = ("waiting", "roles", "throttles", "partition", "partitions")
+_ON_THE_KERNEL = ("waiting", "follower_progress", "roles", "throttles", "partition", "partitions")
 
 
 def replication_kernel(twin: Twin) -> ModuleType:

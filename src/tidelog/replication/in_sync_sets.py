@@ -112,7 +112,7 @@ class InSyncSets:
             return
         if self._refused_ms.get(partition, 0) > self._clock.monotonic_ms():
             return
-        if self._serves(node, role.followers[node].broker_epoch):
+        if self._serves(node, BrokerEpoch(role.followers[node].broker_epoch)):
             self._propose(partition, (*role.isr, node))
 
     def _watch(self) -> None:

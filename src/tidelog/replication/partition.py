@@ -28,14 +28,13 @@ from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NodeId, Offset, TopicId, TopicPartition
 from tidelog.model.pending import Pending
-from tidelog.replication.follower_progress import FetchClock, FollowerProgress
+from tidelog.replication.follower_progress import FollowerProgress
 from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.append import AppendInfo, AppendRefused
 from tidelog.storage.errors import StorageError
-from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker
@@ -279,76 +278,6 @@ class Partition(PartitionCore):
             return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         return None
 
-    def read_as_follower(
-        self,
-        node: NodeId,
-        offset: int,
-        bytes_max: int,
-        *,
-        broker_epoch: int,
-        log_start_offset: int,
-        current_leader_epoch: int = NO_LEADER_EPOCH,
-        last_fetched_epoch: int = NO_LEADER_EPOCH,
-        min_one_batch: bool = True,
-        note_progress: bool = True,
-    ) -> Fetched | Diverged | ErrorCode:
-        """What `read` gives up to the log's end, to another replica. That it asks from `offset` says how far it is."""
-        role = self.role
-        if isinstance(role, Leading) and node not in role.followers:
-            # With its epoch it may know of a reassignment before we do; without, all we can say is that one of us is behind.
-            known = current_leader_epoch == self.leader_epoch
-            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        outcome = self.read(
-            offset,
-            bytes_max,
-            FetchIsolation.LOG_END,
-            current_leader_epoch=current_leader_epoch,
-            last_fetched_epoch=last_fetched_epoch,
-            min_one_batch=min_one_batch,
-        )
-        if note_progress and isinstance(outcome, Fetched) and isinstance(role, Leading):
-            self._note_progress(role, node, offset, log_start_offset, outcome.log_end_offset, broker_epoch)
-        return outcome
-
-    def _note_progress(
-        self, leading: Leading, node: NodeId, offset: int, log_start_offset: int, leader_end: int, broker_epoch: int
-    ) -> None:
-        follower = leading.followers[node]
-        follower.fetched(offset, log_start_offset, leader_end, broker_epoch, self._clock.monotonic_ms())
-        before = leading.log.high_watermark
-        self._advance_high_watermark(leading)
-        if self._deleted.heap:
-            self._deleted.reached(self._low_watermark(leading))
-        if self._watchers and leading.log.high_watermark != before:
-            self._wakeups.changed(self)
-        tell = self._wakeups.on_caught_up
-        if tell is not None and node not in leading.isr and self._has_committed(leading, follower):
-            tell(self, node)
-
-    def rest_follower(self, node: NodeId, clock: FetchClock) -> bool:
-        """Whether a follower is in sync and has all there is: then the fetches of its session, by that clock, count for this
-        partition without naming it, until `rouse_follower`, which is due at the partition's next change."""
-        role = self.role
-        if type(role) is not Leading or node not in role.isr:
-            return False
-        follower = role.followers.get(node)
-        if follower is None or follower.log_end_offset < role.log.log_end_offset:
-            return False
-        follower.rest(clock)
-        return True
-
-    def rouse_follower(self, node: NodeId) -> None:
-        """The partition has changed: what a follower's next fetch says of it is to be looked at."""
-        role = self.role
-        if type(role) is Leading:
-            follower = role.followers.get(node)
-            if follower is not None:
-                follower.rouse()
-
-    def _has_committed(self, leading: Leading, follower: FollowerProgress) -> bool:
-        """Whether a follower has all that is committed, and all that was there when this epoch began: then it may join."""
-        return follower.log_end_offset >= max(leading.log.high_watermark, leading.epoch_start_offset)
-
     def count_joining(self, nodes: tuple[NodeId, ...]) -> None:
         """From now on nothing is committed without `nodes`: the controller is asked to count them as in sync. Empty to undo it,
         once it is certain that the controller has not agreed."""
@@ -477,7 +406,7 @@ class Partition(PartitionCore):
         lowest = leading.log.log_start_offset
         for node, follower in leading.followers.items():
             if node in leading.isr and follower.log_start_offset < lowest:
-                lowest = follower.log_start_offset
+                lowest = Offset(follower.log_start_offset)
         return lowest
 
     # --- faults ------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ cimport cython
 
 cdef object _NONE
 cdef object _NOT_ENOUGH_REPLICAS_AFTER_APPEND
+cdef object _LOG_END
 cdef long long _ALL_IN_SYNC
 cdef long long _NO_LEADER_EPOCH
 cdef dict _NOTHING
@@ -36,6 +37,34 @@ cdef class Wakeups:
     cpdef object hold(self)
     @cython.locals(partition=PartitionCore)
     cpdef object release(self)
+
+
+@cython.final
+cdef class FetchClock:
+    cdef public long long last_fetch_ms
+
+
+@cython.final
+cdef class FollowerProgress:
+    cdef readonly long long log_end_offset
+    cdef readonly long long log_start_offset
+    cdef readonly long long broker_epoch
+    cdef long long _caught_up_ms
+    cdef long long _last_fetch_ms
+    cdef long long _leader_end_at_last_fetch
+    cdef FetchClock _clock
+
+    cpdef object fetched(
+        self,
+        long long offset,
+        long long log_start_offset,
+        long long leader_log_end_offset,
+        long long broker_epoch,
+        long long now_ms,
+    )
+    cpdef object rest(self, FetchClock clock)
+    @cython.locals(clock=FetchClock)
+    cpdef object rouse(self)
 
 
 @cython.final
@@ -77,8 +106,8 @@ cdef class PartitionCore:
     cpdef object when_committed(self, object offset)
     cpdef object _advance_high_watermark(self, Leading leading)
     cdef object _advance(self, Leading leading)
-    @cython.locals(isr=tuple, joining=tuple)
-    cpdef object _replicated(self, Leading leading, object end)
+    @cython.locals(isr=tuple, joining=tuple, follower=FollowerProgress)
+    cpdef long long _replicated(self, Leading leading, long long end) except? -2
     @cython.locals(leading=Leading)
     cpdef object read(
         self,
@@ -98,6 +127,34 @@ cdef class PartitionCore:
         long long known_high_watermark,
         long long known_log_start_offset,
     ) except -1
+    @cython.locals(leading=Leading)
+    cpdef object read_as_follower(
+        self,
+        object node,
+        object offset,
+        object bytes_max,
+        object broker_epoch,
+        object log_start_offset,
+        long long current_leader_epoch=*,
+        long long last_fetched_epoch=*,
+        object min_one_batch=*,
+        bint note_progress=*,
+    )
+    @cython.locals(follower=FollowerProgress)
+    cdef object _note_progress(
+        self,
+        Leading leading,
+        object node,
+        long long offset,
+        long long log_start_offset,
+        long long leader_end,
+        long long broker_epoch,
+    )
+    @cython.locals(leading=Leading, follower=FollowerProgress)
+    cpdef bint rest_follower(self, object node, FetchClock clock) except -1
+    @cython.locals(leading=Leading, follower=FollowerProgress)
+    cpdef object rouse_follower(self, object node)
+    cpdef bint _has_committed(self, Leading leading, FollowerProgress follower) except -1
     cpdef object watch(self, object watcher)
     cpdef object unwatch(self, object watcher)
     @cython.locals(watchers=dict, leading=Leading)

@@ -7,6 +7,7 @@ compiler ignores the annotations here.
 
     OffsetWaiters   those who wait for an offset                   `replication.waiting` has its contract
     Wakeups         tells the watchers of what has changed         the same
+    FollowerProgress, FetchClock    how far a follower is          `replication.follower_progress`
     Leading         the role of a replica that takes the writes    `replication.roles`, where the other roles are
     PartitionCore   one replica, as far as it is written and read  `replication.partition`, where the rest of it is
     PartitionsCore  looking replicas up                            `replication.partitions`, where the rest of it is
@@ -22,26 +23,26 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, cast
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_LEADER_EPOCH
+from tidelog.model.ids import NO_LEADER_EPOCH, NO_OFFSET
 from tidelog.model.pending import Pending
 from tidelog.storage.append import AppendRefused
 from tidelog.storage.errors import StorageError
+from tidelog.storage.fetched import Fetched, FetchIsolation
 
 if TYPE_CHECKING:
     from tidelog.model.clock import Clock
     from tidelog.model.ids import NodeId, Offset, TopicId, TopicName, TopicPartition
-    from tidelog.replication.follower_progress import FollowerProgress
     from tidelog.replication.partition import Diverged, Partition
     from tidelog.replication.roles import Following, Offline, Role
     from tidelog.replication.topic_config import TopicConfig
     from tidelog.replication.waiting import Watcher
     from tidelog.storage.append import AppendInfo, CheckedBatch
-    from tidelog.storage.fetched import Fetched, FetchIsolation
     from tidelog.storage.partition_log import PartitionLog
 
 # A member that is reached through its class costs more, and this one is every write's.
 _NONE = ErrorCode.NONE
 _NOT_ENOUGH_REPLICAS_AFTER_APPEND = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+_LOG_END = FetchIsolation.LOG_END
 
 # What `acks` is of a write that waits for all in-sync replicas, and an epoch that is none in particular.
 _ALL_IN_SYNC = -1
@@ -116,6 +117,73 @@ class Wakeups:
             partition = next(iter(self._changed))
             del self._changed[partition]
             partition._tell_watchers()  # noqa: SLF001
+
+
+class FetchClock:
+    """When a follower's session fetched last, for all of the partitions that rest in it."""
+
+    __slots__ = ("last_fetch_ms",)
+
+    def __init__(self, last_fetch_ms: int) -> None:
+        self.last_fetch_ms = last_fetch_ms
+
+
+class FollowerProgress:
+    """One follower. Begins as unknown: nothing is taken for replicated before its first fetch in this leader epoch."""
+
+    __slots__ = (
+        "_caught_up_ms",
+        "_clock",
+        "_last_fetch_ms",
+        "_leader_end_at_last_fetch",
+        "broker_epoch",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, last_caught_up_ms: int = 0) -> None:
+        self.log_end_offset: int = NO_OFFSET
+        self.log_start_offset: int = NO_OFFSET
+        # Of the broker that fetched last: one that has registered again since is not the replica it was.
+        self.broker_epoch = -1
+        self._caught_up_ms = last_caught_up_ms
+        self._last_fetch_ms = 0
+        self._leader_end_at_last_fetch = 0
+        # While it rests.
+        self._clock: FetchClock | None = None
+
+    @property
+    def last_caught_up_ms(self) -> int:
+        clock = self._clock
+        return self._caught_up_ms if clock is None else max(self._caught_up_ms, clock.last_fetch_ms)
+
+    def fetched(
+        self, offset: int, log_start_offset: int, leader_log_end_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """The follower has fetched from `offset`, when the leader's log ended at `leader_log_end_offset`."""
+        if self._clock is not None:
+            self.rouse()
+        if offset >= leader_log_end_offset:
+            self._caught_up_ms = max(self._caught_up_ms, now_ms)
+        elif offset >= self._leader_end_at_last_fetch:
+            self._caught_up_ms = max(self._caught_up_ms, self._last_fetch_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.broker_epoch = broker_epoch
+        self._last_fetch_ms = now_ms
+        self._leader_end_at_last_fetch = leader_log_end_offset
+
+    def rest(self, clock: FetchClock) -> None:
+        """It has all that the leader has. Until `rouse`, every fetch of its session, by that clock, says so again."""
+        self._clock = clock
+
+    def rouse(self) -> None:
+        """The leader's log may end elsewhere from now on. Up to its session's last fetch the follower had all of it."""
+        clock = self._clock
+        self._clock = None
+        if clock is not None:
+            self._caught_up_ms = max(self._caught_up_ms, clock.last_fetch_ms)
+            self._last_fetch_ms = max(self._last_fetch_ms, clock.last_fetch_ms)
 
 
 class Leading:
@@ -215,6 +283,9 @@ class PartitionCore:
     def _divergence(self, log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
         raise NotImplementedError
 
+    def _low_watermark(self, leading: Leading) -> Offset:
+        raise NotImplementedError
+
     def _fail(self, error: StorageError) -> ErrorCode:
         raise NotImplementedError
 
@@ -311,7 +382,7 @@ class PartitionCore:
         if len(leading.isr) < leading.min_in_sync:
             return
         log = leading.log
-        committed = log.log_end_offset
+        committed: int = log.log_end_offset
         if leading.followers:
             committed = self._replicated(leading, committed)
         if committed <= log.high_watermark:
@@ -320,7 +391,7 @@ class PartitionCore:
         if self._committed.heap:
             self._committed.reached(committed, _commit_error(leading))
 
-    def _replicated(self, leading: Leading, end: Offset) -> Offset:
+    def _replicated(self, leading: Leading, end: int) -> int:
         """The smallest log end among the in-sync replicas and those that may be, where the leader's own is `end`."""
         isr = leading.isr
         joining = leading.joining
@@ -378,6 +449,74 @@ class PartitionCore:
             and log_start_offset == known_log_start_offset
             and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch)
         )
+
+    # Followers.
+
+    def read_as_follower(
+        self,
+        node: NodeId,
+        offset: int,
+        bytes_max: int,
+        broker_epoch: int,
+        log_start_offset: int,
+        current_leader_epoch: int = _NO_LEADER_EPOCH,
+        last_fetched_epoch: int = _NO_LEADER_EPOCH,
+        min_one_batch: bool = True,
+        note_progress: bool = True,
+    ) -> Fetched | Diverged | ErrorCode:
+        """What `read` gives up to the log's end, to another replica. That it asks from `offset` says how far it is."""
+        leading: Leading | None = None
+        if type(self.role) is Leading:
+            leading = self.role
+            if node not in leading.followers:
+                # With its epoch it may know of a reassignment before we do; without, all we can say is that one of us is behind.
+                known = current_leader_epoch == self.leader_epoch
+                return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        outcome = self.read(offset, bytes_max, _LOG_END, current_leader_epoch, min_one_batch, True, last_fetched_epoch)
+        if note_progress and leading is not None and isinstance(outcome, Fetched):
+            self._note_progress(leading, node, offset, log_start_offset, outcome.log_end_offset, broker_epoch)
+        return outcome
+
+    def _note_progress(
+        self, leading: Leading, node: NodeId, offset: int, log_start_offset: int, leader_end: int, broker_epoch: int
+    ) -> None:
+        follower = leading.followers[node]
+        follower.fetched(offset, log_start_offset, leader_end, broker_epoch, self._clock.monotonic_ms())
+        before = leading.log.high_watermark
+        self._advance(leading)
+        if self._deleted.heap:
+            self._deleted.reached(self._low_watermark(leading))
+        if self._watchers and leading.log.high_watermark != before:
+            self._wakeups.changed(self)
+        tell = self._wakeups.on_caught_up
+        if tell is not None and node not in leading.isr and self._has_committed(leading, follower):
+            tell(self, node)  # type: ignore[arg-type] # the only subclass there is
+
+    def rest_follower(self, node: NodeId, clock: FetchClock) -> bool:
+        """Whether a follower is in sync and has all there is: then the fetches of its session, by that clock, count for this
+        partition without naming it, until `rouse_follower`, which is due at the partition's next change."""
+        role = self.role
+        if type(role) is not Leading:
+            return False
+        leading = role
+        follower = leading.followers.get(node)
+        if follower is None or node not in leading.isr or follower.log_end_offset < leading.log.log_end_offset:
+            return False
+        follower.rest(clock)
+        return True
+
+    def rouse_follower(self, node: NodeId) -> None:
+        """The partition has changed: what a follower's next fetch says of it is to be looked at."""
+        role = self.role
+        if type(role) is Leading:
+            leading = role
+            follower = leading.followers.get(node)
+            if follower is not None:
+                follower.rouse()
+
+    def _has_committed(self, leading: Leading, follower: FollowerProgress) -> bool:
+        """Whether a follower has all that is committed, and all that was there when this epoch began: then it may join."""
+        return follower.log_end_offset >= max(leading.log.high_watermark, leading.epoch_start_offset)
 
     # Watching.
 
