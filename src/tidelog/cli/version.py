@@ -6,19 +6,18 @@ import json
 import pkgutil
 import platform
 import sys
+from pathlib import Path
 
+import tidelog
 from tidelog import kernel_choice
-from tidelog.client import kernels as client_kernels
-from tidelog.net import kernels as net_kernels
-from tidelog.wire import kernels as wire_kernels
 
 
 def _load_all() -> None:
     """Loading a kernel is what chooses its twin."""
-    for package in (wire_kernels, net_kernels, client_kernels):
-        for module in pkgutil.iter_modules(package.__path__):
+    for folder in Path(tidelog.__file__).parent.glob("*/kernels"):
+        for module in pkgutil.iter_modules([str(folder)]):
             if not module.name.startswith("_"):
-                kernel_choice.load(package.__name__, module.name)
+                kernel_choice.load(f"tidelog.{folder.parent.name}.kernels", module.name)
 
 
 def print_version(version: str, *, as_json: bool) -> None:
