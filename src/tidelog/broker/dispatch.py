@@ -8,18 +8,18 @@ ApiVersions itself is answered in any version (KIP-511).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.caller import Authorizer, Caller
 from tidelog.broker.fetch_lane import FETCH_KEY, FetchLane
 from tidelog.broker.group_lane import GroupLane
 from tidelog.broker.handling import HANDLERS, Handler
 from tidelog.broker.node_view import Node
-from tidelog.broker.produce_lane import PRODUCE_KEY, ProduceLane
+from tidelog.broker.produce_lane import ProduceLane
 from tidelog.broker.replica_lane import ReplicaLane
 from tidelog.broker.transaction_lane import TransactionLane
+from tidelog.kernel_choice import load
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
@@ -34,35 +34,34 @@ from tidelog.wire.frames import (
 from tidelog.wire.messages.headers import ResponseHeader
 from tidelog.wire.schema import Response
 
+if TYPE_CHECKING:
+    from tidelog.broker.kernels.dispatch_kernel import DispatcherCore, Taker
+else:
+    DispatcherCore = load("tidelog.broker.kernels", "dispatch_kernel").DispatcherCore
+
 logger = logging.getLogger(__name__)
 
 CORRELATION_BYTES = 4
 
-# Given a request and when it was begun: whether it goes a short way. If not, nothing of it was noted or changed.
-Taker = Callable[[Connection, memoryview, int], bool]
 
-
-class Dispatcher:
+class Dispatcher(DispatcherCore):
     """The `FrameHandler` of one listener."""
 
     def __init__(self, node: Node, authorizer: Authorizer, listener_kind: str) -> None:
+        # What clients send all day has a short way; the listener of a controller has none.
+        lane: ProduceLane | None = None
+        takers: dict[int, tuple[Taker, ...]] = {}
+        if listener_kind == "broker":
+            lane = ProduceLane(node, authorizer)
+            others = {**GroupLane(node, authorizer).takers(), **TransactionLane(node, authorizer).takers()}
+            takers = {key: (take,) for key, take in others.items()}
+            takers[FETCH_KEY] = (FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take)
+        super().__init__(node.clock, lane, takers)
         self._node = node
         self._authorizer = authorizer
         self._listener_kind = listener_kind
         self._handlers: dict[tuple[int, int], Handler] = {}
         self._counts = node.metrics.requests
-        self._now_ns = node.clock.monotonic_ns
-        # When the last request of this read was done: the next one begins there. 0 before the first.
-        self._begun_ns = 0
-        # What clients send all day has a short way; the listener of a controller has none.
-        has_lanes = listener_kind == "broker"
-        self._lane = ProduceLane(node, authorizer) if has_lanes else None
-        # By API, those who may take a request, in the order in which they are asked.
-        self._takers: dict[int, tuple[Taker, ...]] = {}
-        if has_lanes:
-            others = {**GroupLane(node, authorizer).takers(), **TransactionLane(node, authorizer).takers()}
-            self._takers = {key: (take,) for key, take in others.items()}
-            self._takers[FETCH_KEY] = (FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take)
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
 
@@ -72,27 +71,7 @@ class Dispatcher:
 
     def connection_closed(self, connection: Connection) -> None: ...
 
-    def frames_done(self, connection: Connection) -> None:
-        lane = self._lane
-        if lane is not None and lane.is_open:
-            lane.finish(connection)
-        self._begun_ns = 0
-
-    def frame(self, connection: Connection, frame: memoryview) -> None:
-        # Only a look at which lane to ask: a frame that is too short, or of no such API, is none of theirs.
-        key = frame[1] if len(frame) > 1 else -1
-        lane = self._lane
-        if lane is not None:
-            if key == PRODUCE_KEY and lane.take(connection, frame):
-                return
-            # Whatever this request sees, it comes after those before it.
-            if lane.is_open:
-                lane.finish(connection)
-        begun_ns = self._begun_ns or self._now_ns()
-        for take in self._takers.get(key, ()):
-            if take(connection, frame, begun_ns):
-                self._begun_ns = self._now_ns()
-                return
+    def _handle(self, connection: Connection, frame: memoryview, begun_ns: int) -> None:
         try:
             header, position = read_request_header(frame)
             if is_unknown_api_versions(header):

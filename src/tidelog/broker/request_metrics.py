@@ -13,12 +13,12 @@ NONE as well.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from tidelog.kernel_choice import load
 from tidelog.model.errors import ErrorCode
 from tidelog.model.metrics import LATENCY_BOUNDS_MS, Histogram, Kind, Reading, Registry
 from tidelog.wire.apis import api
@@ -26,96 +26,15 @@ from tidelog.wire.messages.fetch import FetchResponse
 from tidelog.wire.messages.produce import ProduceResponse
 from tidelog.wire.schema import ArrayOf, Response, Struct, StructOf, fields_of
 
+__all__ = ["RequestCounts", "RequestMetrics", "error_counter"]
+
 PREFIX = "kafka_network_request_metrics_"
 
-_NS_PER_MS = 1_000_000
-_BOUNDS_NS = tuple(round(bound * _NS_PER_MS) for bound in LATENCY_BOUNDS_MS)
-
-Errors: TypeAlias = defaultdict[int, int]
-CountErrors: TypeAlias = Callable[[Any, Errors], None]
-
-
-class RequestCounts:
-    """The requests of one API in one version."""
-
-    __slots__ = (
-        "_count_errors",
-        "at_once",
-        "errors",
-        "local",
-        "remote",
-        "request_bytes",
-        "response_bytes",
-        "total",
-        "waiting",
-    )
-
-    def __init__(self, count_errors: CountErrors) -> None:
-        # Of answers at once; the other three are of those that waited. In nanoseconds: an integer is the cheaper sum.
-        self.at_once = Histogram(_BOUNDS_NS)
-        self.local = Histogram(_BOUNDS_NS)
-        self.remote = Histogram(_BOUNDS_NS)
-        self.total = Histogram(_BOUNDS_NS)
-        self.request_bytes = 0
-        self.response_bytes = 0
-        # Requests whose answer is still to come.
-        self.waiting = 0
-        self.errors: Errors = defaultdict(int)
-        self._count_errors = count_errors
-
-    @property
-    def count(self) -> int:
-        return self.at_once.count + self.total.count
-
-    def answered(self, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response) -> None:
-        """A request was answered by its handler."""
-        # What `Histogram.observe` does, for one call less in every request.
-        times = self.at_once
-        times.counts[bisect_left(_BOUNDS_NS, elapsed_ns)] += 1
-        times.sum += elapsed_ns
-        self.request_bytes += request_bytes
-        self.response_bytes += response_bytes
-        self._count_errors(answer, self.errors)
-
-    def answered_together(self, count: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
-        """Several requests of one read were answered together, each after `elapsed_ns`. Their errors are counted apart."""
-        times = self.at_once
-        times.counts[bisect_left(_BOUNDS_NS, elapsed_ns)] += count
-        times.sum += elapsed_ns * count
-        self.request_bytes += request_bytes
-        self.response_bytes += response_bytes
-
-    def answered_later(
-        self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response
-    ) -> None:
-        """A request was answered by an event: `local_ns` of its time was spent in its handler, the rest on waiting."""
-        self.waited(local_ns, elapsed_ns, request_bytes, response_bytes)
-        self._count_errors(answer, self.errors)
-
-    def waited(self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
-        """The same of one whose errors are counted apart."""
-        self.waiting -= 1
-        # As in `answered`.
-        times = self.local
-        times.counts[bisect_left(_BOUNDS_NS, local_ns)] += 1
-        times.sum += local_ns
-        times, remote_ns = self.remote, elapsed_ns - local_ns
-        times.counts[bisect_left(_BOUNDS_NS, remote_ns)] += 1
-        times.sum += remote_ns
-        times = self.total
-        times.counts[bisect_left(_BOUNDS_NS, elapsed_ns)] += 1
-        times.sum += elapsed_ns
-        self.request_bytes += request_bytes
-        self.response_bytes += response_bytes
-
-    def count_errors(self, answer: Response) -> None:
-        """The error codes in an answer, where nothing else of it is to be counted."""
-        self._count_errors(answer, self.errors)
-
-    def unanswered(self, elapsed_ns: int, request_bytes: int) -> None:
-        """A request that wants no answer was handled."""
-        self.at_once.observe(elapsed_ns)
-        self.request_bytes += request_bytes
+if TYPE_CHECKING:
+    from tidelog.broker.kernels.dispatch_kernel import BOUNDS_NS, NS_PER_MS, CountErrors, Errors, RequestCounts
+else:
+    _kernel = load("tidelog.broker.kernels", "dispatch_kernel")
+    BOUNDS_NS, NS_PER_MS, RequestCounts = _kernel.BOUNDS_NS, _kernel.NS_PER_MS, _kernel.RequestCounts
 
 
 class RequestMetrics(dict[tuple[int, int], RequestCounts]):
@@ -178,7 +97,7 @@ class RequestMetrics(dict[tuple[int, int], RequestCounts]):
     def _times(self, parts: tuple[str, ...]) -> Iterable[Reading]:
         sums: dict[str, Histogram] = {}
         for (key, _), counts in self.items():
-            times = sums.setdefault(_name(key), Histogram(_BOUNDS_NS))
+            times = sums.setdefault(_name(key), Histogram(BOUNDS_NS))
             for part in parts:
                 times.add(getattr(counts, part))
             if parts == ("remote",):
@@ -190,7 +109,7 @@ class RequestMetrics(dict[tuple[int, int], RequestCounts]):
 def _in_ms(times_ns: Histogram) -> Histogram:
     times = Histogram(LATENCY_BOUNDS_MS)
     times.counts = times_ns.counts
-    times.sum = times_ns.sum / _NS_PER_MS
+    times.sum = times_ns.sum / NS_PER_MS
     return times
 
 

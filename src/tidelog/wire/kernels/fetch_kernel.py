@@ -1,5 +1,5 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index"
-"""Reads the Fetch request that almost every consumer sends, in one pass.
+"""Reads the Fetch request that almost every consumer sends, in one pass. Writes the answer to one for one partition.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
 (an older version, a follower, tagged fields, an epoch to compare with, forgotten topics, a topic twice in a row) is None, and the
@@ -15,9 +15,33 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import after_letters, int16, int32, int64, length_at
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        after_letters,
+        int16,
+        int32,
+        int64,
+        length_at,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        room_in,
+        varint_bytes,
+    )
 else:
-    from tidelog.wire.kernels._plain_frame_bytes import after_letters, int16, int32, int64, length_at
+    from tidelog.wire.kernels._plain_frame_bytes import (
+        after_letters,
+        int16,
+        int32,
+        int64,
+        length_at,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        room_in,
+        varint_bytes,
+    )
 
 VERSION_MIN = 12
 """The first version with compact arrays."""
@@ -131,3 +155,40 @@ def read_fetch(
         int32(data, fields + 17),
         partitions,
     )
+
+
+def write_fetched(
+    correlation_id: cython.longlong,
+    head: bytes,
+    index: cython.longlong,
+    high_watermark: cython.longlong,
+    last_stable_offset: cython.longlong,
+    log_start_offset: cython.longlong,
+    is_committed: cython.bint,
+    count: cython.longlong,
+    records: bytes | None,
+) -> bytearray:
+    """The answer to a fetch of one partition outside of a session, with `count` bytes of records. Where `records` is None it ends
+    before them, and they are to be followed by three zeros.
+
+    `head` is what precedes the partition. `is_committed`: the reader wants to know of aborted transactions, and there are none.
+    """
+    size: cython.Py_ssize_t = 15 + len(head) + 35 + varint_bytes(count + 1, 0)
+    end: cython.Py_ssize_t = size if records is None else size + len(records) + 3
+    answer: bytearray = bytearray(end)
+    out: cython.pointer[cython.uchar] = room_in(answer)
+    at: cython.Py_ssize_t
+    # Then no tagged fields, no throttling, no error and no session.
+    put32(out, 0, correlation_id)
+    at = put_bytes(out, 15, head)
+    put32(out, at, index)
+    put64(out, at + 6, high_watermark)
+    put64(out, at + 14, last_stable_offset)
+    put64(out, at + 22, log_start_offset)
+    out[at + 30] = 1 if is_committed else 0
+    # No other replica to read from.
+    put32(out, at + 31, -1)
+    at = put_varint(out, at + 35, count + 1, 0)
+    if records is not None:
+        put_bytes(out, at, records)
+    return answer

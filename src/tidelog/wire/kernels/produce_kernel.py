@@ -1,5 +1,6 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index"
 """Reads the Produce request that almost every client sends, in one pass: the frame, and the header and checksum of each batch.
+Writes the answer to one of one batch.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
 (another version, tagged fields, no answer wanted, a topic twice in a row, batches of which some are in a transaction and some are
@@ -19,14 +20,37 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import int16, int32, int64, length_at, uint32
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        int16,
+        int32,
+        int64,
+        length_at,
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        room_in,
+        uint32,
+    )
 else:
-    from tidelog.wire.kernels._plain_frame_bytes import int16, int32, int64, length_at, uint32
+    from tidelog.wire.kernels._plain_frame_bytes import (
+        int16,
+        int32,
+        int64,
+        length_at,
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        room_in,
+        uint32,
+    )
 
 VERSION_MIN = 7
 """The first version in which a batch may have any codec."""
 VERSION_MAX = 13
 
+_RECORD_ERRORS_VERSION = cython.declare(cython.longlong, 8)
 _FLEXIBLE_VERSION = cython.declare(cython.longlong, 9)
 _TOPIC_ID_VERSION = cython.declare(cython.longlong, 13)
 
@@ -226,3 +250,35 @@ def read_produce(
     if is_flexible and (at >= end or data[at] != 0):
         return None
     return version, int32(data, 4), acks, timeout_ms, batches, transactional_id
+
+
+def write_produced(
+    version: cython.longlong,
+    correlation_id: cython.longlong,
+    head: bytes,
+    index: cython.longlong,
+    first_offset: cython.longlong,
+    log_start_offset: cython.longlong,
+) -> bytes:
+    """The whole answer, its size in front, to a request of one batch, which was appended. `head` is what lies between the
+    correlation id and the partition."""
+    is_flexible: cython.bint = version >= _FLEXIBLE_VERSION
+    after_partition: cython.longlong = 6 if version >= _RECORD_ERRORS_VERSION else 0
+    size: cython.Py_ssize_t = 4 + len(head) + 30 + (9 if is_flexible else after_partition + 4)
+    answer: bytearray = bytearray(4 + size)
+    out: cython.pointer[cython.uchar] = room_in(answer)
+    at: cython.Py_ssize_t
+    put32(out, 0, size)
+    put32(out, 4, correlation_id)
+    at = put_bytes(out, 8, head)
+    put32(out, at, index)
+    # No error; and no time of the append.
+    put64(out, at + 6, first_offset)
+    put64(out, at + 14, -1)
+    put64(out, at + 22, log_start_offset)
+    # No refused records, no message, and no throttling. All that is left are zeros.
+    if is_flexible:
+        out[at + 30] = 1
+    elif after_partition:
+        put16(out, at + 34, -1)
+    return bytes(answer)

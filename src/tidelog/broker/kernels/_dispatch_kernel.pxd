@@ -1,0 +1,35 @@
+# The types of `dispatch_kernel`, for its compiled twin.
+
+cimport cython
+
+cdef long long _PRODUCE_KEY
+
+
+cdef class DispatcherCore:
+    cdef readonly object _now_ns
+    cdef public object _lane
+    cdef public dict _takers
+    cdef public long long _begun_ns
+
+    @cython.locals(key=cython.longlong, begun_ns=cython.longlong, takers=tuple)
+    cdef object _frame(self, object connection, memoryview frame)
+
+
+@cython.final
+cdef class RequestCounts:
+    cdef readonly object at_once
+    cdef readonly object local
+    cdef readonly object remote
+    cdef readonly object total
+    cdef public long long request_bytes
+    cdef public long long response_bytes
+    cdef public long long waiting
+    cdef readonly object errors
+    cdef object _count_errors
+
+    cpdef object answered_together(self, long long count, long long elapsed_ns, long long request_bytes, long long response_bytes)
+    cpdef object waited(self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes)
+
+
+@cython.locals(counts=list, place=Py_ssize_t)
+cdef object _observe(object times, long long elapsed_ns, long long count)

@@ -1,0 +1,158 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
+"""What every request runs through, whatever it asks: who takes it, and how it is counted.
+
+This is one source for two twins, as `net.kernels.stream_kernel` is: plain Python, and compiled with the types of
+`_dispatch_kernel.pxd`.
+
+    DispatcherCore      the quick part of `dispatch.Dispatcher`
+    RequestCounts       the counts of one API in one version: `request_metrics`
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidelog.model.metrics import LATENCY_BOUNDS_MS, Histogram
+from tidelog.wire.messages.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from tidelog.broker.produce_lane import ProduceLane
+    from tidelog.model.clock import Clock
+    from tidelog.net.connection import Connection
+    from tidelog.wire.schema import Response
+
+    Errors: TypeAlias = "defaultdict[int, int]"
+    CountErrors: TypeAlias = "Callable[[Any, Errors], None]"
+    # Given a request and when it was begun: whether it goes a short way. If not, nothing of it was noted or changed.
+    Taker: TypeAlias = "Callable[[Connection, memoryview, int], bool]"
+
+NS_PER_MS = 1_000_000
+BOUNDS_NS = tuple(round(bound * NS_PER_MS) for bound in LATENCY_BOUNDS_MS)
+
+_PRODUCE_KEY = int(ProduceRequest.api_key)
+
+
+class DispatcherCore:
+    """Offers each request to those who have a short way for it."""
+
+    __slots__ = ("_begun_ns", "_lane", "_now_ns", "_takers")
+
+    def __init__(self, clock: Clock, lane: ProduceLane | None, takers: dict[int, tuple[Taker, ...]]) -> None:
+        """`takers`: by API, those who may take a request, in the order in which they are asked."""
+        self._now_ns = clock.monotonic_ns
+        self._lane = lane
+        self._takers = takers
+        # When the last request of this read was done: the next one begins there. 0 before the first.
+        self._begun_ns = 0
+
+    def _handle(self, connection: Connection, frame: memoryview, begun_ns: int) -> None:
+        """For the subclass: a request that goes the ordinary way."""
+        raise NotImplementedError
+
+    def frames_done(self, connection: Connection) -> None:
+        lane = self._lane
+        if lane is not None and lane.is_open:
+            lane.finish(connection)
+        self._begun_ns = 0
+
+    def frame(self, connection: Connection, frame: memoryview) -> None:
+        self._frame(connection, frame)
+
+    def _frame(self, connection: Connection, frame: memoryview) -> None:
+        # Only a look at which lane to ask: a frame that is too short, or of no such API, is none of theirs.
+        key = frame[1] if len(frame) > 1 else -1
+        lane = self._lane
+        if lane is not None:
+            if key == _PRODUCE_KEY and lane.take(connection, frame):
+                return
+            # Whatever this request sees, it comes after those before it.
+            if lane.is_open:
+                lane.finish(connection)
+        begun_ns = self._begun_ns or self._now_ns()
+        takers = self._takers.get(key)
+        if takers is not None:
+            for take in takers:
+                if take(connection, frame, begun_ns):
+                    self._begun_ns = self._now_ns()
+                    return
+        self._handle(connection, frame, begun_ns)
+
+
+class RequestCounts:
+    """The requests of one API in one version."""
+
+    __slots__ = (
+        "_count_errors",
+        "at_once",
+        "errors",
+        "local",
+        "remote",
+        "request_bytes",
+        "response_bytes",
+        "total",
+        "waiting",
+    )
+
+    def __init__(self, count_errors: CountErrors) -> None:
+        # Of answers at once; the other three are of those that waited. In nanoseconds: an integer is the cheaper sum.
+        self.at_once = Histogram(BOUNDS_NS)
+        self.local = Histogram(BOUNDS_NS)
+        self.remote = Histogram(BOUNDS_NS)
+        self.total = Histogram(BOUNDS_NS)
+        self.request_bytes = 0
+        self.response_bytes = 0
+        # Requests whose answer is still to come.
+        self.waiting = 0
+        self.errors: Errors = defaultdict(int)
+        self._count_errors = count_errors
+
+    @property
+    def count(self) -> int:
+        return self.at_once.count + self.total.count
+
+    def answered(self, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response) -> None:
+        """A request was answered by its handler."""
+        self.answered_together(1, elapsed_ns, request_bytes, response_bytes)
+        self._count_errors(answer, self.errors)
+
+    def answered_together(self, count: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
+        """Several requests of one read were answered together, each after `elapsed_ns`. Their errors are counted apart."""
+        _observe(self.at_once, elapsed_ns, count)
+        self.request_bytes += request_bytes
+        self.response_bytes += response_bytes
+
+    def answered_later(
+        self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response
+    ) -> None:
+        """A request was answered by an event: `local_ns` of its time was spent in its handler, the rest on waiting."""
+        self.waited(local_ns, elapsed_ns, request_bytes, response_bytes)
+        self._count_errors(answer, self.errors)
+
+    def waited(self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
+        """The same of one whose errors are counted apart."""
+        self.waiting -= 1
+        _observe(self.local, local_ns, 1)
+        _observe(self.remote, elapsed_ns - local_ns, 1)
+        _observe(self.total, elapsed_ns, 1)
+        self.request_bytes += request_bytes
+        self.response_bytes += response_bytes
+
+    def count_errors(self, answer: Response) -> None:
+        """The error codes in an answer, where nothing else of it is to be counted."""
+        self._count_errors(answer, self.errors)
+
+    def unanswered(self, elapsed_ns: int, request_bytes: int) -> None:
+        """A request that wants no answer was handled."""
+        _observe(self.at_once, elapsed_ns, 1)
+        self.request_bytes += request_bytes
+
+
+def _observe(times: Histogram, elapsed_ns: int, count: int) -> None:
+    """What `Histogram.observe` does, `count` times."""
+    counts = times.counts
+    place = bisect_left(BOUNDS_NS, elapsed_ns)
+    counts[place] += count
+    times.sum += elapsed_ns * count
