@@ -171,28 +171,28 @@ class FetchLaneCore:
 
     def _partitions_of(self, asked: list[Asked], by_id: bool, connection: Connection) -> list[Partition] | None:
         """The replicas that are to be read, each once. None: somebody else is to say what is wrong."""
-        node = self._node
+        here = self._node.partitions
         partitions: list[Partition] = []
         last: bytes | None = None
         hosted: TopicReplicas = {}
         for topic, index, _, _, _ in asked:
-            if topic is not last:
-                # The kernel gives those of one topic the same object.
+            # The kernel gives those of one topic the same object.
+            is_another = topic is not last
+            if is_another:
                 last = topic
                 if by_id:
-                    known = node.image.topics.get(topic)  # type: ignore[call-overload] # an id is these bytes
+                    hosted = here.identified(topic)  # type: ignore[arg-type] # an id is these bytes
                 else:
                     try:
-                        known = node.image.topic(topic.decode())  # type: ignore[arg-type]
+                        hosted = here.named(topic.decode())  # type: ignore[arg-type]
                     except UnicodeDecodeError:
                         return None
-                if known is None or not self._authorizer.allows(
-                    connection.principal, connection.peer_address.host, _READ, _TOPIC, known.name
-                ):
-                    return None
-                hosted = node.partitions.identified(known.topic_id)
             partition = hosted.get(index)
             if partition is None:
+                return None
+            if is_another and not self._authorizer.allows(
+                connection.principal, connection.peer_address.host, _READ, _TOPIC, partition.topic_partition.topic
+            ):
                 return None
             partitions.append(partition)
         if len(partitions) > 1 and len(set(partitions)) != len(partitions):
