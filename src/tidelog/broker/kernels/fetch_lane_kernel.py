@@ -18,7 +18,6 @@ from tidelog.broker.fetch_sessions import FINAL_EPOCH as _NO_EPOCH, NO_SESSION
 from tidelog.broker.handlers.fetch import READ_COMMITTED as _READ_COMMITTED, TOPIC_ID_VERSION
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.data_plane_config import FETCH_MAX_BYTES, RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
-from tidelog.model.ids import NO_LEADER_EPOCH
 from tidelog.net.output_queue import SENDFILE_BYTES_MIN as _SENDFILE_BYTES
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -134,7 +133,7 @@ class FetchLaneCore:
             _, _, epoch, offset, bytes_max = asked[number]
             bytes_max = min(bytes_max, max_bytes - total)
             bytes_max = max(bytes_max, 0)
-            result = partition.read(offset, bytes_max, isolation, epoch, NO_LEADER_EPOCH, not total, False)
+            result = partition.read(offset, bytes_max, isolation, epoch, not total, False)
             if type(result) is not Fetched:
                 return False
             results.append(result)
@@ -331,7 +330,7 @@ class WaitingFetch:
         _, _, epoch, offset, bytes_max = self.asked[place]
         bytes_max = min(bytes_max, self._max_bytes)
         bytes_max = max(bytes_max, 0)
-        result = partition.read(offset, bytes_max, self._isolation, epoch, NO_LEADER_EPOCH, True, False)
+        result = partition.read(offset, bytes_max, self._isolation, epoch, True, False)
         self.results[place] = result
         # Until now nothing was found anywhere, and any byte is enough.
         if type(result) is not Fetched or result.regions:
