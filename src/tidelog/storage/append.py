@@ -40,6 +40,11 @@ pack_place = Layout(">qii").pack_into
 PlacedBatch = tuple[int, BatchHeader]
 
 
+OFFSET_MAX = 2**63 - 1
+
+# What is appended while somebody waits for it is kept for his read, up to this size: beyond it, `sendfile` is cheaper.
+FRESH_BYTES_MAX = 16 * 1024
+
 # The guard of a batch outside of any transaction.
 NOT_TRANSACTIONAL = -1
 

@@ -2,6 +2,7 @@
 
 `append_as_leader` and `append_as_follower` take any batches. `append_run`, `append_built` and `append_marker` do the same in
 fewer steps for what this node has checked or made itself, and leave the rare cases, such as a roll, to `append_as_leader`.
+`append_run`, which every produced batch goes through, is in `LogCore` of [log_kernel](kernels/log_kernel.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP, Offset, TimestampMs
 from tidelog.storage.append import (
     NOT_TRANSACTIONAL,
+    OFFSET_MAX,
     AppendInfo,
     AppendRefused,
     CheckedBatch,
@@ -32,11 +34,6 @@ from tidelog.wire.record_batch import BATCH_OVERHEAD, BytesLike, TimestampType, 
 _kernel = load("tidelog.wire.kernels", "replica_kernel")
 _read_plain_batch = _kernel.read_plain_batch
 _read_plain_run = _kernel.read_plain_run
-
-OFFSET_MAX = 2**63 - 1
-
-# What is appended while somebody waits for it is kept for his read, up to this size: beyond it, `sendfile` is cheaper.
-FRESH_BYTES_MAX = 16 * 1024
 
 
 class AppendableLog(RollingLog):
@@ -76,116 +73,16 @@ class AppendableLog(RollingLog):
             return AppendRefused(ErrorCode.INVALID_RECORD, "there is no record batch to append")
         return self._append(buffer, placed, origin, append_time_ms, transaction_version, guard)
 
-    def append_run(
-        self, run: Sequence[CheckedBatch], leader_epoch: int, *, is_awaited: bool = False
+    def _append_each(
+        self, run: Sequence[CheckedBatch], leader_epoch: int
     ) -> Sequence[int | AppendInfo | AppendRefused]:
-        """`append_as_leader` for several batches that have been checked, each by itself, with one write for all of them.
-
-        Of each: its first offset, what it repeats, or why it was refused. Only where records keep their producers' time. What
-        somebody waits for is kept for his read, if it is little.
-        """
-        if self.fault is not None:
-            self._raise_offline()
-        self._reader.fresh = None
-        if len(run) == 1:
-            outcome = self._append_alone(run[0], leader_epoch, is_awaited)
-            if outcome is not None:
-                return (outcome,)
-        size = last_offset_max = 0
-        newest: int = NO_TIMESTAMP
-        for view, delta, max_timestamp, _, _, _, _ in run:
-            size += len(view)
-            last_offset_max += delta + 1
-            newest = max(newest, max_timestamp)
-        segment = self._segments.active
-        offset: int = self.log_end_offset
-        last_offset_max += offset
-        try:
-            fits = (
-                size <= self.config.segment_bytes
-                and last_offset_max <= OFFSET_MAX
-                and not segment.should_roll(self.config, size, last_offset_max, newest)
+        """`append_run` where a new segment has to begin, or may have to."""
+        return [
+            self.append_as_leader(
+                batch.view, leader_epoch, guard=None if batch.guard == NOT_TRANSACTIONAL else batch.guard
             )
-        except StorageError as error:
-            self._fail(error)
-        if not fits:
-            # What a producer's snapshot at the roll may know depends on which batch comes first in the new segment.
-            return [
-                self.append_as_leader(
-                    batch.view, leader_epoch, guard=None if batch.guard == NOT_TRANSACTIONAL else batch.guard
-                )
-                for batch in run
-            ]
-        outcomes: list[int | AppendInfo | AppendRefused] = []
-        position = segment.size_bytes
-        views: list[memoryview] = []
-        written: list[WrittenBatch] = []
-        for batch in run:
-            view, delta, max_timestamp, producer_id, _, _, _ = batch
-            if producer_id >= 0:
-                refused = self._follow_sequence(batch, offset)
-                if refused is not None:
-                    outcomes.append(refused)
-                    continue
-            size = len(view)
-            pack_place(view, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
-            views.append(view)
-            written.append((size, offset + delta, max_timestamp))
-            outcomes.append(offset)
-            offset += delta + 1
-        if views:
-            try:
-                if leader_epoch != self._assigned_epoch and leader_epoch >= 0:
-                    self._assign_epoch(leader_epoch, self.log_end_offset)
-                self._is_durable = False
-                segment.append(views, written)
-                if is_awaited and segment.size_bytes - position < FRESH_BYTES_MAX:
-                    self._reader.keep_fresh(segment, b"".join(views), self.log_end_offset, offset)
-                self._ends_with_it(offset)
-            except StorageError as error:
-                self._fail(error)
-        return outcomes
-
-    def _ends_with_it(self, end: int) -> None:
-        """What was written brings the log's end to `end`, and tells of no transaction's end."""
-        self.log_end_offset = self.producers.map_end_offset = Offset(end)
-        if end - self._durability.recovery_point >= self.config.flush_messages:
-            self._flush()
-
-    def forget_fresh(self, *, also_uncommitted: bool = False) -> None:
-        """Who waited for the last append has been told. Where it is not committed, some may still be waiting."""
-        fresh = self._reader.fresh
-        if fresh is not None and (also_uncommitted or fresh.end_offset <= self.high_watermark):
-            self._reader.fresh = None
-
-    def _append_alone(
-        self, batch: CheckedBatch, leader_epoch: int, is_awaited: bool
-    ) -> int | AppendInfo | AppendRefused | None:
-        """`append_run` of one batch, as most are where each has to be answered soon. None: it needs a closer look."""
-        view, delta, max_timestamp, producer_id, _, _, _ = batch
-        config, offset, size = self.config, self.log_end_offset, len(view)
-        end = offset + delta + 1
-        segment = self._segments.active
-        if (
-            end > OFFSET_MAX
-            or leader_epoch != self._assigned_epoch
-            or not segment.takes_one(config, size, end - 1, max_timestamp)
-        ):
-            return None
-        if producer_id >= 0:
-            refused = self._follow_sequence(batch, offset)
-            if refused is not None:
-                return refused
-        pack_place(view, 0, offset, size - BATCH_OVERHEAD, leader_epoch)
-        self._is_durable = False
-        try:
-            segment.write_one(view, size, end - 1, max_timestamp)
-            if is_awaited and size < FRESH_BYTES_MAX:
-                self._reader.keep_fresh(segment, bytes(view), offset, end)
-            self._ends_with_it(end)
-        except StorageError as error:
-            self._fail(error)
-        return offset
+            for batch in run
+        ]
 
     def append_built(self, batch: bytearray, record_count: int, max_timestamp: int, leader_epoch: int) -> Offset | None:
         """`append_as_leader` for one whole batch of records that this node has just made, outside of any transaction and with
@@ -289,21 +186,11 @@ class AppendableLog(RollingLog):
             self._fail(error)
         return True
 
-    def _follow_sequence(self, batch: CheckedBatch, offset: int) -> AppendInfo | AppendRefused | None:
-        """Take in the sequence of a batch that is about to be written at `offset`, unless there is a reason not to write it.
-
-        Before the write: should that fail, the log goes offline, and its state is read anew from what is on disk.
-        """
-        _, delta, max_timestamp, producer_id, epoch, sequence, guard = batch
-        producers = self.producers
-        if guard == NOT_TRANSACTIONAL:
-            if producers.continue_sequence(producer_id, epoch, sequence, offset, delta, max_timestamp):
-                return None
-        elif producers.continue_transaction(producer_id, epoch, sequence, offset, delta, max_timestamp, guard):
-            return None
-        prepared = producers.prepare(read_header(batch.view), offset, AppendOrigin.CLIENT, guard=guard)
+    def _judge_sequence(self, batch: CheckedBatch, offset: int) -> AppendInfo | AppendRefused | None:
+        """Take in the sequence of a batch that does not simply go on with it, unless there is a reason not to write it."""
+        prepared = self.producers.prepare(read_header(batch.view), offset, AppendOrigin.CLIENT, guard=batch.guard)
         if isinstance(prepared, ErrorCode):
-            return AppendRefused(prepared, f"producer {producer_id}: {prepared.message}")
+            return AppendRefused(prepared, f"producer {batch.producer_id}: {prepared.message}")
         if isinstance(prepared, Duplicate):
             return AppendInfo(prepared.first_offset, prepared.last_offset, self.log_start_offset, is_duplicate=True)
         apply_update(self.producers, prepared, None)

@@ -23,9 +23,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from tidelog.kernel_choice import load
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
+
+_kernel = load("tidelog.storage.kernels", "file_kernel")
+if TYPE_CHECKING:
+    from tidelog.storage.kernels.file_kernel import OsFileCore
+else:
+    OsFileCore = _kernel.OsFileCore
 
 # Byte buffers whose `len` is their size. A memoryview of anything but bytes is cast by its owner.
 ReadableBytes = bytes | bytearray | memoryview | mmap.mmap
@@ -37,8 +44,8 @@ TEMPORARY_SUFFIX = ".tmp"
 # The descriptor of a closed file: one that no process has. -1 would not do, since a map of -1 is memory without a file.
 _CLOSED = 2**31 - 1
 
-# The kernel refuses longer vectors. Linux, macOS and the BSDs agree on the number.
-IOV_MAX = 1024
+# The kernel refuses longer vectors.
+IOV_MAX: int = _kernel.IOV_MAX
 
 # fdatasync leaves out times and modes but never a size that is needed to read the data back, and that is all we rely on.
 # Where it does not exist (macOS), fsync does.
@@ -236,37 +243,18 @@ class OsMapping:
         self._memory.close()
 
 
-class OsFile:
-    """A real file. Hot calls translate errors by hand: a context manager costs as much as the system call."""
+class OsFile(OsFileCore):
+    """A real file. What is done with it all day is in the kernel."""
 
-    __slots__ = ("_descriptor", "_writable", "path")
+    __slots__ = ("_writable",)
 
     def __init__(self, path: str, descriptor: int, *, writable: bool) -> None:
-        self.path = path
-        self._descriptor = descriptor
+        super().__init__(path, descriptor)
         self._writable = writable
-
-    def fileno(self) -> int:
-        return self._descriptor
 
     def size(self) -> int:
         with _translated("stat", self.path):
             return os.fstat(self._descriptor).st_size
-
-    def pread(self, count: int, position: int) -> bytes:
-        try:
-            data = os.pread(self._descriptor, count, position)
-            if len(data) == count or not data:
-                return data
-            # A short read before the end is rare (a signal, a network file system), so it may be slow but not wrong.
-            parts = [data]
-            got = len(data)
-            while got < count and (data := os.pread(self._descriptor, count - got, position + got)):
-                parts.append(data)
-                got += len(data)
-            return b"".join(parts)
-        except OSError as error:
-            raise StorageError(self.path, "read", error.errno) from error
 
     def preadv(self, buffers: Sequence[WritableBytes], position: int) -> int:
         wanted = sum(map(len, buffers))
@@ -281,14 +269,10 @@ class OsFile:
             raise StorageError(self.path, "read", error.errno) from error
         return done
 
-    def pwritev(self, buffers: Sequence[ReadableBytes], position: int) -> int:
-        wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
-        try:
-            done = os.pwritev(self._descriptor, buffers, position) if len(buffers) <= IOV_MAX else 0
-            while done < wanted:
-                done += os.pwritev(self._descriptor, _remaining(buffers, done), position + done)
-        except OSError as error:
-            raise StorageError(self.path, "write", error.errno) from error
+    def _write_rest(self, buffers: Sequence[ReadableBytes], position: int, done: int, wanted: int) -> int:
+        """Go on with what one call did not write."""
+        while done < wanted:
+            done += os.pwritev(self._descriptor, _remaining(buffers, done), position + done)
         return done
 
     def truncate(self, size: int) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from tidelog.model.ids import NO_LEADER_EPOCH, Offset, TopicId, TopicPartition
+from tidelog.kernel_choice import load
+from tidelog.model.ids import Offset, TopicId, TopicPartition
 from tidelog.storage.durability import Durability
 from tidelog.storage.errors import StorageError
 from tidelog.storage.leader_epochs import LeaderEpochs
@@ -21,6 +22,11 @@ from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.removals import DelayedRemovals
 from tidelog.storage.seams import Seams
 from tidelog.storage.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from tidelog.storage.kernels.log_kernel import LogCore
+else:
+    LogCore = load("tidelog.storage.kernels", "log_kernel").LogCore
 
 
 class LogHost(Protocol):
@@ -69,31 +75,29 @@ class LogParts:
     """Whether the topic id and the directory's name are on disk: see `settling`."""
 
 
-class LogState:
-    """The parts of one log, its offsets, and its fault if it has one."""
+class LogState(LogCore):
+    """The parts of one log, its offsets, and its fault if it has one. What every append and read look at is the kernel's."""
 
     def __init__(
         self, host: LogHost, directory: str, topic_partition: TopicPartition, config: LogConfig, parts: LogParts
     ) -> None:
+        super().__init__(
+            config,
+            parts.segments,
+            LogReader(parts.segments),
+            parts.producers,
+            Durability(host.seams, parts.segments, directory, parts.recovery_point, self._note_fault),
+            parts.log_start_offset,
+            parts.log_end_offset,
+            parts.is_durable,
+        )
         self.topic_partition = topic_partition
         self.directory = directory
-        self.config = config
         self.topic_id = parts.topic_id
         self.leader_epochs = parts.leader_epochs
-        self.producers = parts.producers
-        self.log_start_offset = parts.log_start_offset
-        self.log_end_offset = parts.log_end_offset
-        self.high_watermark = parts.log_start_offset
-        self.fault: StorageError | None = None
         self.is_settled = parts.is_settled
         self._host = host
         self._seams = host.seams
-        self._segments = parts.segments
-        self._is_durable = parts.is_durable
-        # The epoch of the last append: nothing is to be noted for another one of it.
-        self._assigned_epoch: int = NO_LEADER_EPOCH
-        self._reader = LogReader(parts.segments)
-        self._durability = Durability(host.seams, parts.segments, directory, parts.recovery_point, self._note_fault)
         self._saved_log_start_offset = parts.log_start_offset
         # How to have the cleaning that is under way end.
         self._abandon_cleaning: Callable[[], None] | None = None
@@ -131,12 +135,6 @@ class LogState:
         if self.producers.unreplicated:
             self.producers.on_high_watermark_updated(self.high_watermark)
         return self.high_watermark
-
-    def commit_up_to(self, offset: int) -> None:
-        """`set_high_watermark` for an offset within the log that is beyond the present one."""
-        self.high_watermark = Offset(offset)
-        if self.producers.unreplicated:
-            self.producers.on_high_watermark_updated(offset)
 
     @property
     def segments(self) -> SegmentList:

@@ -11,12 +11,13 @@ waits for are handed to `SlowWork`. What a client did wrong is a value (`AppendR
 
 A log is put together in layers, a module each, so that a call on the data path is one call:
 
+    LogCore             what every append and read look at; both    kernels.log_kernel
     LogState            offsets, parts, faults                      log_state
     DurableLog          flush, settle, rename, close                durable_log
     RollingLog          roll, retention, segments that go           rolling_log
     AppendableLog       every way to append                         appendable_log
     TruncatableLog      cut                                         truncatable_log
-    PartitionLog        all of these, and reading                   here
+    PartitionLog        all of these, and finding offsets           here
 
 Where this differs from Kafka, it is on the safe side: a truncation is durable when it returns, and it never leaves offsets
 without a batch before the log's end; segments go only after the log's new start is durable.
@@ -25,94 +26,17 @@ without a batch before the log's end; segments go only after the log's new start
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, Offset
+from tidelog.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
 from tidelog.storage.appendable_log import AppendableLog
-from tidelog.storage.errors import StorageError
-from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.storage.file_region import FileRegion
 from tidelog.storage.leader_epochs import EpochEndOffset
-from tidelog.storage.log_reader import FoundRegion
 from tidelog.storage.segment import FoundTimestamp
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.storage.truncatable_log import TruncatableLog
 from tidelog.wire.batch_errors import CorruptBatchError
 
-# A member that is reached through its class costs more, and every read asks for these.
-_LOG_END = FetchIsolation.LOG_END
-_HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
-
 
 class PartitionLog(AppendableLog, TruncatableLog):
     """One partition on disk. `recovery.open_log` and `LogDirectory` make them."""
-
-    def read(
-        self,
-        offset: int,
-        bytes_max: int,
-        *,
-        upper_bound: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
-        min_one_batch: bool = True,
-    ) -> Fetched | ErrorCode:
-        """The batches from the one that holds `offset` on, at most `bytes_max` of them, as regions of one segment's file.
-
-        With `min_one_batch` the first batch comes whole, however small the limit. OFFSET_OUT_OF_RANGE for an offset that the log
-        does not have, CORRUPT_MESSAGE where the file is damaged.
-        """
-        if self.fault is not None:
-            self._raise_offline()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        aborted: tuple[AbortedTransaction, ...] | None = None
-        producers = self.producers
-        # Mostly no transaction is open, and then there is nothing to be asked.
-        stable = self.last_stable_offset if producers.ongoing or producers.unreplicated else self.high_watermark
-        if upper_bound is _LOG_END:
-            bound = self.log_end_offset
-        elif upper_bound is _HIGH_WATERMARK:
-            bound = self.high_watermark
-        else:
-            bound = stable
-            aborted = ()
-        if offset >= bound:
-            return Fetched((), self.log_start_offset, self.log_end_offset, self.high_watermark, stable, False, aborted)
-        fresh = self._reader.fresh
-        try:
-            if (
-                fresh is not None
-                and offset == fresh.base_offset
-                and bound == fresh.end_offset
-                and len(fresh.records) <= bytes_max
-            ):
-                # No marker is in it or behind it, so none of it belongs to an aborted transaction.
-                return self._fetched((fresh.region,), stable, aborted)
-            found = self._reader.find_region(offset, bound, self.log_end_offset, bytes_max, min_one_batch=min_one_batch)
-            if isinstance(found, FoundRegion):
-                if aborted is not None:
-                    aborted = self._reader.aborted_in(found, offset, self.log_end_offset)
-                return self._fetched((found.region,), stable, aborted)
-        except CorruptBatchError:
-            return ErrorCode.CORRUPT_MESSAGE
-        except StorageError as error:
-            self._fail(error)
-        return self._fetched((), stable, aborted, first_batch_too_large=found is not None)
-
-    def _fetched(
-        self,
-        regions: tuple[FileRegion, ...],
-        stable: Offset,
-        aborted: tuple[AbortedTransaction, ...] | None,
-        *,
-        first_batch_too_large: bool = False,
-    ) -> Fetched:
-        return Fetched(
-            regions,
-            self.log_start_offset,
-            self.log_end_offset,
-            self.high_watermark,
-            stable,
-            first_batch_too_large,
-            aborted,
-        )
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions that have records from `start_offset` up to `end_offset`, exclusive."""

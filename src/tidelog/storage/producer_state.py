@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
+from tidelog.kernel_choice import load
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_PRODUCER_ID, Offset, ProducerId
+from tidelog.model.ids import NO_PRODUCER_ID, Offset
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import Files
 from tidelog.storage.producer_append import (
@@ -51,6 +52,11 @@ from tidelog.storage.producer_snapshot import (
 from tidelog.storage.verification_guard import NO_GUARD, Verification
 from tidelog.wire.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 
+if TYPE_CHECKING:
+    from tidelog.storage.kernels.log_kernel import ProducersCore
+else:
+    ProducersCore = load("tidelog.storage.kernels", "log_kernel").ProducersCore
+
 __all__ = [
     "BATCHES_KEPT",
     "NO_TRANSACTION",
@@ -75,26 +81,20 @@ EPOCH_BUMP_VERSION = 2
 _SEQUENCES = 2**31
 
 
-class ProducerStateTable:
-    """The producers of one partition, and their snapshots in its directory."""
+class ProducerStateTable(ProducersCore):
+    """The producers of one partition, and their snapshots in its directory. What every batch and read ask is in the kernel."""
 
     def __init__(self, files: Files, directory: str, *, producer_id_expiration_ms: int) -> None:
         """Take note of the snapshots in the directory. None is read before `truncate_and_reload`."""
+        super().__init__()
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self._files = files
         self._directory = directory
-        self._producers: dict[int, ProducerState] = {}
-        self.ongoing: OrderedDict[Offset, ProducerId] = OrderedDict()
-        """First offset of each open transaction -> who has it open. In order of offset, since offsets only grow."""
-        self.unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
-        """First offset of each transaction that has ended above the high watermark -> its marker. In order of markers."""
-        # The same first offsets, smallest on top; those that are not in the map any more are dropped when they surface.
+        # The first offsets of `unreplicated`, smallest on top; those that are not in it any more are dropped when they surface.
         self._unreplicated_firsts: list[Offset] = []
         # Producer id -> what is asked about the transaction that its next records are to begin.
         self._verifications: dict[int, Verification] = {}
         self._last_guard = NO_GUARD
-        self.map_end_offset = Offset(0)
-        """The offset after the last one that the state covers. Whoever appends moves it."""
         self._last_snapshot_offset = Offset(0)
         self._snapshots: list[Offset] = []
         self.reload_snapshots()
@@ -261,27 +261,6 @@ class ProducerStateTable:
         state.transaction_first_offset = NO_TRANSACTION
         if self._verifications:
             self._verifications.pop(state.producer_id, None)
-
-    def continue_sequence(
-        self, producer_id: int, epoch: int, base_sequence: int, base_offset: int, delta: int, timestamp: int
-    ) -> bool:
-        """Take in a client's batch whose number follows its producer's last one, as nearly all do. False: it needs a closer look.
-
-        What `prepare` and `apply` do with such a batch.
-        """
-        state = self._producers.get(producer_id)
-        if state is None or state.epoch != epoch or state.transaction_first_offset != NO_TRANSACTION:
-            return False
-        batches = state.batches
-        if not batches or batches[-1].last_sequence + 1 != base_sequence:
-            return False
-        last_offset = base_offset + delta
-        # So few offsets since the oldest batch that numbers have not come round: it repeats none.
-        if last_offset - batches[0].first_offset >= _SEQUENCES or base_sequence + delta >= _SEQUENCES:
-            return False
-        state.add_batch(BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
-        state.last_timestamp = timestamp
-        return True
 
     def continue_transaction(
         self,

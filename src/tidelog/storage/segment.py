@@ -14,14 +14,16 @@ A segment belongs to its log's thread. What another thread may do is sync the ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.kernel_choice import load
 from tidelog.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from tidelog.storage.batch_scan import each_header
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import File, ReadableBytes
+from tidelog.storage.files import File
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.mapped_index import INT32_MAX
 from tidelog.storage.offset_index import OffsetIndex
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
@@ -30,6 +32,11 @@ from tidelog.storage.transaction_index import AbortedSearch, TransactionIndex
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.record_batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.wire.records import decode_rows
+
+if TYPE_CHECKING:
+    from tidelog.storage.kernels.log_kernel import SegmentCore
+else:
+    SegmentCore = load("tidelog.storage.kernels", "log_kernel").SegmentCore
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -42,7 +49,7 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
 # An index stores the distance from the base offset as an int32.
-RELATIVE_OFFSET_MAX = 2**31 - 1
+RELATIVE_OFFSET_MAX = INT32_MAX
 
 
 # Where the file system finds the blocks of a file one write at a time, it takes a third longer to write. So a segment reserves
@@ -75,28 +82,16 @@ def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
-class Segment:
-    """One segment, active or not."""
+class Segment(SegmentCore):
+    """One segment, active or not. How batches are written to its end is in the kernel."""
 
     __slots__ = (
-        "_bytes_since_index_entry",
         "_created_ms",
         "_directory",
-        "_file",
-        "_first_timestamp",
-        "_index_entries_left",
-        "_index_interval_bytes",
         "_is_preallocated",
-        "_largest_timestamp",
-        "_largest_timestamp_offset",
-        "_open_segments",
-        "_reserve_at",
         "_seams",
         "_suffix",
-        "base_offset",
         "offset_index",
-        "roll_jitter_ms",
-        "size_bytes",
         "time_index",
         "transaction_index",
     )
@@ -113,26 +108,20 @@ class Segment:
         suffix: str = "",
     ) -> None:
         """A segment whose files exist. Opens none of them."""
+        created_ms = seams.clock.now_ms()
+        super().__init__(
+            open_segments,
+            base_offset,
+            size_bytes,
+            config.index_interval_bytes,
+            config.roll_jitter_ms(seams.random),
+            RESERVED_FROM_BYTES,
+        )
         self._seams = seams
-        self._open_segments = open_segments
         self._directory = directory
         self._suffix = suffix
-        self._index_interval_bytes = config.index_interval_bytes
-        self._created_ms = seams.clock.now_ms()
-        self._file: File | None = None
+        self._created_ms = created_ms
         self._is_preallocated = False
-        # Once the batches end behind this, more is to be reserved.
-        self._reserve_at = RESERVED_FROM_BYTES
-        # None: not known yet; it takes a look at the files.
-        self._index_entries_left: int | None = None
-        self._bytes_since_index_entry = 0
-        # None: not known yet, and one read away.
-        self._first_timestamp: int | None = None
-        self._largest_timestamp: int | None = None
-        self._largest_timestamp_offset = base_offset
-        self.roll_jitter_ms = config.roll_jitter_ms(seams.random)
-        self.base_offset = Offset(base_offset)
-        self.size_bytes = size_bytes
         index_bytes = config.segment_index_bytes
         files = seams.files
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), self.base_offset, bytes_max=index_bytes)
@@ -184,103 +173,10 @@ class Segment:
         """Where the file of this kind is now."""
         return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._suffix}"
 
-    @property
-    def file(self) -> File:
-        """The open log file. Whoever keeps it keeps it open."""
-        file = self._file
-        if file is None or self._open_segments.is_crowded:
-            self._open_segments.used(self)
-        if file is None:
-            file = self._file = self._seams.files.open(self.path(LOG_SUFFIX))
-        return file
+    def _open_log(self) -> File:
+        return self._seams.files.open(self.path(LOG_SUFFIX))
 
     # Appending
-
-    def should_roll(self, config: LogConfig, incoming_bytes: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether the next append belongs into a new segment: for size, time, a full index, or an offset too far away."""
-        size = self.size_bytes
-        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
-            return True
-        if size == 0:
-            # An empty segment has nothing to be closed for; with an index of no entries it would roll for ever.
-            return False
-        return (
-            size > config.segment_bytes - incoming_bytes
-            or self._index_entries_left == 0
-            or self._waited_ms(max_timestamp) > config.roll_ms - self.roll_jitter_ms
-        )
-
-    def append(self, buffers: Sequence[ReadableBytes], batches: Sequence[WrittenBatch]) -> None:
-        """Write the batches that fill `buffers`, in one go.
-
-        On a failure the file ends where it ended before, if the disk allows even that, and the segment is unchanged.
-        """
-        position = self.size_bytes
-        file = self.file
-        try:
-            file.pwritev(buffers, position)
-        except StorageError:
-            self._cut_back(file, position)
-            raise
-        if position == 0:
-            self._first_timestamp = batches[0][2]
-        largest = self._largest_timestamp
-        if largest is None:
-            largest = self.largest_timestamp_offset.timestamp
-        unindexed = self._bytes_since_index_entry
-        interval_bytes = self._index_interval_bytes
-        for size, last_offset, max_timestamp in batches:
-            if max_timestamp > largest:
-                self._largest_timestamp = largest = max_timestamp
-                self._largest_timestamp_offset = last_offset
-            if unindexed > interval_bytes:
-                self._add_index_entries(last_offset, position)
-                unindexed = 0
-            unindexed += size
-            position += size
-        self._bytes_since_index_entry = unindexed
-        self.size_bytes = position
-        if position > self._reserve_at:
-            self._reserve(file, position)
-
-    def takes_one(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether one batch can be written by `write_one`: it needs no new segment, and nothing has to be looked up first."""
-        position = self.size_bytes
-        first = self._first_timestamp
-        return (
-            position > 0
-            and first is not None
-            and first >= 0
-            and self._largest_timestamp is not None
-            and position <= config.segment_bytes - size
-            and max_timestamp - first <= config.roll_ms - self.roll_jitter_ms
-            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
-            and self._index_entries_left != 0
-        )
-
-    def write_one(self, batch: ReadableBytes, size: int, last_offset: int, max_timestamp: int) -> None:
-        """`append` for one batch that `takes_one` has allowed: the quick way of what is written one batch at a time."""
-        position = self.size_bytes
-        largest = self._largest_timestamp
-        assert largest is not None
-        file = self._file
-        if file is None or self._open_segments.is_crowded:
-            file = self.file
-        try:
-            file.pwritev((batch,), position)
-        except StorageError:
-            self._cut_back(file, position)
-            raise
-        if max_timestamp > largest:
-            self._largest_timestamp = max_timestamp
-            self._largest_timestamp_offset = last_offset
-        if self._bytes_since_index_entry > self._index_interval_bytes:
-            self._add_index_entries(last_offset, position)
-            self._bytes_since_index_entry = 0
-        self._bytes_since_index_entry += size
-        self.size_bytes = end = position + size
-        if end > self._reserve_at:
-            self._reserve(file, end)
 
     def _reserve(self, file: File, end: int) -> None:
         """Have room for what follows the batches, which end at `end`."""

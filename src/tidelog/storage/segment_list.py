@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from tidelog.kernel_choice import load
 from tidelog.storage.segment import Segment
 
+if TYPE_CHECKING:
+    from tidelog.storage.kernels.log_kernel import SegmentListCore
+else:
+    SegmentListCore = load("tidelog.storage.kernels", "log_kernel").SegmentListCore
 
-class SegmentList:
+
+class SegmentList(SegmentListCore):
     """Segments by rising base offset. The last one is the active one."""
 
-    __slots__ = ("_base_offsets", "_segments", "active")
-
-    # Of an empty list there is none; a log has at least one segment from the end of its loading on.
-    active: Segment
-
-    def __init__(self) -> None:
-        self._base_offsets: list[int] = []
-        self._segments: list[Segment] = []
+    __slots__ = ()
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -28,10 +28,6 @@ class SegmentList:
 
     def __reversed__(self) -> Iterator[Segment]:
         return reversed(self._segments)
-
-    @property
-    def first(self) -> Segment:
-        return self._segments[0]
 
     @property
     def base_offsets(self) -> list[int]:
@@ -55,16 +51,6 @@ class SegmentList:
         del self._base_offsets[slot], self._segments[slot]
         if self._segments:
             self.active = self._segments[-1]
-
-    def floor(self, offset: int) -> Segment | None:
-        """The last segment whose base offset is at or below `offset`: the one that holds it, if any does."""
-        slot = bisect_right(self._base_offsets, offset) - 1
-        return self._segments[slot] if slot >= 0 else None
-
-    def after(self, base_offset: int) -> Segment | None:
-        """The first segment whose base offset is above."""
-        slot = bisect_right(self._base_offsets, base_offset)
-        return self._segments[slot] if slot < len(self._segments) else None
 
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that holds `offset`, and all after it."""

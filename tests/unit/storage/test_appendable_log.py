@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder, accepted, refused
+from tests.support.log_twins import log_twin
 from tidelog.model.errors import ErrorCode
 from tidelog.storage.append import AppendRefused
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -15,6 +16,10 @@ from tidelog.storage.segment import RELATIVE_OFFSET_MAX
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import TimestampType, read_header
 from tidelog.wire.records import Record, build_batch
+
+__all__ = ["log_twin"]
+
+pytestmark = pytest.mark.usefixtures("log_twin")
 
 LOG_END = FetchIsolation.LOG_END
 APPEND_TIME = TimestampType.LOG_APPEND_TIME

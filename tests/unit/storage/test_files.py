@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.log_twins import log_twin
 from tests.unit.storage.disks import Place, simulated_place
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
 from tidelog.storage.files import IOV_MAX, OsFiles, parent_of
+
+__all__ = ["log_twin"]
+
+pytestmark = pytest.mark.usefixtures("log_twin")
 
 
 def test_what_is_written_is_read_at_its_position(place: Place) -> None:

@@ -7,10 +7,14 @@ from unittest import mock
 import pytest
 
 from tests.support.log_builder import LogBuilder, fetched_values
+from tests.support.log_twins import log_twin
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.segment import Segment
+
+__all__ = ["log_twin"]
+
+pytestmark = pytest.mark.usefixtures("log_twin")
 
 LOG_END = FetchIsolation.LOG_END
 
@@ -29,7 +33,7 @@ def test_a_reader_at_the_tail_goes_on_without_a_search(logs: LogBuilder, upper_b
     log.set_high_watermark(log.log_end_offset)
     read(log, 0, upper_bound=upper_bound)
 
-    with mock.patch.object(Segment, "find", side_effect=AssertionError("a search")):
+    with mock.patch.object(type(log.segments.active), "find", side_effect=AssertionError("a search")):
         for number in range(20, 40):
             logs.append(log, f"{number}")
             log.set_high_watermark(log.log_end_offset)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder, accepted, fetched_values
+from tests.support.log_twins import log_twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP
-from tidelog.storage.append import CheckedBatch
-from tidelog.storage.appendable_log import FRESH_BYTES_MAX
+from tidelog.storage.append import FRESH_BYTES_MAX, CheckedBatch
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.file_region import FreshRegion
 from tidelog.storage.files import OsFiles
@@ -24,6 +24,10 @@ from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import each_batch, read_header
 from tidelog.wire.records import each_record
+
+__all__ = ["log_twin"]
+
+pytestmark = pytest.mark.usefixtures("log_twin")
 
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.LAST_STABLE_OFFSET
