@@ -30,6 +30,10 @@ class SegmentList(SegmentListCore):
         return reversed(self._segments)
 
     @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
     def base_offsets(self) -> list[int]:
         return list(self._base_offsets)
 

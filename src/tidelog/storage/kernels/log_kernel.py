@@ -121,7 +121,8 @@ class SegmentCore:
     def find(self, offset: int) -> FoundBatch | None:
         raise NotImplementedError
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        raise NotImplementedError
 
     def _open_log(self) -> File:
         raise NotImplementedError
@@ -129,11 +130,14 @@ class SegmentCore:
     def _waited_ms(self, max_timestamp: int) -> int:
         raise NotImplementedError
 
-    def _add_index_entries(self, last_offset: int, position: int) -> None: ...
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        raise NotImplementedError
 
-    def _reserve(self, file: File, end: int) -> None: ...
+    def _reserve(self, file: File, end: int) -> None:
+        raise NotImplementedError
 
-    def _cut_back(self, file: File, position: int) -> None: ...
+    def _cut_back(self, file: File, position: int) -> None:
+        raise NotImplementedError
 
     # The file.
 
@@ -180,12 +184,12 @@ class SegmentCore:
         except StorageError:
             self._cut_back(file, position)
             raise
-        if position == 0:
-            self._first_timestamp = batches[0][2]
         known = self._largest_timestamp
         largest = self.largest_timestamp_offset.timestamp if known is None else known
         unindexed = self._bytes_since_index_entry
         for size, last_offset, max_timestamp in batches:
+            if position == 0:
+                self._first_timestamp = max_timestamp
             if max_timestamp > largest:
                 self._largest_timestamp = largest = max_timestamp
                 self._largest_timestamp_offset = last_offset
@@ -260,10 +264,6 @@ class SegmentListCore:
     def __init__(self) -> None:
         self._base_offsets: list[int] = []
         self._segments: list[Segment] = []
-
-    @property
-    def first(self) -> Segment:
-        return self._segments[0]
 
     def floor(self, offset: int) -> Segment | None:
         """The last segment whose base offset is at or below `offset`: the one that holds it, if any does."""
@@ -501,9 +501,11 @@ class LogCore:
     def _fail(self, error: StorageError) -> NoReturn:
         raise NotImplementedError
 
-    def _flush(self) -> None: ...
+    def _flush(self) -> None:
+        raise NotImplementedError
 
-    def _assign_epoch(self, epoch: int, start_offset: int) -> None: ...
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        raise NotImplementedError
 
     def _judge_sequence(self, batch: CheckedBatch, offset: int) -> AppendInfo | AppendRefused | None:
         raise NotImplementedError
