@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from tidelog.kernel_choice import load
 from tidelog.model.acl import OPERATIONS_ON, AclOperation, ResourceType, operation_bits
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection, Principal
+
+if TYPE_CHECKING:
+    from tidelog.broker.kernels.dispatch_kernel import AllowAll
+else:
+    AllowAll = load("tidelog.broker.kernels", "dispatch_kernel").AllowAll
+
+__all__ = ["AllowAll", "Authorizer", "Caller"]
 
 
 class Authorizer(Protocol):
@@ -17,20 +25,6 @@ class Authorizer(Protocol):
     def allows(
         self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool: ...
-
-
-class AllowAll:
-    """A cluster without an authoriser, as Kafka's default is."""
-
-    def allows(
-        self,
-        principal: Principal,  # noqa: ARG002
-        host: str,  # noqa: ARG002
-        operation: AclOperation,  # noqa: ARG002
-        resource_type: ResourceType,  # noqa: ARG002
-        name: str,  # noqa: ARG002
-    ) -> bool:
-        return True
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):

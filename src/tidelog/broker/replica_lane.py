@@ -74,15 +74,14 @@ Results = dict[_Watched, Fetched]
 class ReplicaLane:
     """For one listener."""
 
-    __slots__ = ("_authorizer", "_config", "_max_bytes", "_node", "_now_ns", "_timers", "_watches")
+    __slots__ = ("_authorizer", "_max_bytes", "_node", "_now_ns", "_timers", "_watches")
 
     def __init__(self, node: Node, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
         self._now_ns = node.clock.monotonic_ns
         self._timers = node.timers
-        # Of the configuration as it was when it was last looked at.
-        self._config = node.config
+        # As every key that is only read, it is what it was at the start.
         self._max_bytes = node.config[FETCH_MAX_BYTES]
         # One for each follower: a new session of it takes the place of the one before.
         self._watches: dict[int, FollowerWatch] = {}
@@ -113,9 +112,6 @@ class ReplicaLane:
             watch = self._begin(session, replica_id, replica_epoch)
             if watch is None:
                 return False
-        config = self._node.config
-        if config is not self._config:
-            self._config, self._max_bytes = config, config[FETCH_MAX_BYTES]
         max_bytes = min(max_bytes, self._max_bytes)
         found = watch.take_in(named, max_bytes)
         if found is None:

@@ -1,7 +1,7 @@
 """What is counted of every topic: kafka.server's BrokerTopicMetrics, for each topic and for all of them together.
 
     counts = metrics.topics[name]                     # only of a topic that this node has replicas of
-    counts.bytes_in += len(records)
+    counts.produced(1, message_count, len(records))
 
 Per partition of a request, never per record: how many records came in is the difference of two offsets. The sums over all topics
 are made when somebody asks. A topic that goes leaves its counts to them, so that they never go back.
@@ -14,12 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+from tidelog.kernel_choice import load
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.metrics import Kind, Reading, Registry
 from tidelog.replication.partition import Partition
 from tidelog.storage.fetched import Fetched
+
+if TYPE_CHECKING:
+    from tidelog.broker.kernels.dispatch_kernel import TopicCountsCore
+else:
+    TopicCountsCore = load("tidelog.broker.kernels", "dispatch_kernel").TopicCountsCore
 
 PREFIX = "kafka_server_broker_topic_metrics_"
 
@@ -63,21 +70,10 @@ _COUNTERS = {
 }
 
 
-class TopicCounts:
+class TopicCounts(TopicCountsCore):
     """The numbers of one topic on this node."""
 
-    __slots__ = tuple(_COUNTERS)
-
-    def __init__(self) -> None:
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.bytes_rejected = 0
-        self.replication_bytes_out = 0
-        self.total_produce_requests = 0
-        self.total_fetch_requests = 0
-        self.failed_produce_requests = 0
-        self.failed_fetch_requests = 0
+    __slots__ = ()
 
     def produce_refused(self, error: int, record_bytes: int) -> None:
         """Records for a partition were not written."""

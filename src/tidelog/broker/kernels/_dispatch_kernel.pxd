@@ -27,9 +27,29 @@ cdef class RequestCounts:
     cdef readonly object errors
     cdef object _count_errors
 
-    cpdef object answered_together(self, long long count, long long elapsed_ns, long long request_bytes, long long response_bytes)
-    cpdef object waited(self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes)
+    cpdef object answered_together(
+        self, long long count, long long elapsed_ns, long long request_bytes, long long response_bytes,
+        long long without_error=*)
+    cpdef object waited(
+        self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes, long long without_error=*)
 
 
 @cython.locals(counts=list, place=Py_ssize_t)
 cdef object _observe(object times, long long elapsed_ns, long long count)
+
+
+cdef class TopicCountsCore:
+    cdef public long long messages_in
+    cdef public long long bytes_in
+    cdef public long long bytes_out
+    cdef public long long bytes_rejected
+    cdef public long long replication_bytes_out
+    cdef public long long total_produce_requests
+    cdef public long long total_fetch_requests
+    cdef public long long failed_produce_requests
+    cdef public long long failed_fetch_requests
+
+
+@cython.final
+cdef class AllowAll:
+    pass

@@ -20,7 +20,6 @@ cdef class FetchLaneCore:
     cdef object _requests
     cdef object _topics
     cdef bint _looks_at_racks
-    cdef object _config
     cdef long long _max_bytes
 
     @cython.locals(
@@ -34,7 +33,7 @@ cdef class FetchLaneCore:
     cdef long long _answer(
         self, object slot, long long version, object correlation_id, list asked, list partitions, list results, bint has_waited
     ) except -1
-    @cython.locals(sent_bytes=cython.longlong)
+    @cython.locals(sent_bytes=cython.longlong, elapsed_ns=cython.longlong, without_error=Py_ssize_t)
     cdef object _complete(self, WaitingFetch fetch)
 
 

@@ -6,6 +6,8 @@ This is one source for two twins, as `net.kernels.stream_kernel` is: plain Pytho
 
     DispatcherCore      the quick part of `dispatch.Dispatcher`
     RequestCounts       the counts of one API in one version: `request_metrics`
+    TopicCountsCore     the counts of one topic: `topic_metrics`
+    AllowAll            a cluster without an authoriser: `caller`
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from tidelog.wire.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from tidelog.broker.produce_lane import ProduceLane
+    from tidelog.model.acl import AclOperation, ResourceType
     from tidelog.model.clock import Clock
-    from tidelog.net.connection import Connection
+    from tidelog.net.connection import Connection, Principal
     from tidelog.wire.schema import Response
 
     Errors: TypeAlias = "defaultdict[int, int]"
@@ -118,11 +121,16 @@ class RequestCounts:
         self.answered_together(1, elapsed_ns, request_bytes, response_bytes)
         self._count_errors(answer, self.errors)
 
-    def answered_together(self, count: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
-        """Several requests of one read were answered together, each after `elapsed_ns`. Their errors are counted apart."""
+    def answered_together(
+        self, count: int, elapsed_ns: int, request_bytes: int, response_bytes: int, without_error: int = 0
+    ) -> None:
+        """Several requests of one read were answered together, each after `elapsed_ns`. Their errors are counted apart, but for
+        so many that are none."""
         _observe(self.at_once, elapsed_ns, count)
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
+        if without_error:
+            self.errors[0] += without_error
 
     def answered_later(
         self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, answer: Response
@@ -131,14 +139,18 @@ class RequestCounts:
         self.waited(local_ns, elapsed_ns, request_bytes, response_bytes)
         self._count_errors(answer, self.errors)
 
-    def waited(self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int) -> None:
-        """The same of one whose errors are counted apart."""
+    def waited(
+        self, local_ns: int, elapsed_ns: int, request_bytes: int, response_bytes: int, without_error: int = 0
+    ) -> None:
+        """The same of one whose errors are counted apart, but for so many that are none."""
         self.waiting -= 1
         _observe(self.local, local_ns, 1)
         _observe(self.remote, elapsed_ns - local_ns, 1)
         _observe(self.total, elapsed_ns, 1)
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
+        if without_error:
+            self.errors[0] += without_error
 
     def count_errors(self, answer: Response) -> None:
         """The error codes in an answer, where nothing else of it is to be counted."""
@@ -156,3 +168,57 @@ def _observe(times: Histogram, elapsed_ns: int, count: int) -> None:
     place = bisect_left(BOUNDS_NS, elapsed_ns)
     counts[place] += count
     times.sum += elapsed_ns * count
+
+
+class TopicCountsCore:
+    """The numbers of one topic on this node."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "messages_in",
+        "replication_bytes_out",
+        "total_fetch_requests",
+        "total_produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.replication_bytes_out = 0
+        self.total_produce_requests = 0
+        self.total_fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+
+    def produced(self, requests: int, messages: int, record_bytes: int) -> None:
+        """So many batches have come, of which so much was written."""
+        self.total_produce_requests += requests
+        self.messages_in += messages
+        self.bytes_in += record_bytes
+
+    def fetched(self, record_bytes: int) -> None:
+        """A partition was read by a consumer."""
+        self.total_fetch_requests += 1
+        self.bytes_out += record_bytes
+
+
+class AllowAll:
+    """A cluster without an authoriser, as Kafka's default is."""
+
+    __slots__ = ()
+
+    def allows(
+        self,
+        principal: Principal,  # noqa: ARG002
+        host: str,  # noqa: ARG002
+        operation: AclOperation,  # noqa: ARG002
+        resource_type: ResourceType,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+    ) -> bool:
+        return True

@@ -72,7 +72,6 @@ class FetchLaneCore:
 
     __slots__ = (
         "_authorizer",
-        "_config",
         "_looks_at_racks",
         "_max_bytes",
         "_node",
@@ -94,8 +93,7 @@ class FetchLaneCore:
         self._requests = node.metrics.requests
         self._topics = node.metrics.topics
         self._looks_at_racks = node.config[REPLICA_SELECTOR_CLASS] == RACK_AWARE_SELECTOR
-        # Of the configuration as it was when it was last looked at.
-        self._config = node.config
+        # As every key that is only read, it is what it was at the start.
         self._max_bytes = node.config[FETCH_MAX_BYTES]
 
     def _answer_with_errors(self, fetch: WaitingFetch) -> int:
@@ -118,10 +116,6 @@ class FetchLaneCore:
         version, correlation_id, max_wait_ms, min_bytes, max_bytes, level, session_id, session_epoch, asked = read
         if min_bytes > 1 or not asked or session_epoch != _FINAL_EPOCH or session_id != _NO_SESSION:
             return False
-        node = self._node
-        config = node.config
-        if config is not self._config:
-            self._config, self._max_bytes = config, config[FETCH_MAX_BYTES]
         max_bytes = min(max_bytes, self._max_bytes)
         partitions = self._partitions_of(asked, version >= _TOPIC_ID_VERSION, connection)
         if max_bytes < 1 or partitions is None:
@@ -143,8 +137,7 @@ class FetchLaneCore:
         slot = connection.expect_answer()
         if total or max_wait_ms <= 0 or min_bytes < 1:
             sent_bytes = self._answer(slot, version, correlation_id, asked, partitions, results, False)
-            counts.answered_together(1, self._now_ns() - begun_ns, size, sent_bytes)
-            counts.errors[0] += 1 + len(results)
+            counts.answered_together(1, self._now_ns() - begun_ns, size, sent_bytes, 1 + len(results))
         else:
             counts.waiting += 1
             waiting = WaitingFetch(
@@ -240,19 +233,18 @@ class FetchLaneCore:
             slot.send(parts)
         topics = self._topics
         for number, partition in enumerate(partitions):
-            counts = topics[partition.topic_partition.topic]
-            counts.total_fetch_requests += 1
             regions = results[number].regions
-            if regions:
-                counts.bytes_out += regions[0].count
+            topics[partition.topic_partition.topic].fetched(regions[0].count if regions else 0)
         return size
 
     def _complete(self, fetch: WaitingFetch) -> None:
         """Answer a fetch that has waited."""
         version = fetch.version
         counts = self._requests[FETCH_KEY, version]
+        without_error = 1 + len(fetch.results)
         for result in fetch.results:
             if type(result) is not Fetched:
+                without_error = 0
                 sent_bytes = self._answer_with_errors(fetch)
                 break
         else:
@@ -265,8 +257,8 @@ class FetchLaneCore:
                 fetch.results,  # type: ignore[arg-type] # none of them is an error
                 True,
             )
-            counts.errors[0] += 1 + len(fetch.results)
-        counts.waited(fetch.local_ns, self._now_ns() - fetch.begun_ns, fetch.request_bytes, sent_bytes)
+        elapsed_ns = self._now_ns() - fetch.begun_ns
+        counts.waited(fetch.local_ns, elapsed_ns, fetch.request_bytes, sent_bytes, without_error)
 
 
 class WaitingFetch:

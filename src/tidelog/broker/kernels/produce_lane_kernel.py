@@ -290,9 +290,7 @@ class ProduceLaneCore:
             self._answer_when_committed(connection, taken, runs, {partition: appended})
             return
         view, delta, _, _, _, _, _ = run[0]
-        topic_counts.total_produce_requests += 1
-        topic_counts.messages_in += delta + 1
-        topic_counts.bytes_in += len(view)
+        topic_counts.produced(1, delta + 1, len(view))
         log = role.log
         if taken.acks == _ACKS_OF_ALL and log.high_watermark <= outcome + delta:
             self._answer_when_committed(connection, taken, runs, {partition: appended})
@@ -303,8 +301,7 @@ class ProduceLaneCore:
         )
         connection.answer_with_frames((answer,))
         counts = self._requests[PRODUCE_KEY, version]
-        counts.answered_together(1, self._now_ns() - self._begun_ns, taken.size_bytes, len(answer) - 4)
-        counts.errors[0] += 1
+        counts.answered_together(1, self._now_ns() - self._begun_ns, taken.size_bytes, len(answer) - 4, 1)
 
     def answer_to(self, taken: TakenProduce, outcomes: Mapping[Partition, Sequence[Outcome]]) -> bytes:
         """The whole answer to one request, its size in front."""
@@ -348,7 +345,6 @@ class ProduceLaneCore:
 
 def count_run(counts: TopicCounts, run: Sequence[CheckedBatch], outcomes: Sequence[Outcome]) -> None:
     """What became of the batches of one partition, for its topic's metrics."""
-    counts.total_produce_requests += len(run)
     messages = 0
     total_bytes = 0
     for number, (view, delta, _, _, _, _, _) in enumerate(run):
@@ -358,8 +354,7 @@ def count_run(counts: TopicCounts, run: Sequence[CheckedBatch], outcomes: Sequen
             total_bytes += len(view)
         elif type(outcome) is AppendRefused:
             counts.produce_refused(outcome.error, len(view))
-    counts.messages_in += messages
-    counts.bytes_in += total_bytes
+    counts.produced(len(run), messages, total_bytes)
 
 
 def _packed(version: int, index: int, first_offset: int, log_start_offset: int) -> bytes:
