@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import cast
 from unittest import mock
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
-from tests.support.data_node import DataNode, Denying
+from tests.support.both_ways import TRANSACTIONAL, BothWays
+from tests.support.data_node import NODE, OTHER, THIRD, DataNode, Denying
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import fetch_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -22,14 +24,15 @@ from tidelog.model.acl import AclOperation
 from tidelog.model.data_plane_config import DATA_PLANE_KEYS, RACK_AWARE_SELECTOR
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
-from tidelog.storage.producer_append import AppendOrigin
-from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.frames import request_frame
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
-from tidelog.wire.records import Record, build_batch
 
 TOPICS = {"one": 1, "three": 3, "hidden": 1}
 NAMES = (*TOPICS, "unknown")
+# Indexes that have something in them, and that are not made much larger than that.
+CONFIGS = {"index.interval.bytes": "100", "segment.index.bytes": "1200"}
+# Has followers, without which nothing is committed.
+SPREAD = "spread"
 
 
 class Served:
@@ -38,7 +41,8 @@ class Served:
     def __init__(self, *, has_lane: bool) -> None:
         self.node = DataNode(authorizer=Denying((AclOperation.READ, "hidden")))
         for name, partitions in TOPICS.items():
-            self.node.create_topic(name, partitions=partitions, configs={"index.interval.bytes": "100"})
+            self.node.create_topic(name, partitions=partitions, configs=CONFIGS)
+        self.node.create_topic(SPREAD, replicas=(NODE, OTHER, THIRD), configs=CONFIGS)
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
@@ -60,17 +64,10 @@ class Served:
         }
         watchers = [
             partition.watcher_count
-            for name in TOPICS
+            for name in (*TOPICS, SPREAD)
             for partition in self.node.partitions.named(TopicName(name)).values()
         ]
         return [topics, requests, watchers, self.node.timers.pending]
-
-
-def a_batch(random: Random) -> bytes:
-    rows = [
-        Record(n, 1000, None, b"v" * random.choice([0, 10, 100, 9000]), ()) for n in range(random.choice([1, 1, 3]))
-    ]
-    return build_batch(rows)
 
 
 def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
@@ -140,65 +137,37 @@ class Course:
     def __init__(self, random: Random, both: Sequence[Served]) -> None:
         self._random = random
         self._both = both
-        # Of each partition: who has a transaction open there.
-        self._open: dict[tuple[str, int], int] = {}
-        self._producers = 0
+        short, ordinary = (served.node for served in both)
+        places = [("one", 0), ("three", 0), ("three", 1), ("three", 2)]
+        self._ways = {place: BothWays(random, short, ordinary, *place) for place in places}
 
     def happens(self) -> None:
         """Something that a waiting fetch may be told of."""
         random = self._random
-        name, index = random.choice([("one", 0), ("three", 0), ("three", 1), ("three", 2)])
-        is_there = TopicName(name) in self._both[0].node.image.topic_ids
-        kind = random.choice(
-            ["append"] * 6 + ["transaction"] * 3 + ["time"] * 2 + ["epoch", "follow", "start", "delete"]
-        )
+        (name, _), ways = random.choice(list(self._ways.items()))
+        kind = random.choice(["write"] * 6 + ["end"] * 4 + ["time"] * 2 + ["epoch", "follow", "start", "delete"])
         if kind == "time":
             ms = random.choice([50, 100, 400, 500])
             for served in self._both:
                 served.node.timers.advance(ms)
-        elif not is_there:
+        elif not ways.is_there:
             return
-        elif kind == "append":
-            batch = a_batch(random)
-            for served in self._both:
-                served.node.partition(name, index).append(bytearray(batch))
-        elif kind == "transaction":
-            self._go_on_with_transaction(name, index)
+        elif kind == "write":
+            ways.write(sizes=(0, 10, 100, 9000))
+        elif kind == "end":
+            ways.end_transaction(random.choice(TRANSACTIONAL))
         elif kind in ("epoch", "follow"):
-            for served in self._both:
-                served.node.change(name, index, leader=1 if kind == "epoch" else 2)
+            ways.change(leader=1 if kind == "epoch" else 2)
         elif kind == "start":
-            for served in self._both:
-                served.node.partition(name, index).delete_records(-1)
+            for partition in ways.partitions:
+                partition.delete_records(-1)
         elif random.random() < 0.3:
             for served in self._both:
                 served.node.delete_topic(name)
 
-    def _go_on_with_transaction(self, name: str, index: int) -> None:
-        producer_id = self._open.pop((name, index), None)
-        if producer_id is None:
-            self._producers += 1
-            producer_id = self._open[name, index] = self._producers
-            batch = build_batch(
-                [Record(0, 1000, None, b"undecided", ())],
-                producer_id=producer_id,
-                producer_epoch=0,
-                base_sequence=0,
-                is_transactional=True,
-            )
-            origin = AppendOrigin.CLIENT
-        else:
-            outcome = self._random.choice([ControlType.ABORT, ControlType.ABORT, ControlType.COMMIT])
-            batch = build_end_txn_marker(
-                outcome, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=1000
-            )
-            origin = AppendOrigin.COORDINATOR
-        for served in self._both:
-            served.node.partition(name, index).append(bytearray(batch), origin=origin)
-
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_the_same_at_the_same_moment(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -222,6 +191,81 @@ def test_both_ways_answer_the_same_at_the_same_moment(twin: Twin, seed: int) -> 
 
     assert short.connection.answers == ordinary.connection.answers
     assert short.counted() == ordinary.counted()
+
+
+def a_plain_frame(random: Random, served: Served, correlation_id: int) -> bytes:
+    """A consumer of the partition with followers: at what it may not see yet, or a little before."""
+    log = served.node.log(SPREAD)
+    stable, committed, end = log.last_stable_offset, log.high_watermark, log.log_end_offset
+    before = max(log.log_start_offset, stable - 1)
+    partition = FetchPartition(
+        partition=0,
+        fetch_offset=random.choice([stable, stable, stable, committed, committed, end, before]),
+        partition_max_bytes=random.choice([1, 300] + [1 << 20] * 5),
+        current_leader_epoch=random.choice([-1, -1, -1, served.node.partition(SPREAD).leader_epoch]),
+    )
+    topic_id = served.node.image.topic_ids[TopicName(SPREAD)]
+    request = FetchRequest(
+        max_wait_ms=random.choice([0, 500, 60_000, 60_000, 60_000]),
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=random.choice([0, 1, 1]),
+        topics=[FetchTopic(topic="", topic_id=topic_id, partitions=[partition])],
+        forgotten_topics_data=[],
+    )
+    return request_frame(request, 17, correlation_id, "a client")[4:]
+
+
+def something_unusual(random: Random, ways: BothWays, both: Sequence[Served]) -> None:
+    kind = random.choice(["follow", "in sync", "start", "roll", "time"])
+    if kind == "follow":
+        ways.follow()
+    elif kind == "in sync":
+        ways.change(isr=random.choice([[1], [1, 2], [1, 2, 3]]))
+    for served, partition in zip(both, ways.partitions, strict=True):
+        if kind == "start":
+            partition.delete_records(-1)
+        elif kind == "roll":
+            served.node.log(SPREAD).roll()
+        elif kind == "time":
+            served.node.timers.advance(300)
+
+
+@settings(max_examples=80)
+@given(seed=st.integers(0, 2**32))
+def test_who_waits_learns_the_same_of_transactions_whichever_way_they_were_written(seed: int) -> None:
+    """Transactions of several producers begin and end in any order while nobody has them, then followers catch up."""
+    random = Random(seed)
+    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
+    ways = BothWays(random, short.node, ordinary.node, SPREAD)
+    segment_bytes = random.choice([1000, 1 << 20, 1 << 20, 1 << 20])
+    for served in both:
+        partition = served.node.partition(SPREAD)
+        config = partition.config
+        partition.reconfigure(replace(config, log=config.log.changed(segment_bytes=segment_bytes)))
+
+    sizes = (*(0, 10, 300) * 4, *(5000, 17_000) * (segment_bytes > 1000))
+    correlation_id = 0
+    for _ in range(random.randrange(5, 20)):
+        if random.random() < 0.2:
+            something_unusual(random, ways, both)
+        if random.random() < 0.7:
+            ways.settle()
+        for _ in range(random.randrange(5)):
+            correlation_id += 1
+            frame = a_plain_frame(random, short, correlation_id)
+            for served in both:
+                served.read(frame)
+        for step in (*ways.interleaved(), ("replicate", -1)):
+            ways.step(*step, sizes)
+            assert short.connection.answers == ordinary.connection.answers
+            ways.check()
+    for served in both:
+        served.node.timers.advance(60_000)
+
+    assert short.connection.answers == ordinary.connection.answers
+    assert short.counted() == ordinary.counted()
+    assert short.node.files() == ordinary.node.files()
 
 
 @settings(max_examples=40)
