@@ -91,7 +91,7 @@ def a_batch(
         producer_id=producer_id,
         producer_epoch=max(epoch, -1 if producer_id == NO_PRODUCER else 0),
         base_sequence=sequence,
-        is_transactional=producer_id in TRANSACTIONAL,
+        is_transactional=producer_id in TRANSACTIONAL and (is_orderly or random.random() < 0.97),
     )
 
 

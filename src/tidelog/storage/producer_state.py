@@ -92,8 +92,6 @@ class ProducerStateTable(ProducersCore):
         self._directory = directory
         # The first offsets of `unreplicated`, smallest on top; those that are not in it any more are dropped when they surface.
         self._unreplicated_firsts: list[Offset] = []
-        # Producer id -> what is asked about the transaction that its next records are to begin.
-        self._verifications: dict[int, Verification] = {}
         self._last_guard = NO_GUARD
         self._last_snapshot_offset = Offset(0)
         self._snapshots: list[Offset] = []

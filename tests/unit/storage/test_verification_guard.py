@@ -135,3 +135,13 @@ def test_a_question_that_was_never_answered_is_forgotten_with_the_silent_produce
     assert log.ask(now_ms=50) == guard
     log.table.remove_expired(10 + EXPIRATION_MS)
     assert log.ask(now_ms=50) != guard
+
+
+def test_what_is_asked_about_is_not_overtaken_outside_of_the_transaction_either(log: GuardedLog) -> None:
+    log.append_with(None, batch())
+    log.ask(sequence=0)
+    next_one = batch(sequence=1)
+
+    assert log.append_with(None, next_one) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    # The quick way leaves it to the ordinary one.
+    assert not log.table.continue_sequence(1, 0, 1, log.end_offset, 0, next_one.max_timestamp)

@@ -98,6 +98,7 @@ cdef class LogReaderCore:
 
 cdef class ProducersCore:
     cdef readonly dict _producers
+    cdef readonly dict _verifications
     cdef readonly object ongoing
     cdef readonly object unreplicated
     cdef public object map_end_offset

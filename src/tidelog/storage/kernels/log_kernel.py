@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tidelog.storage.segment_list import SegmentList
     from tidelog.storage.time_index import TimestampOffset
     from tidelog.storage.transaction_index import AbortedTransaction
+    from tidelog.storage.verification_guard import Verification
 
 _BATCH_OVERHEAD = _record_batch.BATCH_OVERHEAD
 _FRESH_BYTES_MAX = _append.FRESH_BYTES_MAX
@@ -405,10 +406,12 @@ class LogReaderCore:
 class ProducersCore:
     """The producers of one partition, as far as every batch and every read asks."""
 
-    __slots__ = ("_producers", "map_end_offset", "ongoing", "unreplicated")
+    __slots__ = ("_producers", "_verifications", "map_end_offset", "ongoing", "unreplicated")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
+        # Producer id -> what is asked about the transaction that its next records are to begin.
+        self._verifications: dict[int, Verification] = {}
         self.ongoing: OrderedDict[Offset, ProducerId] = OrderedDict()
         """First offset of each open transaction -> who has it open. In order of offset, since offsets only grow."""
         self.unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
@@ -430,6 +433,9 @@ class ProducersCore:
     ) -> bool:
         state = self._producers.get(producer_id)
         if state is None or state.epoch != epoch:
+            return False
+        if self._verifications and producer_id in self._verifications:
+            # It may overtake what is asked about.
             return False
         transaction_first_offset = state.transaction_first_offset
         batches = state.batches
