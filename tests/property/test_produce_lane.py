@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
+from tests.support.both_ways import NO_PRODUCER, a_batch, foreseen
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import produce_lane
@@ -21,21 +22,38 @@ from tidelog.broker.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
-from tidelog.wire.frames import request_frame
-from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.storage.producer_append import ProducerState
+from tidelog.wire.frames import read_response, request_frame
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.wire.records import Record, build_batch
 
+# What a batch of the topic "small" may have, and some have to the byte.
+SMALL_BYTES = 150
+# Indexes are made no larger than these few records need.
+INDEX = {"index.interval.bytes": "100", "segment.index.bytes": "1200"}
 TOPICS = {
-    "plain": {"index.interval.bytes": "100"},
+    "plain": {},
     "p": {},
     "compacted": {"cleanup.policy": "compact"},
     "stamped": {"message.timestamp.type": "LogAppendTime"},
-    "small": {"max.message.bytes": "150"},
+    "small": {"max.message.bytes": str(SMALL_BYTES)},
+    "indexed": {},
+    "timed": {},
     "recompressed": {"compression.type": "gzip"},
+}
+# Smaller than a topic's keys allow, so that segments roll in the middle of a read: for their size, a full index, or the time.
+ROLLING = {
+    "plain": {"segment_bytes": 1000},
+    "indexed": {"segment_index_bytes": 24, "index_interval_bytes": 1},
+    "timed": {"segment_ms": 1000},
 }
 # Has followers, which its writes with acks=all wait for.
 SPREAD = "spread"
-NAMES = (*TOPICS, SPREAD, "unknown")
+NAMES = (*(name for name in TOPICS if name != "indexed"), SPREAD, "unknown")
+PLAIN = ("plain", "p", "timed", "small", SPREAD)
+# A run is not divided where an index gets full in its midst, as no append of several batches is.
+ALONE = "indexed"
 
 
 class Served:
@@ -44,16 +62,21 @@ class Served:
     def __init__(self, *, has_lane: bool) -> None:
         self.node = DataNode()
         for name, config in TOPICS.items():
-            self.node.create_topic(name, partitions=2, configs=config)
+            self.node.create_topic(name, partitions=2, configs=INDEX | config)
         replicas = (self.node.node_id, OTHER, THIRD)
-        self.node.create_topic(SPREAD, partitions=2, replicas=replicas, configs={"min.insync.replicas": "2"})
-        for partition in self.node.partitions.named(TopicName("plain")).values():
-            # Smaller than a topic's key allows, so that segments roll in the middle of a read.
-            partition.reconfigure(replace(partition.config, log=partition.config.log.changed(segment_bytes=1000)))
+        self.node.create_topic(SPREAD, partitions=2, replicas=replicas, configs=INDEX | {"min.insync.replicas": "2"})
+        for name, changes in ROLLING.items():
+            for partition in self.node.partitions.named(TopicName(name)).values():
+                partition.reconfigure(replace(partition.config, log=partition.config.log.changed(**changes)))
+                # A segment is of the configuration with which it began; and a run that finds it empty is not divided.
+                for _ in range(2):
+                    self.node.log(name, partition.topic_partition.partition).roll()
+                    partition.append(bytearray(build_batch([Record(0, 1000, None, b"", ())])))
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
             self.dispatcher._lane = None
+            self.dispatcher._takers.clear()
 
     def read(self, frames: Sequence[bytes]) -> None:
         """All frames of one read, as a connection hands them over."""
@@ -82,10 +105,47 @@ class Served:
         }
 
 
-def a_batch(random: Random, *, is_odd: bool) -> bytes:
-    count = random.choice([1, 1, 1, 2, 5])
-    time_ms = random.choice([1000, 2000, -1, 2**62]) if is_odd else 1000
+class Producers:
+    """What those who send the frames of one read believe of their sequences."""
+
+    def __init__(self, random: Random, served: Served) -> None:
+        self._random = random
+        self._served = served
+        self._known: dict[tuple[str, int, int], ProducerState] = {}
+
+    def a_batch(self, name: str, index: int, *, is_odd: bool) -> bytes:
+        random = self._random
+        if name == "small" and random.random() < 0.7:
+            return a_batch_of(random.choice([SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES, SMALL_BYTES + 1]))
+        if is_odd:
+            return an_odd_batch(random)
+        producer_id = random.choice([NO_PRODUCER, NO_PRODUCER, 7, 8, 9])
+        place = (name, index, producer_id)
+        state = self._known.get(place, self._state_of(*place))
+        time_ms = random.choice([1000, 1000, 1000, 1900, 2100, 3500])
+        batch = a_batch(random, state, producer_id, (0, 10, 100), time_ms=time_ms)
+        self._known[place] = foreseen(state, batch)
+        return batch
+
+    def _state_of(self, name: str, index: int, producer_id: int) -> ProducerState | None:
+        partition = self._served.node.partitions.named(TopicName(name)).get(index)
+        log = None if partition is None else partition.log
+        return None if log is None else log.producers.producer(producer_id)
+
+
+def a_batch_of(size_bytes: int) -> bytes:
+    """A batch of one record, of exactly that size."""
+    value_bytes = size_bytes - len(build_batch([Record(0, 1000, None, b"", ())]))
+    while len(batch := build_batch([Record(0, 1000, None, b"v" * value_bytes, ())])) > size_bytes:
+        value_bytes -= 1
+    assert len(batch) == size_bytes
+    return batch
+
+
+def an_odd_batch(random: Random) -> bytes:
+    time_ms = random.choice([1000, 2000, -1, 2**62])
     key = random.choice([None, b"k"])
+    count = random.choice([1, 1, 1, 2, 5])
     rows = [Record(n, time_ms + n, key, b"v" * random.choice([0, 10, 100]), ()) for n in range(count)]
     if random.random() < 0.5:
         return build_batch(rows)
@@ -94,27 +154,37 @@ def a_batch(random: Random, *, is_odd: bool) -> bytes:
         producer_id=random.choice([7, 8]),
         producer_epoch=random.choice([0, 0, 0, 0, 1]),
         base_sequence=random.choice([0, 0, 1, 1, 2, 2, 3, 4, 2**31 - 1]),
-        is_transactional=is_odd and random.random() < 0.2,
+        is_transactional=random.random() < 0.2,
     )
 
 
-def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
-    """A request that is plain in two cases of three, and may be anything in the third."""
-    is_odd = random.random() < 0.3
+def a_frame(
+    random: Random,
+    served: Served,
+    producers: Producers,
+    correlation_id: int,
+    *,
+    odd_share: float,
+    is_alone: bool = False,
+) -> bytes:
+    """A request that is plain, but may be anything in its share of cases. `is_alone`: there is no other one in the read."""
+    is_odd = random.random() < odd_share
+    names = random.choices(NAMES if is_odd else PLAIN, k=random.choice([1, 1, 1, 2, 3]))
+    batches_max = 2
+    if is_alone and not is_odd and random.random() < 0.4:
+        names, batches_max = [ALONE], 1
     version = random.choice([3, 7, 9, 13]) if is_odd else random.choice([7, 8, 9, 10, 12, 13])
     topics = []
-    for name in random.choices(NAMES if is_odd else ("plain", "p", SPREAD), k=random.choice([1, 1, 1, 2, 3])):
+    for name in names:
         known = served.node.image.topic(TopicName(name))
+        indexes = random.choices([0, 1, 5] if is_odd else [0, 1], k=min(batches_max, random.choice([1, 1, 2])))
         topics.append(
             TopicProduceData(
                 name=name if version < 13 else "",
                 topic_id=bytes(16) if version < 13 or known is None else known.topic_id,
                 partition_data=[
-                    PartitionProduceData(
-                        index=random.choice([0, 1, 5]) if is_odd else random.choice([0, 1]),
-                        records=a_batch(random, is_odd=is_odd),
-                    )
-                    for _ in range(random.choice([1, 1, 2]))
+                    PartitionProduceData(index=index, records=producers.a_batch(name, index, is_odd=is_odd))
+                    for index in indexes
                 ],
             )
         )
@@ -128,6 +198,15 @@ def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
     if is_odd and random.random() < 0.1:
         del frame[random.randrange(8, len(frame)) :]
     return bytes(frame)
+
+
+def a_fetch(random: Random, served: Served, correlation_id: int) -> bytes:
+    """Comes between others, and sees all of those before it and nothing of those behind."""
+    name = random.choice(PLAIN)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic_id=served.node.image.topic_ids[TopicName(name)], partitions=[partition])
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic], forgotten_topics_data=[])
+    return request_frame(request, 17, correlation_id, "a client")[4:]
 
 
 def something_happens(random: Random, both: Sequence[Served]) -> None:
@@ -156,12 +235,20 @@ def test_both_ways_answer_and_write_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
     short, ordinary = Served(has_lane=True), Served(has_lane=False)
     correlation_id = 0
+    odd_share = random.choice([0.0, 0.3, 0.5])
     with mock.patch.object(produce_lane, "_read_produce", twin_of("produce_kernel", twin).read_produce):
-        for _ in range(random.randrange(1, 5)):
+        for _ in range(random.randrange(1, 10)):
             frames = []
-            for _ in range(random.choice([1, 2, 5])):
+            producers = Producers(random, short)
+            count = random.choice([1, 1, 2, 5])
+            for _ in range(count):
                 correlation_id += 1
-                frames.append(a_frame(random, short, correlation_id))
+                if random.random() < 0.1:
+                    frames.append(a_fetch(random, short, correlation_id))
+                    continue
+                frames.append(
+                    a_frame(random, short, producers, correlation_id, odd_share=odd_share, is_alone=count == 1)
+                )
             short.read(frames)
             ordinary.read(frames)
             assert short.connection.answers == ordinary.connection.answers
@@ -180,6 +267,67 @@ def test_both_ways_answer_and_write_the_same(twin: Twin, seed: int) -> None:
     assert short.counted() == ordinary.counted()
 
 
+def lost_meanwhile(random: Random, both: Sequence[Served]) -> None:
+    """What no request can see to happen between its arrival and the end of the read; if it did, it would be as if before it."""
+    name, index = random.choice(PLAIN), random.choice([0, 1])
+    kind = random.choice(["follow", "follow", "epoch", "roll", "start"])
+    for served in both:
+        partition = served.node.partition(name, index)
+        if kind == "roll":
+            served.node.log("plain", index).roll()
+        elif kind == "start":
+            partition.delete_records(-1)
+        else:
+            served.node.change(name, index, leader=1 if kind == "epoch" else 2)
+
+
+def told(connection: AnsweredConnection, versions: Sequence[int]) -> list[object]:
+    """What answers say of each batch. Not who leads now, which one way leaves to be asked, nor where the log starts, which it
+    tells as of the answer and the other as of the append."""
+    found: list[object] = []
+    for data, version in zip(connection.answers, versions, strict=True):
+        if data is None:
+            found.append(None)
+            continue
+        _, answer = read_response(memoryview(bytearray(data)), ProduceRequest.api_key, version)
+        assert isinstance(answer, ProduceResponse)
+        found.append(
+            [
+                (topic.name, topic.topic_id, each.index, each.error_code, each.base_offset)
+                for topic in answer.responses
+                for each in topic.partition_responses
+            ]
+        )
+    return found
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_what_changes_between_arrival_and_the_end_of_the_read_counts_as_before_it(seed: int) -> None:
+    random = Random(seed)
+    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
+    lane, connection = short.dispatcher._lane, cast("Connection", short.connection)
+    assert lane is not None
+    versions: list[int] = []
+    for _ in range(random.randrange(1, 8)):
+        producers = Producers(random, short)
+        taken: list[bytes] = []
+        for _ in range(random.choice([1, 2, 4])):
+            frame = a_frame(random, short, producers, len(versions) + 1, odd_share=0.0)
+            # What is written into a batch when it is appended is written into the frame.
+            if lane.take(connection, memoryview(bytearray(frame))):
+                taken.append(frame)
+                versions.append(int.from_bytes(frame[2:4], "big"))
+        lost_meanwhile(random, both)
+        lane.finish(connection)
+        ordinary.read(taken)
+        assert told(short.connection, versions) == told(ordinary.connection, versions)
+        something_happens(random, both)
+
+    assert told(short.connection, versions) == told(ordinary.connection, versions)
+    assert short.node.files() == ordinary.node.files()
+
+
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
 def test_the_twins_read_the_same(seed: int) -> None:
@@ -187,5 +335,20 @@ def test_the_twins_read_the_same(seed: int) -> None:
     compiled, plain = (twin_of("produce_kernel", twin).read_produce for twin in TWINS)
     served = Served(has_lane=False)
     for _ in range(5):
-        frame = memoryview(bytearray(a_frame(random, served, 1)))
+        frame = memoryview(bytearray(a_frame(random, served, Producers(random, served), 1, odd_share=0.3)))
         assert compiled(frame) == plain(frame)
+
+
+def test_most_of_these_requests_go_the_short_way() -> None:
+    """The comparisons above would prove nothing if the lane took none of them."""
+    random = Random(7)
+    served = Served(has_lane=True)
+    lane, connection = served.dispatcher._lane, cast("Connection", served.connection)
+    assert lane is not None
+    taken = 0
+    for number in range(200):
+        frame = a_frame(random, served, Producers(random, served), number, odd_share=0.0)
+        taken += lane.take(connection, memoryview(bytearray(frame)))
+        lane.finish(connection)
+    # A batch that is one byte too large is left to the handler.
+    assert 150 < taken < 200

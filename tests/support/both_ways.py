@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import LeaderEpoch, NodeId, Offset, TopicName
+from tidelog.model.ids import LeaderEpoch, NodeId, Offset, ProducerId, TopicName
 from tidelog.model.pending import Pending
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Following, Leading
@@ -25,7 +25,13 @@ from tidelog.storage.append import NOT_TRANSACTIONAL, AppendInfo, AppendRefused,
 from tidelog.storage.fetched import Fetched
 from tidelog.storage.leader_epochs import EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import NO_TRANSACTION, AppendOrigin, EndTransactionMarker, ProducerState
+from tidelog.storage.producer_append import (
+    NO_TRANSACTION,
+    AppendOrigin,
+    BatchMetadata,
+    EndTransactionMarker,
+    ProducerState,
+)
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import read_header
 from tidelog.wire.records import Record, build_batch
@@ -71,6 +77,7 @@ def a_batch(
     sizes: Sequence[int] = (0, 10, 300),
     *,
     is_orderly: bool = False,
+    time_ms: int = TIME_MS,
 ) -> bytes:
     """A batch that mostly goes on where its producer is, and may repeat, skip, or begin an epoch unless it is orderly."""
     count = random.choice([1, 1, 1, 2, 5])
@@ -87,12 +94,27 @@ def a_batch(
     elif chance < 0.12:
         epoch, sequence = epoch + random.choice([1, 1, -1]), 0
     return build_batch(
-        [Record(n, TIME_MS + n, None, b"v" * random.choice(sizes), ()) for n in range(count)],
+        [Record(n, time_ms + n, None, b"v" * random.choice(sizes), ()) for n in range(count)],
         producer_id=producer_id,
         producer_epoch=max(epoch, -1 if producer_id == NO_PRODUCER else 0),
         base_sequence=sequence,
         is_transactional=producer_id in TRANSACTIONAL and (is_orderly or random.random() < 0.97),
     )
+
+
+def foreseen(state: ProducerState | None, batch: bytes) -> ProducerState:
+    """What will be known of a producer once a batch is appended, as far as `a_batch` asks: for the next one of the same read."""
+    header = read_header(batch)
+    after = ProducerState(ProducerId(header.producer_id), header.producer_epoch)
+    if state is not None and state.epoch > header.producer_epoch:
+        after.epoch = state.epoch
+    if state is not None and state.epoch == after.epoch:
+        after.batches = list(state.batches)
+    if after.epoch == header.producer_epoch and header.base_sequence == after.last_sequence + 1:
+        after.add_batch(
+            BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+        )
+    return after
 
 
 def a_marker(
@@ -171,9 +193,14 @@ class BothWays:
         if random.random() < 0.05:
             self._append_built(a_batch(random, None, NO_PRODUCER, sizes))
         elif (first in QUICK) != (random.random() < 0.1):
-            # What comes after the first was drawn without knowing of it: repeated, or out of order.
             others = random.choices((*QUICK, *ORDINARY), k=random.choice([0, 0, 0, 0, 0, 1, 2]))
-            self._append_run([self._batch(producer_id, sizes) for producer_id in (first, *others)])
+            known: dict[int, ProducerState] = {}
+            batches = []
+            for each in (first, *others):
+                state = known.get(each, self.log.producers.producer(each))
+                batches.append(a_batch(random, state, each, sizes))
+                known[each] = foreseen(state, batches[-1])
+            self._append_run(batches)
         else:
             self._append_plainly(self._batch(first, sizes))
 
@@ -246,12 +273,11 @@ class BothWays:
             for producer_id in (1, *random.choice([(2,), (3,), (2, 3)]))
         ]
         scripts += [[("write", random.choice((IDEMPOTENT, NO_PRODUCER)))]] * random.choice([0, 0, 0, 1])
-        scripts += [[("replicate", -1)]] * random.choice([0, 1, 1])
-        steps = []
-        while scripts:
-            script = random.choice(scripts)
-            steps.append(script.pop(0))
-            scripts = [each for each in scripts if each]
+        scripts += [[("replicate", -1)]] * random.choice([0, 0, 1])
+        # Whoever waits has all there is: what comes first is what he is told of, so it mostly is what may be kept for him.
+        steps = [scripts[0].pop(0)] if random.random() < 0.6 else []
+        while scripts := [each for each in scripts if each]:
+            steps.append(random.choice(scripts).pop(0))
         return steps
 
     def step(self, kind: str, producer_id: int, sizes: Sequence[int] = (0, 10, 300)) -> None:
