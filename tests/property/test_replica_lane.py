@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
+from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import replica_lane
@@ -35,6 +36,7 @@ from tidelog.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from tidelog.wire.record_batch import each_batch
 from tidelog.wire.records import Record, build_batch
 
 TOPICS = {"one": 1, "three": 3}
@@ -42,6 +44,8 @@ PLACES = [(name, index) for name, count in TOPICS.items() for index in range(cou
 FOLLOWERS = (OTHER, THIRD)
 VERSION = 17
 GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+# Indexes that have something in them, and that are not made much larger than that.
+CONFIGS = {"index.interval.bytes": "100", "segment.index.bytes": "1200"}
 # Two followers that the controller knows, each by its epoch.
 BROKER_EPOCH = 7
 
@@ -54,7 +58,7 @@ class Served:
     def __init__(self, *, has_lane: bool) -> None:
         self.node = DataNode()
         for name, partitions in TOPICS.items():
-            self.node.create_topic(name, partitions=partitions, replicas=(NODE, *FOLLOWERS))
+            self.node.create_topic(name, partitions=partitions, replicas=(NODE, *FOLLOWERS), configs=CONFIGS)
         self.connections = {node: AnsweredConnection() for node in FOLLOWERS}
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
@@ -159,14 +163,20 @@ class Follower:
     def _asked(self, place: Place, partition: Partition) -> FetchPartition:
         log = partition.log
         assert log is not None
+        if self._offsets[place] < log.log_start_offset and self._random.random() < 0.95:
+            self._offsets[place] = log.log_start_offset
         if self._offsets[place] > log.log_end_offset or self._random.random() < 0.03:
             self._offsets[place] = self._random.randint(0, log.log_end_offset)
+        # Its own last epoch is mostly that of the leader's log there; one that the leader never had is cut off.
+        epoch = log.leader_epochs.epoch_for_offset(self._offsets[place] - 1)
+        last_epoch = -1 if epoch is None else epoch + (self._random.random() < 0.02)
         return FetchPartition(
             partition=place[1],
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=self._offsets[place],
-            log_start_offset=0,
-            last_fetched_epoch=-1,
+            log_start_offset=self._random.choice([0] * 20 + [log.log_start_offset]),
+            last_fetched_epoch=last_epoch,
+            # Where it is too little for a batch, which partition comes first decides; the ways go by orders of their own.
             partition_max_bytes=1 << 20,
         )
 
@@ -183,27 +193,37 @@ class Follower:
                 name = names.get(TopicId(topic.topic_id))
                 if name is None or data.error_code:
                     self._epoch = 0
+                elif data.diverging_epoch.epoch >= 0:
+                    self._offsets[name, data.partition_index] = data.diverging_epoch.end_offset
                 elif data.records and self._random.random() < 0.9:
-                    log = leader.node.log(name, data.partition_index)
-                    self._offsets[name, data.partition_index] = log.log_end_offset
+                    for _, header in each_batch(in_memory(data)):
+                        self._offsets[name, data.partition_index] = header.next_offset
 
 
 def something_happens(random: Random, both: Sequence[Served]) -> None:
     name, index = random.choice(PLACES)
-    is_there = TopicName(name) in both[0].node.image.topic_ids
+    short, ordinary = (served.node for served in both)
+    ways = BothWays(random, short, ordinary, name, index)
     kind = random.choice(
-        ["append"] * 8 + ["time"] * 3 + ["shrink", "grow", "epoch", "follow", "start", "delete", "throttle"]
+        ["write"] * 8
+        + ["end"] * 3
+        + ["time"] * 3
+        + ["shrink", "grow", "epoch", "follow", "start", "delete", "throttle", "roll"]
     )
     chance, ms = random.random(), random.choice([50, 100, 400, 500, 20_000])
-    batch = build_batch([Record(0, 1000, None, b"v" * random.choice([0, 100, 9000, 20_000]), ())])
+    is_there = ways.is_there
+    if is_there and kind == "write":
+        ways.write(sizes=(0, 100, 9000, 20_000))
+    elif is_there and kind == "end":
+        ways.end_transaction(random.choice(TRANSACTIONAL))
     for served in both:
         node = served.node
         if kind == "time":
             node.timers.advance(ms)
         elif not is_there:
             continue
-        elif kind == "append":
-            node.partition(name, index).append(bytearray(batch), required_acks=1)
+        elif kind == "roll":
+            node.log(name, index).roll()
         elif kind == "shrink":
             node.change(name, index, isr=[1, 3])
         elif kind == "grow":
@@ -228,7 +248,7 @@ def compare(short: Served, ordinary: Served) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=12)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_send_the_same_and_learn_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -341,6 +361,20 @@ def test_a_follower_that_left_the_in_sync_set_is_told_of_again() -> None:
 
 
 @pytest.mark.parametrize("has_lane", [True, False])
+def test_a_session_that_has_no_partition_any_more_is_at_an_end(*, has_lane: bool) -> None:
+    leader = Served(has_lane=has_lane)
+    follower = a_follower_at_the_end(leader, OTHER)
+    for name in TOPICS:
+        leader.node.delete_topic(name)
+    for _ in range(2):
+        # The first one opens a session that has nothing in it.
+        go_on(follower, leader)
+    answer = leader.answers(OTHER)[-1]
+    assert answer is not None, "it would wait for nothing"
+    assert answer.session_id == 0
+
+
+@pytest.mark.parametrize("has_lane", [True, False])
 def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment(*, has_lane: bool) -> None:
     leader = Served(has_lane=has_lane)
     traffic = leader.node.partitions.traffic
@@ -357,7 +391,7 @@ def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment(*, has_l
 def test_most_of_these_requests_go_the_short_way() -> None:
     """The comparison above would prove nothing if the lane took none of them."""
     random = Random(3)
-    leader = Served(has_lane=True)
+    leader, other = Served(has_lane=True), Served(has_lane=False)
     followers = [Follower(random, node) for node in FOLLOWERS]
     takers = leader.dispatcher._takers[FETCH_KEY]
     taken: list[bool] = []
@@ -372,7 +406,7 @@ def test_most_of_these_requests_go_the_short_way() -> None:
             answers = leader.answers(follower.node)
             if len(answers) == follower.taken or answers[-1] is not None:
                 go_on(follower, leader)
-        something_happens(random, [leader])
+        something_happens(random, [leader, other])
     assert sum(taken) > len(taken) / 3 > 20
 
 

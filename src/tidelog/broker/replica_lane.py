@@ -99,6 +99,7 @@ class ReplicaLane:
             session is None
             or session.epoch != epoch
             or not session.uses_topic_ids
+            or not session.entries
             or replica_id < 0
             or min_bytes > 1
             or max_bytes < 1
