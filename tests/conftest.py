@@ -14,6 +14,8 @@ settings.register_profile(
 settings.register_profile(
     "soak",
     deadline=None,
+    # A profile begins as the one that is named "default", which is the one above by now.
+    derandomize=False,
     max_examples=int(os.environ.get("SOAK_EXAMPLES", "2000")),
     print_blob=True,
     suppress_health_check=list(HealthCheck),

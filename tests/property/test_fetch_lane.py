@@ -9,11 +9,12 @@ from typing import cast
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode, Denying
+from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import fetch_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -167,7 +168,7 @@ class Course:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=60)
+@examples(60)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_the_same_at_the_same_moment(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -231,7 +232,7 @@ def something_unusual(random: Random, ways: BothWays, both: Sequence[Served]) ->
             served.node.timers.advance(300)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(seed=st.integers(0, 2**32))
 def test_who_waits_learns_the_same_of_transactions_whichever_way_they_were_written(seed: int) -> None:
     """Transactions of several producers begin and end in any order while nobody has them, then followers catch up."""
@@ -268,7 +269,7 @@ def test_who_waits_learns_the_same_of_transactions_whichever_way_they_were_writt
     assert short.node.files() == ordinary.node.files()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_twins_read_the_same(seed: int) -> None:
     random = Random(seed)

@@ -9,10 +9,11 @@ from typing import cast
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.data_node import NODE, OTHER, Denying
+from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.group_node import GroupNode
 from tidelog.broker import group_lane
@@ -301,7 +302,7 @@ def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_write_and_know_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -324,7 +325,7 @@ def test_both_ways_answer_write_and_know_the_same(twin: Twin, seed: int) -> None
     assert short.committed() == ordinary.committed()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_twins_read_the_same(seed: int) -> None:
     random = Random(seed)

@@ -10,11 +10,12 @@ from typing import cast
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.both_ways import NO_PRODUCER, a_batch, foreseen
 from tests.support.data_node import OTHER, THIRD, DataNode
+from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import produce_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -229,7 +230,7 @@ def something_happens(random: Random, both: Sequence[Served]) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_and_write_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -301,7 +302,7 @@ def told(connection: AnsweredConnection, versions: Sequence[int]) -> list[object
     return found
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(seed=st.integers(0, 2**32))
 def test_what_changes_between_arrival_and_the_end_of_the_read_counts_as_before_it(seed: int) -> None:
     random = Random(seed)
@@ -328,7 +329,7 @@ def test_what_changes_between_arrival_and_the_end_of_the_read_counts_as_before_i
     assert short.node.files() == ordinary.node.files()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_twins_read_the_same(seed: int) -> None:
     random = Random(seed)

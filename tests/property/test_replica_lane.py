@@ -8,11 +8,12 @@ from typing import Any, cast
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
+from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker import replica_lane
 from tidelog.broker.dispatch import Dispatcher
@@ -248,7 +249,7 @@ def compare(short: Served, ordinary: Served) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=50)
+@examples(50)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_send_the_same_and_learn_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -442,7 +443,7 @@ def an_odd_answer(random: Random) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_twins_read_the_same(seed: int) -> None:
     random = Random(seed)
@@ -460,7 +461,7 @@ def test_the_twins_read_the_same(seed: int) -> None:
         assert compiled.read_replica_answer(answer) == plain.read_replica_answer(answer)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_an_answer_is_read_as_the_codec_reads_it(seed: int) -> None:
     data = an_odd_answer(Random(seed))

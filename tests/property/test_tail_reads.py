@@ -12,9 +12,10 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.both_ways import TRANSACTIONAL, a_marker, checked
+from tests.support.examples import examples
 from tests.support.log_builder import START_MS, LogBuilder, accepted
 from tidelog.model.errors import ErrorCode
 from tidelog.storage.append import AppendInfo
@@ -371,7 +372,7 @@ OPERATIONS = {
 }
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(seed=st.integers(0, 2**32))
 def test_a_read_gives_what_the_list_says(seed: int) -> None:
     run = Run(seed)

@@ -9,10 +9,11 @@ from typing import cast
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.data_node import OTHER, Denying
+from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.transaction_node import TransactionNode
 from tidelog.broker import produce_lane, transaction_lane
@@ -209,7 +210,7 @@ def a_frame(random: Random, request: Request, version: int, correlation_id: int,
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
@@ -245,7 +246,7 @@ def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> Non
     assert short.counted() == ordinary.counted()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_twins_read_the_same(seed: int) -> None:
     random = Random(seed)
@@ -415,7 +416,7 @@ METADATA = st.builds(
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@settings(max_examples=60)
+@examples(60)
 @given(steps=st.lists(METADATA, min_size=1, max_size=3), version=st.integers(0, 2), timestamp_ms=st.integers(0, 2**61))
 def test_a_batch_of_states_is_that_of_their_records(
     twin: Twin, steps: list[TransactionMetadata], version: int, timestamp_ms: int
