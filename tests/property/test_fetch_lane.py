@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import cast
-from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,7 +15,7 @@ from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode, Denying
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
-from tidelog.broker import fetch_lane
+from tests.support.lane_twins import dispatcher_of
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.fetch_lane import FETCH_KEY, FetchLane
 from tidelog.broker.node_view import Node
@@ -39,13 +38,14 @@ SPREAD = "spread"
 class Served:
     """A node behind a dispatcher, with or without the short way."""
 
-    def __init__(self, *, has_lane: bool) -> None:
+    def __init__(self, *, has_lane: bool, twin: Twin | None = None) -> None:
         self.node = DataNode(authorizer=Denying((AclOperation.READ, "hidden")))
         for name, partitions in TOPICS.items():
             self.node.create_topic(name, partitions=partitions, configs=CONFIGS)
         self.node.create_topic(SPREAD, replicas=(NODE, OTHER, THIRD), configs=CONFIGS)
         self.connection = AnsweredConnection()
-        self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
+        kind = Dispatcher if twin is None else dispatcher_of(twin)
+        self.dispatcher = kind(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
             self.dispatcher._takers.clear()
 
@@ -172,23 +172,22 @@ class Course:
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_the_same_at_the_same_moment(twin: Twin, seed: int) -> None:
     random = Random(seed)
-    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
+    short, ordinary = both = Served(has_lane=True, twin=twin), Served(has_lane=False)
     course = Course(random, both)
-    with mock.patch.object(fetch_lane, "_read_fetch", twin_of("fetch_kernel", twin).read_fetch):
-        for correlation_id in range(random.randrange(3, 20)):
-            frame = a_frame(random, short, correlation_id)
-            for served in both:
-                served.read(frame)
-            assert short.connection.answers == ordinary.connection.answers
-            assert short.connection.is_closed == ordinary.connection.is_closed
-            if short.connection.is_closed:
-                break
-            for _ in range(random.randrange(4)):
-                course.happens()
-                assert short.connection.answers == ordinary.connection.answers
-            assert short.counted() == ordinary.counted()
+    for correlation_id in range(random.randrange(3, 20)):
+        frame = a_frame(random, short, correlation_id)
         for served in both:
-            served.node.timers.advance(1000)
+            served.read(frame)
+        assert short.connection.answers == ordinary.connection.answers
+        assert short.connection.is_closed == ordinary.connection.is_closed
+        if short.connection.is_closed:
+            break
+        for _ in range(random.randrange(4)):
+            course.happens()
+            assert short.connection.answers == ordinary.connection.answers
+        assert short.counted() == ordinary.counted()
+    for served in both:
+        served.node.timers.advance(1000)
 
     assert short.connection.answers == ordinary.connection.answers
     assert short.counted() == ordinary.counted()

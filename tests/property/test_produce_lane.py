@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import cast
-from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,7 +16,7 @@ from tests.support.both_ways import NO_PRODUCER, a_batch, foreseen
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
-from tidelog.broker import produce_lane
+from tests.support.lane_twins import dispatcher_of
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.node_view import Node
 from tidelog.kernel_choice import Twin
@@ -60,7 +59,7 @@ ALONE = "indexed"
 class Served:
     """A node behind a dispatcher, with or without the short way."""
 
-    def __init__(self, *, has_lane: bool) -> None:
+    def __init__(self, *, has_lane: bool, twin: Twin | None = None) -> None:
         self.node = DataNode()
         for name, config in TOPICS.items():
             self.node.create_topic(name, partitions=2, configs=INDEX | config)
@@ -74,7 +73,8 @@ class Served:
                     self.node.log(name, partition.topic_partition.partition).roll()
                     partition.append(bytearray(build_batch([Record(0, 1000, None, b"", ())])))
         self.connection = AnsweredConnection()
-        self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
+        kind = Dispatcher if twin is None else dispatcher_of(twin)
+        self.dispatcher = kind(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
             self.dispatcher._lane = None
             self.dispatcher._takers.clear()
@@ -234,33 +234,30 @@ def something_happens(random: Random, both: Sequence[Served]) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_both_ways_answer_and_write_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
-    short, ordinary = Served(has_lane=True), Served(has_lane=False)
+    short, ordinary = Served(has_lane=True, twin=twin), Served(has_lane=False)
     correlation_id = 0
     odd_share = random.choice([0.0, 0.3, 0.5])
-    with mock.patch.object(produce_lane, "_read_produce", twin_of("produce_kernel", twin).read_produce):
-        for _ in range(random.randrange(1, 10)):
-            frames = []
-            producers = Producers(random, short)
-            count = random.choice([1, 1, 2, 5])
-            for _ in range(count):
-                correlation_id += 1
-                if random.random() < 0.1:
-                    frames.append(a_fetch(random, short, correlation_id))
-                    continue
-                frames.append(
-                    a_frame(random, short, producers, correlation_id, odd_share=odd_share, is_alone=count == 1)
-                )
-            short.read(frames)
-            ordinary.read(frames)
+    for _ in range(random.randrange(1, 10)):
+        frames = []
+        producers = Producers(random, short)
+        count = random.choice([1, 1, 2, 5])
+        for _ in range(count):
+            correlation_id += 1
+            if random.random() < 0.1:
+                frames.append(a_fetch(random, short, correlation_id))
+                continue
+            frames.append(a_frame(random, short, producers, correlation_id, odd_share=odd_share, is_alone=count == 1))
+        short.read(frames)
+        ordinary.read(frames)
+        assert short.connection.answers == ordinary.connection.answers
+        assert short.connection.is_closed == ordinary.connection.is_closed
+        if short.connection.is_closed:
+            break
+        for _ in range(random.choice([0, 2, 5])):
+            something_happens(random, (short, ordinary))
             assert short.connection.answers == ordinary.connection.answers
-            assert short.connection.is_closed == ordinary.connection.is_closed
-            if short.connection.is_closed:
-                break
-            for _ in range(random.choice([0, 2, 5])):
-                something_happens(random, (short, ordinary))
-                assert short.connection.answers == ordinary.connection.answers
-        for served in (short, ordinary):
-            served.node.timers.advance(1000)
+    for served in (short, ordinary):
+        served.node.timers.advance(1000)
 
     assert short.connection.answers == ordinary.connection.answers
     assert short.requests() == ordinary.requests()

@@ -18,8 +18,7 @@ from tests.support.both_ways import TRANSACTIONAL, a_marker, checked
 from tests.support.examples import examples
 from tests.support.log_builder import START_MS, LogBuilder, accepted
 from tidelog.model.errors import ErrorCode
-from tidelog.storage.append import AppendInfo
-from tidelog.storage.appendable_log import FRESH_BYTES_MAX
+from tidelog.storage.append import FRESH_BYTES_MAX, AppendInfo
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.file_region import FreshRegion
 from tidelog.storage.log_config import LogConfig

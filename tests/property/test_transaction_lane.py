@@ -215,7 +215,6 @@ def a_frame(random: Random, request: Request, version: int, correlation_id: int,
 def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
     verifies = random.random() < 0.8
-    short, ordinary = (Served(has_lanes=has_lanes, verifies=verifies) for has_lanes in (True, False))
     producers = [AProducer(IDS[0], raises_epochs=False), AProducer(IDS[1], raises_epochs=True)]
     kernel = twin_of("transaction_kernel", twin)
     with (
@@ -223,6 +222,7 @@ def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> Non
         mock.patch.object(transaction_records, "_kernel", kernel),
         mock.patch.object(produce_lane, "_read_produce", twin_of("produce_kernel", twin).read_produce),
     ):
+        short, ordinary = (Served(has_lanes=has_lanes, verifies=verifies) for has_lanes in (True, False))
         for correlation_id in range(random.randrange(5, 40)):
             is_odd = random.random() < 0.2
             producer = random.choice(producers)
