@@ -329,7 +329,7 @@ class PartitionCore:
             return [self._refuse_to_append(cast("Following | Offline", role))] * len(run)
         leading = role
         try:
-            outcomes = leading.log.append_run(run, self.leader_epoch, is_awaited=len(self._watchers) > 0)
+            outcomes = leading.log.append_run(run, self.leader_epoch, len(self._watchers) > 0)
         except StorageError as error:
             return [AppendRefused(self._fail(error), str(error))] * len(run)
         self._advance(leading)
@@ -427,7 +427,7 @@ class PartitionCore:
             if diverged is not None:
                 return diverged
         try:
-            return log.read(offset, bytes_max, upper_bound=isolation, min_one_batch=min_one_batch)
+            return log.read(offset, bytes_max, isolation, min_one_batch)
         except StorageError as error:
             return self._fail(error)
 

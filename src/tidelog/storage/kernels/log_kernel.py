@@ -537,7 +537,7 @@ class LogCore:
     # Appending.
 
     def append_run(
-        self, run: Sequence[CheckedBatch], leader_epoch: int, *, is_awaited: bool = False
+        self, run: Sequence[CheckedBatch], leader_epoch: int, is_awaited: bool = False
     ) -> Sequence[int | AppendInfo | AppendRefused]:
         """`append_as_leader` for several batches that have been checked, each by itself, with one write for all of them.
 
@@ -683,7 +683,6 @@ class LogCore:
         self,
         offset: int,
         bytes_max: int,
-        *,
         upper_bound: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
         min_one_batch: bool = True,
     ) -> Fetched | ErrorCode:
