@@ -97,7 +97,8 @@ def a_batch(
         [Record(n, time_ms + n, None, b"v" * random.choice(sizes), ()) for n in range(count)],
         producer_id=producer_id,
         producer_epoch=max(epoch, -1 if producer_id == NO_PRODUCER else 0),
-        base_sequence=sequence,
+        # After the last number comes 0.
+        base_sequence=sequence if producer_id == NO_PRODUCER else sequence & 0x7FFFFFFF,
         is_transactional=producer_id in TRANSACTIONAL and (is_orderly or random.random() < 0.97),
     )
 
@@ -110,7 +111,7 @@ def foreseen(state: ProducerState | None, batch: bytes) -> ProducerState:
         after.epoch = state.epoch
     if state is not None and state.epoch == after.epoch:
         after.batches = list(state.batches)
-    if after.epoch == header.producer_epoch and header.base_sequence == after.last_sequence + 1:
+    if after.epoch == header.producer_epoch and header.base_sequence == (after.last_sequence + 1) & 0x7FFFFFFF:
         after.add_batch(
             BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         )
