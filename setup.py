@@ -63,6 +63,8 @@ class BuildKernels(build_ext):
             )
         except Exception as error:  # noqa: BLE001 - any failure here means "no compiled kernels", never "no install"
             self._go_on_without(error)
+        # Each is a compiler's work of some seconds.
+        self.parallel = self.parallel or os.cpu_count()
         super().finalize_options()
 
     def run(self) -> None:
@@ -94,7 +96,7 @@ def extensions() -> list[Extension]:
     if os.environ.get("TIDELOG_BUILD_KERNELS") == "0":
         return []
     return [
-        Extension(extension_name(path), [path.relative_to(ROOT).as_posix()], extra_compile_args=["-O3"], optional=False)
+        Extension(extension_name(path), [path.relative_to(ROOT).as_posix()], extra_compile_args=["-O3", "-g0"], optional=False)
         for path in SOURCES
     ]
 
