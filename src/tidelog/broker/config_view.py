@@ -23,6 +23,7 @@ from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
 from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigValues, UpdateMode
 from tidelog.model.ids import NodeId, TopicName
+from tidelog.model.throttle_config import SHOWN_WHEN_SET
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.wire.messages.configs import DescribeConfigsSynonym
 
@@ -63,6 +64,7 @@ _WITHOUT_DEFAULT = frozenset(
         "metadata.log.dir",
         "node.id",
         "replica.selector.class",
+        *SHOWN_WHEN_SET,
     }
 )
 

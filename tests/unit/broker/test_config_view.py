@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, config, topic
@@ -11,7 +12,9 @@ from tidelog.broker.config_view import (
     topic_values,
 )
 from tidelog.model import topic_config as keys
+from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.ids import TopicName
+from tidelog.model.throttle_config import SHOWN_WHEN_SET
 
 ORDERS = TopicName("orders")
 HOUR_MS = 60 * 60 * 1000
@@ -131,6 +134,15 @@ def test_some_keys_hold_nothing_until_they_are_set() -> None:
     assert synonyms(AdminNode(static={"log.dirs": "/a"}), "log.dirs") == [
         ("log.dirs", "/a", ConfigSource.STATIC_BROKER)
     ]
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN_WHEN_SET))
+def test_a_throttle_has_no_default_that_anybody_is_told_of(name: str) -> None:
+    unset = BrokerConfigView(table=BROKER_KEYS, dynamic_broker={}, dynamic_default={}, static={})
+    assert unset.value(name) is None
+
+    told = msgspec.structs.replace(unset, dynamic_broker={name: "21000000"}).synonyms(name)
+    assert [(each.name, each.value, each.source) for each in told] == [(name, "21000000", ConfigSource.DYNAMIC_BROKER)]
 
 
 def test_a_controller_goes_by_what_its_node_was_started_with() -> None:
