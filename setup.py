@@ -96,7 +96,9 @@ def extensions() -> list[Extension]:
     if os.environ.get("TIDELOG_BUILD_KERNELS") == "0":
         return []
     return [
-        Extension(extension_name(path), [path.relative_to(ROOT).as_posix()], extra_compile_args=["-O3", "-g0"], optional=False)
+        Extension(
+            extension_name(path), [path.relative_to(ROOT).as_posix()], extra_compile_args=["-O3", "-g0"], optional=False
+        )
         for path in SOURCES
     ]
 

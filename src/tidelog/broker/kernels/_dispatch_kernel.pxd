@@ -3,6 +3,7 @@
 cimport cython
 
 cdef long long _PRODUCE_KEY
+cdef tuple _BOUNDS
 
 
 cdef class DispatcherCore:
@@ -34,7 +35,7 @@ cdef class RequestCounts:
         self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes, long long without_error=*)
 
 
-@cython.locals(counts=list, place=Py_ssize_t)
+@cython.locals(bounds=tuple, bound=cython.longlong, place=Py_ssize_t, end=Py_ssize_t, middle=Py_ssize_t, counts=list)
 cdef object _observe(object times, long long elapsed_ns, long long count)
 
 

@@ -19,6 +19,11 @@ cdef class FetchLaneCore:
     cdef object _timers
     cdef object _requests
     cdef object _topics
+    cdef object _counts
+    cdef long long _counts_version
+    cdef bytes _head
+    cdef object _head_topic
+    cdef long long _head_version
     cdef bint _looks_at_racks
     cdef long long _max_bytes
 
@@ -33,15 +38,17 @@ cdef class FetchLaneCore:
     cdef long long _answer(
         self, object slot, long long version, object correlation_id, list asked, list partitions, list results, bint has_waited
     ) except -1
+    cdef bytes _head_of(self, long long version, bytes topic)
+    cdef object _counts_of(self, long long version)
     @cython.locals(sent_bytes=cython.longlong, elapsed_ns=cython.longlong, without_error=Py_ssize_t)
     cdef object _complete(self, WaitingFetch fetch)
 
 
 @cython.final
 cdef class WaitingFetch:
-    cdef FetchLaneCore _lane
-    cdef object _isolation
-    cdef long long _max_bytes
+    cdef FetchLaneCore lane
+    cdef object isolation
+    cdef long long max_bytes
     cdef readonly object connection
     cdef readonly object slot
     cdef readonly long long version

@@ -29,7 +29,14 @@ cdef class ProduceLaneCore:
     cdef object _topic_counts
     cdef list _taken
     cdef dict _runs
-    cdef dict _topics
+    cdef object _topic
+    cdef bint _is_by_id
+    cdef object _hosted
+    cdef bytes _head
+    cdef object _head_topic
+    cdef long long _head_version
+    cdef object _counts
+    cdef long long _counts_version
     cdef readonly bint is_open
     cdef long long _now_ms
     cdef readonly long long _begun_ns
@@ -38,13 +45,15 @@ cdef class ProduceLaneCore:
     @cython.locals(
         version=cython.longlong, acks=cython.longlong, batches=list, by_id=bint, partitions=list, start=Py_ssize_t, stop=Py_ssize_t,
         max_timestamp=cython.longlong, placed=list, run=list, runs=dict, number=Py_ssize_t, size=Py_ssize_t,
-        bytes_max=cython.longlong, ahead_max_ms=cython.longlong)
+        bytes_max=cython.longlong, ahead_max_ms=cython.longlong, taken=TakenProduce)
     cdef bint _take(self, object connection, memoryview frame) except -1
     @cython.locals(
         taken=list, runs=dict, first=TakenProduce, each=TakenProduce, request_bytes=cython.longlong, outcomes=dict, is_committed=bint,
         answers=list, answer=bytes, response_bytes=cython.longlong)
     cdef object _finish(self, object connection)
-    cdef object _look_up(self, tuple key, object connection)
+    cdef object _look_up(self, bytes topic, bint by_id, object connection)
+    cdef bytes _head_of(self, long long version, bytes topic)
+    cdef object _counts_of(self, long long version)
     @cython.locals(
         run=list, delta=cython.longlong, version=cython.longlong, answer=bytes)
     cdef object _finish_one(self, object connection, TakenProduce taken, dict runs)

@@ -26,6 +26,7 @@ from tidelog.wire.varint import write_uvarint
 
 if TYPE_CHECKING:
     from tidelog.broker.caller import Authorizer
+    from tidelog.broker.kernels.dispatch_kernel import RequestCounts
     from tidelog.broker.node_view import Node
     from tidelog.model.errors import ErrorCode
     from tidelog.model.timers import Timer
@@ -72,6 +73,11 @@ class FetchLaneCore:
 
     __slots__ = (
         "_authorizer",
+        "_counts",
+        "_counts_version",
+        "_head",
+        "_head_topic",
+        "_head_version",
         "_looks_at_racks",
         "_max_bytes",
         "_node",
@@ -92,6 +98,12 @@ class FetchLaneCore:
         self._timers = node.timers
         self._requests = node.metrics.requests
         self._topics = node.metrics.topics
+        self._counts: RequestCounts | None = None
+        self._counts_version = -1
+        # Of the last answer for one partition: what lies before it, and for whom.
+        self._head = b""
+        self._head_topic: bytes | None = None
+        self._head_version = -1
         self._looks_at_racks = node.config[REPLICA_SELECTOR_CLASS] == RACK_AWARE_SELECTOR
         # As every key that is only read, it is what it was at the start.
         self._max_bytes = node.config[FETCH_MAX_BYTES]
@@ -133,25 +145,25 @@ class FetchLaneCore:
             results.append(result)
             if result.regions:
                 total += result.regions[0].count
-        counts = self._requests[FETCH_KEY, version]
+        counts = self._counts_of(version)
         slot = connection.expect_answer()
         if total or max_wait_ms <= 0 or min_bytes < 1:
             sent_bytes = self._answer(slot, version, correlation_id, asked, partitions, results, False)
             counts.answered_together(1, self._now_ns() - begun_ns, size, sent_bytes, 1 + len(results))
         else:
             counts.waiting += 1
-            waiting = WaitingFetch(
-                self,
-                connection,
-                slot,
-                version,
-                correlation_id,
-                asked,
-                partitions,
-                results,  # type: ignore[arg-type] # from here on it may hold an error as well
-                isolation,
-                max_bytes,
-            )
+            # Without arguments, which would all be put into a tuple, and taken out again by their names.
+            waiting = WaitingFetch.__new__(WaitingFetch)
+            waiting.lane = self
+            waiting.connection = connection
+            waiting.slot = slot
+            waiting.version = version
+            waiting.correlation_id = correlation_id
+            waiting.asked = asked
+            waiting.partitions = partitions
+            waiting.results = results  # type: ignore[assignment] # from here on it may hold an error as well
+            waiting.isolation = isolation
+            waiting.max_bytes = max_bytes
             waiting.begun_ns = begun_ns
             waiting.request_bytes = size
             max_wait_ms = min(max_wait_ms, _WAIT_MS_MAX)
@@ -210,7 +222,7 @@ class FetchLaneCore:
             records = _copied_records(region, 0)
             head = self._write_fetched(
                 correlation_id,
-                _head_of_one(version, topic),
+                self._head_of(version, topic),
                 index,
                 result.high_watermark,
                 result.last_stable_offset,
@@ -237,10 +249,24 @@ class FetchLaneCore:
             topics[partition.topic_partition.topic].fetched(regions[0].count if regions else 0)
         return size
 
+    def _head_of(self, version: int, topic: bytes) -> bytes:
+        """What precedes the only partition of an answer: the number of topics, and the topic."""
+        if version != self._head_version or topic != self._head_topic:
+            self._head = write_uvarint(2) + _topic_head(version, topic, 1)
+            self._head_topic = topic
+            self._head_version = version
+        return self._head
+
+    def _counts_of(self, version: int) -> RequestCounts:
+        if self._counts is None or version != self._counts_version:
+            self._counts = self._requests[FETCH_KEY, version]
+            self._counts_version = version
+        return self._counts
+
     def _complete(self, fetch: WaitingFetch) -> None:
         """Answer a fetch that has waited."""
         version = fetch.version
-        counts = self._requests[FETCH_KEY, version]
+        counts = self._counts_of(version)
         without_error = 1 + len(fetch.results)
         for result in fetch.results:
             if type(result) is not Fetched:
@@ -265,14 +291,14 @@ class WaitingFetch:
     """A fetch that found nothing, as a watcher of its partitions."""
 
     __slots__ = (
-        "_isolation",
-        "_lane",
-        "_max_bytes",
         "asked",
         "begun_ns",
         "connection",
         "correlation_id",
+        "isolation",
+        "lane",
         "local_ns",
+        "max_bytes",
         "partitions",
         "request_bytes",
         "results",
@@ -281,33 +307,20 @@ class WaitingFetch:
         "version",
     )
 
-    def __init__(
-        self,
-        lane: FetchLaneCore,
-        connection: Connection,
-        slot: AnswerSlot,
-        version: int,
-        correlation_id: int,
-        asked: list[Asked],
-        partitions: list[Partition],
-        results: list[Fetched | Diverged | ErrorCode],
-        isolation: FetchIsolation,
-        max_bytes: int,
-    ) -> None:
-        self._lane = lane
-        self._isolation = isolation
-        self._max_bytes = max_bytes
-        self.connection = connection
-        self.slot = slot
-        self.version = version
-        self.correlation_id = correlation_id
-        self.asked = asked
-        self.partitions = partitions
-        self.results = results
-        self.timer: Timer | None = None
-        self.begun_ns = 0
-        self.local_ns = 0
-        self.request_bytes = 0
+    lane: FetchLaneCore
+    connection: Connection
+    slot: AnswerSlot
+    version: int
+    correlation_id: int
+    asked: list[Asked]
+    partitions: list[Partition]
+    results: list[Fetched | Diverged | ErrorCode]
+    isolation: FetchIsolation
+    max_bytes: int
+    timer: Timer
+    begun_ns: int
+    local_ns: int
+    request_bytes: int
 
     def partition_changed(self, partition: Partition) -> None:
         """A partition that is waited for has more, or nothing any more."""
@@ -320,9 +333,9 @@ class WaitingFetch:
     def _partition_changed(self, partition: Partition) -> None:
         place = 0 if len(self.partitions) == 1 else self.partitions.index(partition)
         _, _, epoch, offset, bytes_max = self.asked[place]
-        bytes_max = min(bytes_max, self._max_bytes)
+        bytes_max = min(bytes_max, self.max_bytes)
         bytes_max = max(bytes_max, 0)
-        result = partition.read(offset, bytes_max, self._isolation, epoch, True, False)
+        result = partition.read(offset, bytes_max, self.isolation, epoch, True, False)
         self.results[place] = result
         # Until now nothing was found anywhere, and any byte is enough.
         if type(result) is not Fetched or result.regions:
@@ -331,9 +344,8 @@ class WaitingFetch:
     def _complete(self) -> None:
         for partition in self.partitions:
             partition.unwatch(self)
-        if self.timer is not None:
-            self.timer.cancel()
-        self._lane._complete(self)  # noqa: SLF001 - they are one
+        self.timer.cancel()
+        self.lane._complete(self)  # noqa: SLF001 - they are one
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------------
@@ -413,12 +425,6 @@ def _topic_count(asked: list[Asked]) -> int:
         if asked[at][0] is not asked[at - 1][0]:
             count += 1
     return count
-
-
-@lru_cache(maxsize=1024)
-def _head_of_one(version: int, topic: bytes) -> bytes:
-    """What precedes the only partition of an answer: the number of topics, and the topic."""
-    return write_uvarint(2) + _topic_head(version, topic, 1)
 
 
 @lru_cache(maxsize=1024)

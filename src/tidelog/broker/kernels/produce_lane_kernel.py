@@ -24,6 +24,7 @@ from tidelog.wire.varint import write_uvarint
 
 if TYPE_CHECKING:
     from tidelog.broker.caller import Authorizer
+    from tidelog.broker.kernels.dispatch_kernel import RequestCounts
     from tidelog.broker.node_view import Node
     from tidelog.broker.topic_metrics import TopicCounts
     from tidelog.net.connection import Connection
@@ -69,21 +70,12 @@ class TakenProduce:
 
     __slots__ = ("acks", "correlation_id", "placed", "size_bytes", "timeout_ms", "version")
 
-    def __init__(
-        self,
-        version: int,
-        correlation_id: int,
-        acks: int,
-        timeout_ms: int,
-        placed: Sequence[Placed],
-        size_bytes: int,
-    ) -> None:
-        self.version = version
-        self.correlation_id = correlation_id
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.placed = placed
-        self.size_bytes = size_bytes
+    version: int
+    correlation_id: int
+    acks: int
+    timeout_ms: int
+    placed: list[Placed]
+    size_bytes: int
 
 
 class ProduceLaneCore:
@@ -93,6 +85,13 @@ class ProduceLaneCore:
         "_authorizer",
         "_begun_ns",
         "_clock_ms",
+        "_counts",
+        "_counts_version",
+        "_head",
+        "_head_topic",
+        "_head_version",
+        "_hosted",
+        "_is_by_id",
         "_node",
         "_now_ms",
         "_now_ns",
@@ -101,8 +100,8 @@ class ProduceLaneCore:
         "_requests",
         "_runs",
         "_taken",
+        "_topic",
         "_topic_counts",
-        "_topics",
         "_write_produced",
         "is_open",
     )
@@ -120,8 +119,16 @@ class ProduceLaneCore:
         self._clock_ms = node.clock.now_ms
         self._taken: list[TakenProduce] = []
         self._runs: dict[Partition, list[CheckedBatch]] = {}
-        # Of this read: which topics may be written to, and the time.
-        self._topics: dict[tuple[bytes, bool], TopicReplicas | None] = {}
+        # Of this read: the topic that was written to last, or is not to be written to here, and the time.
+        self._topic: bytes | None = None
+        self._is_by_id = False
+        self._hosted: TopicReplicas | None = None
+        # Of the last answer to one batch: what lies before its partition, and for whom.
+        self._head = b""
+        self._head_topic: bytes | None = None
+        self._head_version = -1
+        self._counts: RequestCounts | None = None
+        self._counts_version = -1
         self.is_open = False
         """Whether there is something to finish."""
         self._now_ms = 0
@@ -172,8 +179,11 @@ class ProduceLaneCore:
         by_id = version >= _TOPIC_ID_VERSION
         partitions: list[Partition] = []
         for topic, index, start, stop, _, _, max_timestamp, _, _, _ in batches:
-            key = (topic, by_id)
-            hosted = self._topics[key] if key in self._topics else self._look_up(key, connection)
+            if self._topic is None or by_id != self._is_by_id or topic != self._topic:
+                self._topic = topic
+                self._is_by_id = by_id
+                self._hosted = self._look_up(topic, by_id, connection)
+            hosted = self._hosted
             partition = None if hosted is None else hosted.get(index)
             if partition is None:
                 return False
@@ -208,13 +218,19 @@ class ProduceLaneCore:
             )
         size = len(frame)
         self._request_bytes += size
-        self._taken.append(TakenProduce(version, correlation_id, acks, timeout_ms, placed, size))
+        # Without arguments, which would all be put into a tuple, and taken out again by their names.
+        taken = TakenProduce.__new__(TakenProduce)
+        taken.version = version
+        taken.correlation_id = correlation_id
+        taken.acks = acks
+        taken.timeout_ms = timeout_ms
+        taken.placed = placed
+        taken.size_bytes = size
+        self._taken.append(taken)
         return True
 
-    def _look_up(self, key: tuple[bytes, bool], connection: Connection) -> TopicReplicas | None:
+    def _look_up(self, topic: bytes, by_id: bool, connection: Connection) -> TopicReplicas | None:
         """The replicas of a topic that this connection may write to. None: somebody else is to say what is wrong."""
-        topic, by_id = key
-        self._topics[key] = None
         if by_id:
             known = self._node.image.topics.get(topic)  # type: ignore[call-overload] # an id is these bytes
             if known is None:
@@ -229,12 +245,11 @@ class ProduceLaneCore:
             connection.principal, connection.peer_address.host, _WRITE, _TOPIC, name
         ):
             return None
-        hosted = self._topics[key] = self._node.partitions.named(name)
-        return hosted
+        return self._node.partitions.named(name)
 
     def _finish(self, connection: Connection) -> None:
         taken, runs = self._taken, self._runs
-        self._topics.clear()
+        self._topic = None
         self.is_open = False
         if not taken:
             return
@@ -264,7 +279,7 @@ class ProduceLaneCore:
         answers = [self._answer(each, outcomes) for each in taken]
         connection.answer_with_frames(answers)
         # A connection speaks one version, so the read's sums are put to its first one.
-        counts = self._requests[PRODUCE_KEY, first.version]
+        counts = self._counts_of(first.version)
         response_bytes = -4 * len(answers)
         for answer in answers:
             response_bytes += len(answer)
@@ -297,11 +312,25 @@ class ProduceLaneCore:
             return
         version = taken.version
         answer = self._write_produced(
-            version, taken.correlation_id, _head_of_one(version, topic), index, outcome, log.log_start_offset
+            version, taken.correlation_id, self._head_of(version, topic), index, outcome, log.log_start_offset
         )
         connection.answer_with_frames((answer,))
-        counts = self._requests[PRODUCE_KEY, version]
+        counts = self._counts_of(version)
         counts.answered_together(1, self._now_ns() - self._begun_ns, taken.size_bytes, len(answer) - 4, 1)
+
+    def _head_of(self, version: int, topic: bytes) -> bytes:
+        """What precedes the only partition of an answer."""
+        if version != self._head_version or topic != self._head_topic:
+            self._head = _topics_head(version, 1) + _topic_head(version, topic, 1)
+            self._head_topic = topic
+            self._head_version = version
+        return self._head
+
+    def _counts_of(self, version: int) -> RequestCounts:
+        if self._counts is None or version != self._counts_version:
+            self._counts = self._requests[PRODUCE_KEY, version]
+            self._counts_version = version
+        return self._counts
 
     def answer_to(self, taken: TakenProduce, outcomes: Mapping[Partition, Sequence[Outcome]]) -> bytes:
         """The whole answer to one request, its size in front."""
@@ -319,7 +348,7 @@ class ProduceLaneCore:
                 return self._refusal(taken, outcomes)
             first_offset = outcome if type(outcome) is int else outcome.first_offset  # type: ignore[union-attr]
             return self._write_produced(
-                version, taken.correlation_id, _head_of_one(version, topic), index, first_offset, log.log_start_offset
+                version, taken.correlation_id, self._head_of(version, topic), index, first_offset, log.log_start_offset
             )
         parts = [_topics_head(version, _topic_count(placed))]
         last: bytes | None = None
@@ -380,12 +409,6 @@ def _topics_head(version: int, count: int) -> bytes:
     if version < FLEXIBLE_VERSION:
         return count.to_bytes(4, "big")
     return b"\0" + write_uvarint(count + 1)
-
-
-@lru_cache(maxsize=1024)
-def _head_of_one(version: int, topic: bytes) -> bytes:
-    """What precedes the only partition of an answer."""
-    return _topics_head(version, 1) + _topic_head(version, topic, 1)
 
 
 @lru_cache(maxsize=1024)
