@@ -307,7 +307,8 @@ def test_a_store_into_a_mapping_reads_no_more_than_its_page(tmp_path: Path) -> N
 
 
 def test_short_reads_and_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pwritev, preadv, pread = os.pwritev, os.preadv, os.pread
+    pwrite, pwritev, preadv, pread = os.pwrite, os.pwritev, os.preadv, os.pread
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, memoryview(data)[:3], at))
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: pwritev(fd, [memoryview(buffers[0])[:3]], at))
     monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: preadv(fd, [memoryview(buffers[0])[:3]], at))
     monkeypatch.setattr(os, "pread", lambda fd, count, at: pread(fd, min(count, 3), at))
@@ -319,6 +320,8 @@ def test_short_reads_and_writes_are_continued(tmp_path: Path, monkeypatch: pytes
     assert file.preadv(back, 0) == 17
     assert bytes(back[0]) + bytes(back[1][:13]) == b"0123456789abcdefg"
     assert file.pread(100, 1) == b"123456789abcdefg"
+    assert file.pwritev([b"ABCDEFGH"], 2) == 8
+    assert file.pread(100, 0) == b"01ABCDEFGHabcdefg"
     file.close()
 
 

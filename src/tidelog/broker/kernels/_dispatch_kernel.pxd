@@ -17,11 +17,20 @@ cdef class DispatcherCore:
 
 
 @cython.final
+cdef class Times:
+    cdef readonly list counts
+    cdef readonly long long sum
+
+    @cython.locals(bounds=tuple, bound=cython.longlong, place=Py_ssize_t, end=Py_ssize_t, middle=Py_ssize_t)
+    cpdef object observe(self, long long elapsed_ns, long long count)
+
+
+@cython.final
 cdef class RequestCounts:
-    cdef readonly object at_once
-    cdef readonly object local
-    cdef readonly object remote
-    cdef readonly object total
+    cdef readonly Times at_once
+    cdef readonly Times local
+    cdef readonly Times remote
+    cdef readonly Times total
     cdef public long long request_bytes
     cdef public long long response_bytes
     cdef public long long waiting
@@ -33,10 +42,6 @@ cdef class RequestCounts:
         long long without_error=*)
     cpdef object waited(
         self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes, long long without_error=*)
-
-
-@cython.locals(bounds=tuple, bound=cython.longlong, place=Py_ssize_t, end=Py_ssize_t, middle=Py_ssize_t, counts=list)
-cdef object _observe(object times, long long elapsed_ns, long long count)
 
 
 cdef class TopicCountsCore:

@@ -5,7 +5,7 @@ This is one source for two twins, as `net.kernels.stream_kernel` is: plain Pytho
 `_dispatch_kernel.pxd`.
 
     DispatcherCore      the quick part of `dispatch.Dispatcher`
-    RequestCounts       the counts of one API in one version: `request_metrics`
+    RequestCounts       the counts of one API in one version, with their Times: `request_metrics`
     TopicCountsCore     the counts of one topic: `topic_metrics`
     AllowAll            a cluster without an authoriser: `caller`
 """
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidelog.model.metrics import LATENCY_BOUNDS_MS, Histogram
+from tidelog.model.metrics import LATENCY_BOUNDS_MS
 from tidelog.wire.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
@@ -85,6 +85,36 @@ class DispatcherCore:
         self._handle(connection, frame, begun_ns)
 
 
+class Times:
+    """How often a time was at most each of `BOUNDS_NS`, as a `Histogram` that nothing but nanoseconds are put into."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_NS) + 1)
+        self.sum = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def observe(self, elapsed_ns: int, count: int) -> None:
+        """The same time, `count` times."""
+        bounds = _BOUNDS
+        # What `bisect_left` does, without objects to compare.
+        place = 0
+        end = len(bounds)
+        while place < end:
+            middle = (place + end) // 2
+            bound = bounds[middle]
+            if bound < elapsed_ns:
+                place = middle + 1
+            else:
+                end = middle
+        self.counts[place] += count
+        self.sum += elapsed_ns * count
+
+
 class RequestCounts:
     """The requests of one API in one version."""
 
@@ -102,10 +132,10 @@ class RequestCounts:
 
     def __init__(self, count_errors: CountErrors) -> None:
         # Of answers at once; the other three are of those that waited. In nanoseconds: an integer is the cheaper sum.
-        self.at_once = Histogram(BOUNDS_NS)
-        self.local = Histogram(BOUNDS_NS)
-        self.remote = Histogram(BOUNDS_NS)
-        self.total = Histogram(BOUNDS_NS)
+        self.at_once = Times()
+        self.local = Times()
+        self.remote = Times()
+        self.total = Times()
         self.request_bytes = 0
         self.response_bytes = 0
         # Requests whose answer is still to come.
@@ -127,7 +157,7 @@ class RequestCounts:
     ) -> None:
         """Several requests of one read were answered together, each after `elapsed_ns`. Their errors are counted apart, but for
         so many that are none."""
-        _observe(self.at_once, elapsed_ns, count)
+        self.at_once.observe(elapsed_ns, count)
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
         if without_error:
@@ -145,9 +175,9 @@ class RequestCounts:
     ) -> None:
         """The same of one whose errors are counted apart, but for so many that are none."""
         self.waiting -= 1
-        _observe(self.local, local_ns, 1)
-        _observe(self.remote, elapsed_ns - local_ns, 1)
-        _observe(self.total, elapsed_ns, 1)
+        self.local.observe(local_ns, 1)
+        self.remote.observe(elapsed_ns - local_ns, 1)
+        self.total.observe(elapsed_ns, 1)
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
         if without_error:
@@ -159,26 +189,8 @@ class RequestCounts:
 
     def unanswered(self, elapsed_ns: int, request_bytes: int) -> None:
         """A request that wants no answer was handled."""
-        _observe(self.at_once, elapsed_ns, 1)
+        self.at_once.observe(elapsed_ns, 1)
         self.request_bytes += request_bytes
-
-
-def _observe(times: Histogram, elapsed_ns: int, count: int) -> None:
-    """What `Histogram.observe` does, `count` times."""
-    bounds = _BOUNDS
-    # What `bisect_left` does, without objects to compare.
-    place = 0
-    end = len(bounds)
-    while place < end:
-        middle = (place + end) // 2
-        bound = bounds[middle]
-        if bound < elapsed_ns:
-            place = middle + 1
-        else:
-            end = middle
-    counts = times.counts
-    counts[place] += count
-    times.sum += elapsed_ns * count
 
 
 class TopicCountsCore:

@@ -6,6 +6,10 @@ cimport cython
 cdef object _NS_PER_MS
 
 
+@cython.locals(nanoseconds=cython.longlong)
+cdef long long _now_ms() except -1
+
+
 @cython.final
 cdef class SharedTimer:
     cdef SharedTimers _owner

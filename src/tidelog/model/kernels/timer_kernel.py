@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
-"""Many time-outs behind one timer: `tidelog.model.shared_timers` says why.
+"""Many time-outs behind one timer: `tidelog.model.shared_timers` says why. And the time, for `tidelog.model.clock`.
 
 This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_timer_kernel`. Nothing in it speaks of
 Cython. `_timer_kernel.pxd` beside it says which attributes are C's and which methods are called as C functions; the compiler
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import ceil
+from time import time_ns
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ _NS_PER_MS = 1_000_000
 
 # Cancelled ones are thrown out when there are more of them than this, and than of the others.
 CANCELLED_MAX = 256
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, by the machine's clock: every write asks for them."""
+    return _now_ms()
+
+
+def _now_ms() -> int:
+    nanoseconds: int = time_ns()
+    return nanoseconds // 1_000_000
 
 
 class SharedTimer:

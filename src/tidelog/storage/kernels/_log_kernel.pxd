@@ -82,7 +82,7 @@ cdef class LogReaderCore:
     cdef readonly dict _places
     cdef public FreshRun fresh
 
-    @cython.locals(end=cython.longlong)
+    @cython.locals(end=cython.longlong, fresh=FreshRun)
     cdef object keep_fresh(self, SegmentCore segment, bytes records, long long base_offset, long long end_offset)
     @cython.locals(
         segment=SegmentCore, place=tuple, position=cython.longlong, end=cython.longlong, first_batch_bytes=cython.longlong

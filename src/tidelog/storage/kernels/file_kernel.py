@@ -63,7 +63,9 @@ class OsFileCore:
             wanted += len(buffer)
         done = 0
         try:
-            if len(buffers) <= IOV_MAX:
+            if len(buffers) == 1:
+                done = os.pwrite(self._descriptor, buffers[0], position)
+            elif len(buffers) <= IOV_MAX:
                 done = os.pwritev(self._descriptor, buffers, position)
             if done < wanted:
                 done = self._write_rest(buffers, position, done, wanted)

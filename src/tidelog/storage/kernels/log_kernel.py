@@ -291,12 +291,11 @@ class FreshRun:
 
     __slots__ = ("base_offset", "end_offset", "position", "records", "segment")
 
-    def __init__(self, segment: Segment, position: int, base_offset: int, end_offset: int, records: bytes) -> None:
-        self.segment = segment
-        self.position = position
-        self.base_offset = base_offset
-        self.end_offset = end_offset
-        self.records = records
+    segment: Segment
+    position: int
+    base_offset: int
+    end_offset: int
+    records: bytes
 
 
 class FoundRegion:
@@ -338,7 +337,14 @@ class LogReaderCore:
     def keep_fresh(self, segment: Segment, records: bytes, base_offset: int, end_offset: int) -> None:
         """`records` have just been written to the end of `segment`."""
         end = segment.size_bytes
-        self.fresh = FreshRun(segment, end - len(records), base_offset, end_offset, records)
+        # Without arguments, which would all be put into a tuple, and taken out again by their names.
+        fresh = FreshRun.__new__(FreshRun)
+        fresh.segment = segment
+        fresh.position = end - len(records)
+        fresh.base_offset = base_offset
+        fresh.end_offset = end_offset
+        fresh.records = records
+        self.fresh = fresh
         self._remember(end_offset, segment, end)
 
     def find_region(

@@ -17,6 +17,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.tidelog.wire.kernels.frame_bytes import (
         after_letters,
+        bytes_of,
         int16,
         int32,
         int64,
@@ -31,6 +32,7 @@ if cython.compiled:
 else:
     from tidelog.wire.kernels._plain_frame_bytes import (
         after_letters,
+        bytes_of,
         int16,
         int32,
         int64,
@@ -56,15 +58,14 @@ _PARTITION_BYTES = cython.declare(cython.longlong, 33)
 
 
 def read_fetch(
-    frame: object,
+    frame: memoryview,
 ) -> tuple[int, int, int, int, int, int, int, int, list[tuple[bytes, int, int, int, int]]] | None:
     """Version, correlation id, longest wait, least and most bytes, isolation level, session id and epoch, and the partitions;
     None for a request that is not to be read here.
 
     A partition is the topic (its name, or from v13 on its id), its number, the leader's epoch, the offset, and the most bytes.
     """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     fields: cython.Py_ssize_t
     length: cython.longlong
@@ -73,7 +74,7 @@ def read_fetch(
     version: cython.longlong
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
     version = int16(data, 2)
     if int16(data, 0) != _FETCH_KEY or version < VERSION_MIN or version > VERSION_MAX:
         return None

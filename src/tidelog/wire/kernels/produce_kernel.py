@@ -21,6 +21,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.cpython.unicode import PyUnicode_DecodeASCII
     from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        bytes_of,
         int16,
         int32,
         int64,
@@ -34,6 +35,7 @@ if cython.compiled:
     )
 else:
     from tidelog.wire.kernels._plain_frame_bytes import (
+        bytes_of,
         int16,
         int32,
         int64,
@@ -67,7 +69,7 @@ _PARTITION_BYTES_MIN = cython.declare(cython.longlong, 66)
 
 
 def read_produce(
-    frame: object,
+    frame: memoryview,
 ) -> tuple[int, int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]], str | None] | None:
     """Version, correlation id, acks, time-out, the batch of each partition, and the id of their transaction, if they are in one.
 
@@ -76,8 +78,7 @@ def read_produce(
     A batch is the topic (its name, or from v13 on its id), the partition, where in the frame it begins and ends, the codec,
     the delta of its last offset, its newest timestamp, and the producer's id, epoch and first sequence number.
     """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
+    end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
     stop: cython.Py_ssize_t
     length: cython.longlong
@@ -98,7 +99,7 @@ def read_produce(
     is_flexible: cython.bint
     if end < 10:
         return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
+    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
     version = int16(data, 2)
     if int16(data, 0) != 0 or version < VERSION_MIN or version > VERSION_MAX:
         return None
