@@ -56,10 +56,8 @@ class SocketChannel(SocketSender):
     """
 
     __slots__ = (
-        "_descriptor",
         "_loop",
         "_slow_work",
-        "_socket",
         "_warm_end",
         "_warm_file",
         "_warming",
@@ -71,8 +69,6 @@ class SocketChannel(SocketSender):
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, slow_work: SlowWork | None = None) -> None:
         super().__init__(sock)
         self._loop = loop
-        self._socket = sock
-        self._descriptor = sock.fileno()
         self._slow_work = slow_work
         self._writable: Callable[[], None] | None = None
         self._watching = False
@@ -114,6 +110,7 @@ class SocketChannel(SocketSender):
 
     def close(self) -> None:
         self.unwatch()
+        self._descriptor = -1
         self._socket.close()
 
     def _warm_count(self, slow_work: SlowWork, descriptor: int, position: int, count: int) -> int:

@@ -159,3 +159,28 @@ def test_bytes_are_taken_as_far_as_the_socket_has_room(twin: Twin, pair: tuple[s
     pair[1].close()
     with pytest.raises(OSError, match="Broken pipe"):
         channel.send(b"tail", more_follows=False)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_closed_channel_sends_nothing_to_who_has_its_number_now(
+    twin: Twin, pair: tuple[socket.socket, socket.socket], descriptor: int
+) -> None:
+    own = pair[0].dup()
+    number = own.fileno()
+    channel = net_modules(twin)["channel"].SocketChannel(WatchingLoop(), own)
+    channel.close()
+    heir, other = socket.socketpair()
+    taken = heir if heir.fileno() == number else other
+    assert taken.fileno() == number
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        channel.send(b"lost", more_follows=False)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        channel.send_file(descriptor, 0, 10)
+
+    for each in (heir, other):
+        each.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            each.recv(100)
+    heir.close()
+    other.close()

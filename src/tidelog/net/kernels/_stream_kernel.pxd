@@ -10,7 +10,7 @@ cdef Py_ssize_t _APART_BYTES_MIN
 cdef Py_ssize_t _COPIED_BYTES_MAX
 cdef Py_ssize_t _FLUSHED_BYTES_MAX
 cdef Py_ssize_t _WOULD_BLOCK
-cdef object _MORE_FOLLOWS
+cdef int _MORE_FOLLOWS
 cdef object _int32_at
 cdef object _int32_bytes
 
@@ -39,8 +39,10 @@ cdef class FrameReader:
 
 
 cdef class SocketSender:
-    cdef object _socket_send
+    cdef readonly object _socket
+    cdef public int _descriptor
 
+    @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send(self, object data, bint more_follows) except -2
 
 

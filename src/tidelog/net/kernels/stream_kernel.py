@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The way of a frame through a connection, in and out: what every request costs before and after it is handled.
 
-This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_stream_kernel`. Nothing in it speaks of
-Cython. `_stream_kernel.pxd` beside it says which attributes, arguments and results are C's, and which methods are called as C
-functions; the compiler ignores the annotations here.
+This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_stream_kernel`. `_stream_kernel.pxd`
+beside it says which attributes, arguments and results are C's, and which methods are called as C functions; the compiler
+ignores the annotations here.
 
     FrameReader     splits what arrives into frames             `net.frames` has its contract
     OutputQueue     what waits to be sent, in order             `net.output_queue`
@@ -31,6 +31,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidelog.net import parts as _parts
 from tidelog.net.errors import ConnectionLostError, FrameError, NetError, RegionLostError
+
+try:
+    import cython
+except ImportError:
+    from tidelog.wire.kernels import _plain_cython as cython
+
+if cython.compiled:
+    from cython.cimports.tidelog.net.kernels.socket_bytes import send_bytes
+else:
+    from tidelog.net.kernels._plain_socket_bytes import send_bytes
 
 if TYPE_CHECKING:
     from tidelog.model.slow_work import SlowWork
@@ -160,20 +170,20 @@ class FrameReader:
 class SocketSender:
     """Sends bytes into a socket that does not wait."""
 
-    __slots__ = ("_socket_send",)
+    __slots__ = ("_descriptor", "_socket")
 
     def __init__(self, sock: socket.socket) -> None:
-        self._socket_send = sock.send
+        self._socket = sock
+        # -1 once it is closed: its number may be another's by then.
+        self._descriptor = sock.fileno()
 
     def send(self, data: Bytes, *, more_follows: bool) -> int:
         """How many bytes were taken, or WOULD_BLOCK."""
         return self._send(data, more_follows)
 
     def _send(self, data: Bytes, more_follows: bool) -> int:
-        try:
-            return self._socket_send(data, _MORE_FOLLOWS) if more_follows else self._socket_send(data)
-        except BlockingIOError:
-            return _WOULD_BLOCK
+        sent: int = send_bytes(self._socket, self._descriptor, data, _MORE_FOLLOWS if more_follows else 0)
+        return sent
 
 
 class _Remainder:
