@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
+
+from tests.support.kernel_twins import TWINS, twin_of
 from tidelog.broker.request_metrics import RequestMetrics, error_counter
 from tidelog.broker.topic_metrics import TopicMetrics
+from tidelog.kernel_choice import Twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.metrics import Histogram, Reading, Registry
@@ -52,6 +56,21 @@ def test_a_wait_is_told_apart_from_the_work() -> None:
     assert readings(registry, "errors_total") == [(("ApiVersions", "UNSUPPORTED_VERSION"), 2)]
     assert readings(registry, "response_bytes_total") == [(("ApiVersions",), 40)]
     assert counts.waiting == 0
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_the_time_that_many_have_waited_is_never_too_much(twin: Twin) -> None:
+    """Of a thousand consumers that wait side by side, a hundred days are more nanoseconds than 64 bits hold."""
+    counts = twin_of("dispatch_kernel", twin, "tidelog.broker.kernels").RequestCounts(lambda _answer, _errors: None)
+    a_month_of_them_ns = 1000 * 30 * 86_400_000 * MS
+
+    for _ in range(5):
+        counts.waiting += 1
+        counts.waited(a_month_of_them_ns // 2, a_month_of_them_ns, 0, 0)
+        counts.answered_together(2, a_month_of_them_ns // 2, 0, 0)
+
+    assert counts.at_once.sum == counts.total.sum == 5 * a_month_of_them_ns > 2**63
+    assert counts.local.sum == counts.remote.sum == 5 * a_month_of_them_ns // 2
 
 
 def test_a_topic_that_goes_leaves_its_counts_to_the_sum() -> None:

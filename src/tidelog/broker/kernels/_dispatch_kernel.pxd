@@ -3,6 +3,7 @@
 cimport cython
 
 cdef long long _PRODUCE_KEY
+cdef long long _SUM_MAX
 cdef tuple _BOUNDS
 
 
@@ -19,7 +20,8 @@ cdef class DispatcherCore:
 @cython.final
 cdef class Times:
     cdef readonly list counts
-    cdef readonly long long sum
+    cdef long long _sum
+    cdef object _carried
 
     @cython.locals(bounds=tuple, bound=cython.longlong, place=Py_ssize_t, end=Py_ssize_t, middle=Py_ssize_t)
     cpdef object observe(self, long long elapsed_ns, long long count)
