@@ -11,7 +11,7 @@ from pathlib import Path
 import tidelog
 
 SOURCE = Path(tidelog.__file__).parent
-KERNELS = {path.stem for path in SOURCE.glob("*/kernels/*_kernel.py")}
+KERNELS = {path.stem for path in SOURCE.rglob("kernels/*_kernel.py")}
 
 
 def run(*arguments: str, kernels: str | None = None) -> subprocess.CompletedProcess[str]:

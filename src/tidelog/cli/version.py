@@ -14,10 +14,12 @@ from tidelog import kernel_choice
 
 def _load_all() -> None:
     """Loading a kernel is what chooses its twin."""
-    for folder in Path(tidelog.__file__).parent.glob("*/kernels"):
+    root = Path(tidelog.__file__).parent
+    for folder in root.rglob("kernels"):
+        package = ".".join((tidelog.__name__, *folder.relative_to(root).parts))
         for module in pkgutil.iter_modules([str(folder)]):
             if not module.name.startswith("_"):
-                kernel_choice.load(f"tidelog.{folder.parent.name}.kernels", module.name)
+                kernel_choice.load(package, module.name)
 
 
 def print_version(version: str, *, as_json: bool) -> None:
