@@ -89,7 +89,7 @@ class Served:
         self.dispatcher.frames_done(connection)
 
     def requests(self) -> tuple[int, int, int, int, Counter[int]]:
-        """Of all versions together: those of one read are counted with its last one."""
+        """Of all versions together: those of one read are counted with its first one."""
         counts = list(self.node.metrics.requests.values())
         return (
             sum(each.count for each in counts),
