@@ -21,7 +21,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -306,12 +306,16 @@ class OsFile(OsFileCore):
         except OSError as error:
             raise StorageError(self.path, "map", error.errno) from error
         if _MADV_RANDOM is not None:
-            memory.madvise(_MADV_RANDOM)
+            # A system may be built, or told, to take no advice.
+            with suppress(OSError):
+                memory.madvise(_MADV_RANDOM)
         return OsMapping(memory, self.path)
 
     def __del__(self) -> None:
-        # A region that is still being sent may be the last to hold the file: until then the descriptor must mean this file.
-        self.close()
+        # A region that is still being sent may be the last to hold the file: until then the descriptor must mean this file. Where
+        # its making failed there is no path either, and what C has for a descriptor is 0, which is somebody else's.
+        if getattr(self, "path", None) is not None:
+            self.close()
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, _CLOSED

@@ -306,6 +306,33 @@ def test_a_store_into_a_mapping_reads_no_more_than_its_page(tmp_path: Path) -> N
     mapping.close()
 
 
+def test_a_file_that_was_never_opened_closes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = OsFiles().open(str(tmp_path / "a"), create=True)
+    closed: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", closed.append)
+        # What is left where something interrupts its making.
+        unmade = type(opened).__new__(type(opened))
+        del unmade
+
+    assert closed == []
+    opened.close()
+
+
+def test_a_system_that_takes_no_advice_still_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"0123")
+    file = OsFiles().open(str(path))
+    # No advice that any system knows.
+    monkeypatch.setitem(type(file).map.__globals__, "_MADV_RANDOM", 2**20)
+
+    mapping = file.map(4)
+
+    assert bytes(mapping.view) == b"0123"
+    mapping.close()
+    file.close()
+
+
 def test_short_reads_and_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite, pwritev, preadv, pread = os.pwrite, os.pwritev, os.preadv, os.pread
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, memoryview(data)[:3], at))
