@@ -125,7 +125,9 @@ class Segment(SegmentCore):
         index_bytes = config.segment_index_bytes
         files = seams.files
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), self.base_offset, bytes_max=index_bytes)
-        self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), self.base_offset, bytes_max=index_bytes)
+        # However small, it has the slot that `finish` writes to.
+        time_bytes = max(index_bytes, TimeIndex.ENTRY_BYTES)
+        self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), self.base_offset, bytes_max=time_bytes)
         self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX), base_offset)
 
     @classmethod
@@ -177,6 +179,16 @@ class Segment(SegmentCore):
         return self._seams.files.open(self.path(LOG_SUFFIX))
 
     # Appending
+
+    def should_roll(self, config: LogConfig, incoming_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+        if self._largest_timestamp is None and self._index_entries_left is None:
+            # Opened again, and about to read the time index anyway. Every stop may have added an entry to it.
+            self._note_full_index()
+        return super().should_roll(config, incoming_bytes, last_offset, max_timestamp)
+
+    def _note_full_index(self) -> None:
+        """Where nothing but the reserved slot is left of the time index, if that: `finish` would find no room for more."""
+        self._index_entries_left = 0 if self.time_index.is_full else None
 
     def _reserve(self, file: File, end: int) -> None:
         """Have room for what follows the batches, which end at `end`."""
@@ -344,7 +356,7 @@ class Segment(SegmentCore):
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self._index_entries_left = None
+        self._note_full_index()
         self._bytes_since_index_entry = 0
         if found is None:
             return Offset(offset)

@@ -404,3 +404,31 @@ class TestReadingWhatIsAwaited:
 
             assert (log._reader.fresh is None) == (sum(map(len, values)) >= FRESH_BYTES_MAX)
             assert fetched_values(log.read(start, 1 << 20, upper_bound=LOG_END)) == values
+
+
+@pytest.mark.parametrize("index_bytes", [8, 12, 24, 60])
+def test_a_time_index_that_stops_have_filled_has_no_more_to_take(index_bytes: int) -> None:
+    logs = LogBuilder()
+    config = LogConfig(segment_index_bytes=index_bytes)
+    log = logs.open(config)
+
+    for number in range(12):
+        logs.append(log, str(number), timestamps=[START_MS + number])
+        logs.stop(log)
+        log = logs.reopen(config, was_clean=True)
+
+    assert log.offset_for_max_timestamp() == (START_MS + 11, 11, 0)
+
+
+def test_a_full_time_index_is_noticed_after_a_cut() -> None:
+    logs = LogBuilder()
+    config = LogConfig(segment_index_bytes=24)
+    log = logs.open(config)
+    for number in range(2):
+        logs.append(log, str(number), timestamps=[START_MS + number])
+        logs.stop(log)
+        log = logs.reopen(config, was_clean=True)
+    segment = log.segments.active
+    segment.truncate_to(2)
+
+    assert segment.should_roll(config, 100, 2, START_MS + 2)
