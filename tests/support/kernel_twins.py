@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import shutil
+import sys
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -37,6 +40,23 @@ def twin_of(kernel: str, twin: Twin, package: str = PACKAGE) -> ModuleType:
                 pytest.skip(f"{missing}, and there is no compiler")
             pytest.fail(f"{missing}; `make` or `python setup.py build_ext --inplace` builds it")
     return load_twin(package, kernel, twin)
+
+
+def modules_on(twin: Twin, package: ModuleType, kernels: Sequence[str], shorts: Sequence[str]) -> dict[str, ModuleType]:
+    """Modules of `package` that have classes of its kernels, subclasses of them or objects of those, by their short names: loaded
+    once more, on this twin. Everybody else goes on with what this process has chosen."""
+    for kernel in kernels:
+        twin_of(kernel, twin, f"{package.__name__}.kernels")
+    names = {short: f"{package.__name__}.{short}" for short in shorts}
+    with ExitStack() as restored:
+        restored.enter_context(mock.patch.dict(os.environ, {"TIDELOG_KERNELS": twin}))
+        restored.enter_context(mock.patch.dict(kernel_choice.loaded))
+        restored.enter_context(mock.patch.dict(sys.modules))
+        for short, name in names.items():
+            restored.enter_context(mock.patch.object(package, short, importlib.import_module(name)))
+        for name in names.values():
+            del sys.modules[name]
+        return {short: importlib.import_module(name) for short, name in names.items()}
 
 
 @contextmanager

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import cache
 from types import ModuleType
 from unittest import mock
@@ -15,12 +11,10 @@ import pytest
 
 import tidelog.storage
 from tests.support import log_builder
-from tests.support.kernel_twins import TWINS, twin_of
-from tidelog import kernel_choice
+from tests.support.kernel_twins import TWINS, modules_on
 from tidelog.kernel_choice import Twin
 from tidelog.storage import files
 
-PACKAGE = "tidelog.storage.kernels"
 KERNELS = ("file_kernel", "log_kernel")
 
 # The modules that have subclasses of the kernels' classes, or make objects of those.
@@ -45,18 +39,7 @@ _ON_THE_KERNELS = (
 @cache
 def storage_modules(twin: Twin) -> dict[str, ModuleType]:
     """The modules of `tidelog.storage` that build on the kernels, by their short names, once more: on this twin."""
-    for kernel in KERNELS:
-        twin_of(kernel, twin, PACKAGE)
-    names = {short: f"tidelog.storage.{short}" for short in _ON_THE_KERNELS}
-    with ExitStack() as restored:
-        restored.enter_context(mock.patch.dict(os.environ, {"TIDELOG_KERNELS": twin}))
-        restored.enter_context(mock.patch.dict(kernel_choice.loaded))
-        restored.enter_context(mock.patch.dict(sys.modules))
-        for short, name in names.items():
-            restored.enter_context(mock.patch.object(tidelog.storage, short, importlib.import_module(name)))
-        for name in names.values():
-            del sys.modules[name]
-        return {short: importlib.import_module(name) for short, name in names.items()}
+    return modules_on(twin, tidelog.storage, KERNELS, _ON_THE_KERNELS)
 
 
 @pytest.fixture(params=TWINS)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import cache
 from types import ModuleType
 from unittest import mock
@@ -14,8 +10,7 @@ from unittest import mock
 import pytest
 
 import tidelog.net
-from tests.support.kernel_twins import TWINS, twin_of
-from tidelog import kernel_choice
+from tests.support.kernel_twins import TWINS, modules_on, twin_of
 from tidelog.kernel_choice import Twin
 from tidelog.net import node_connection, socket_server
 
@@ -34,17 +29,7 @@ def net_kernel(twin: Twin) -> ModuleType:
 @cache
 def net_modules(twin: Twin) -> dict[str, ModuleType]:
     """The modules of `tidelog.net` that build on the kernel, by their short names, once more: on this twin."""
-    net_kernel(twin)
-    names = {short: f"tidelog.net.{short}" for short in _ON_THE_KERNEL}
-    with ExitStack() as restored:
-        restored.enter_context(mock.patch.dict(os.environ, {"TIDELOG_KERNELS": twin}))
-        restored.enter_context(mock.patch.dict(kernel_choice.loaded))
-        restored.enter_context(mock.patch.dict(sys.modules))
-        for short, name in names.items():
-            restored.enter_context(mock.patch.object(tidelog.net, short, importlib.import_module(name)))
-        for name in names.values():
-            del sys.modules[name]
-        return {short: importlib.import_module(name) for short, name in names.items()}
+    return modules_on(twin, tidelog.net, (KERNEL,), _ON_THE_KERNEL)
 
 
 @pytest.fixture(params=TWINS)

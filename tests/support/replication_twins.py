@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from unittest import mock
@@ -15,8 +12,7 @@ import pytest
 
 import tidelog.replication
 from tests.support import data_node
-from tests.support.kernel_twins import TWINS, twin_of
-from tidelog import kernel_choice
+from tests.support.kernel_twins import TWINS, modules_on, twin_of
 from tidelog.kernel_choice import Twin
 
 PACKAGE = "tidelog.replication.kernels"
@@ -34,17 +30,7 @@ def replication_kernel(twin: Twin) -> ModuleType:
 @cache
 def replication_modules(twin: Twin) -> dict[str, ModuleType]:
     """The modules of `tidelog.replication` that a `DataNode` takes its replicas from, once more: on this twin."""
-    replication_kernel(twin)
-    names = {short: f"tidelog.replication.{short}" for short in _ON_THE_KERNEL}
-    with ExitStack() as restored:
-        restored.enter_context(mock.patch.dict(os.environ, {"TIDELOG_KERNELS": twin}))
-        restored.enter_context(mock.patch.dict(kernel_choice.loaded))
-        restored.enter_context(mock.patch.dict(sys.modules))
-        for short, name in names.items():
-            restored.enter_context(mock.patch.object(tidelog.replication, short, importlib.import_module(name)))
-        for name in names.values():
-            del sys.modules[name]
-        return {short: importlib.import_module(name) for short, name in names.items()}
+    return modules_on(twin, tidelog.replication, (KERNEL,), _ON_THE_KERNEL)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ hand. Whatever else there may be to a request is not taken, not even in part, an
 
 A fetch that finds nothing waits as one of `delayed_fetch` does: it watches its partitions and reads again what has changed. If it
 then meets an error, the handler's own code says so.
+
+What every request runs through is in [fetch_lane_kernel](kernels/fetch_lane_kernel.py), which is compiled; here is the rest.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class FetchLane(FetchLaneCore):
         super().__init__(node, authorizer, _read_fetch, _wire.write_fetched)
 
     def _answer_with_errors(self, fetch: WaitingFetch) -> int:
-        """The same, as the handler would."""
+        """Give the answer, as the handler would. How many bytes it takes."""
         version = fetch.version
         by_id = version >= TOPIC_ID_VERSION
         entries = [

@@ -15,6 +15,8 @@ Nothing else may look at the partitions between `take` and `finish`: `Dispatcher
 the end of each read. Until then the batches stay where they have arrived.
 
 Where other replicas are to be waited for, the answer is packed all the same, and leaves when they have the records.
+
+What every request runs through is in [produce_lane_kernel](kernels/produce_lane_kernel.py), which is compiled; here is the rest.
 """
 
 from __future__ import annotations
