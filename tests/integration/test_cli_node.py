@@ -6,10 +6,17 @@ import json
 import signal
 import socket
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.support.command_process import CommandProcess, run
+from tidelog.controller.features import BOOTSTRAP_LEVELS
+from tidelog.controller.formatting import format_directories
+from tidelog.model.clock import SystemClock
+from tidelog.model.ids import NodeId
+from tidelog.raft.voter_set import Endpoint
+from tidelog.storage.files import OsFiles
 
 
 @pytest.fixture
@@ -85,3 +92,36 @@ def test_the_environment_configures_a_node(properties: Path) -> None:
 
     assert broker.returncode == 2
     assert "Invalid value none for configuration num.partitions" in broker.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "sentence"),
+    [
+        ("metadata.version", 6, "the cluster uses metadata.version at level 6; this release works with 17 to 30"),
+        ("metadata.version", 31, "the cluster uses metadata.version at level 31; this release works with 17 to 30"),
+        (
+            "teleport.version",
+            1,
+            "the cluster uses feature teleport.version at level 1, which this release does not know",
+        ),
+    ],
+)
+def test_a_directory_of_a_level_that_is_not_served_is_one_sentence(
+    properties: Path, tmp_path: Path, name: str, level: int, sentence: str
+) -> None:
+    format_directories(
+        OsFiles(),
+        [str(tmp_path / "data")],
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        node_id=NodeId(1),
+        controller_endpoints=(Endpoint("CONTROLLER", "127.0.0.1", 9093),),
+        random=Random(1),
+        clock=SystemClock(),
+        levels={**BOOTSTRAP_LEVELS, name: level},
+    )
+
+    broker = run("broker", "--config", properties, "--log-level", "error")
+
+    assert broker.returncode == 1
+    assert broker.stderr.splitlines()[-1] == f"tidelog broker: {sentence}"
+    assert "Traceback" not in broker.stderr

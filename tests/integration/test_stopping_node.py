@@ -1,13 +1,20 @@
-"""What clients are told by a node that is just stopping."""
+"""A node that stops: what clients are told meanwhile, and what it says when it could not go on."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.support.raw_client import RawClient
 from tests.support.running_node import DEADLINE_S, RunningNode
+from tidelog.broker.node import BrokerNode
+from tidelog.controller.errors import UnsupportedFeatureError
+from tidelog.wire.internal_records import FramedRecord
+from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 ASK = MetadataRequest(topics=[], include_topic_authorized_operations=False)
@@ -32,3 +39,18 @@ def test_the_only_node_is_named_in_every_answer_until_its_end(tmp_path: Path) ->
 
     assert not asking.is_alive()
     assert named == [[1]] * len(named)
+
+
+def test_a_level_beyond_this_release_that_another_node_raised_stops_the_node_with_that_reason(tmp_path: Path) -> None:
+    raised = FramedRecord(FeatureLevelRecord(name="metadata.version", feature_level=31), 0)
+
+    async def raise_level(node: BrokerNode) -> None:
+        node.quorum.append([raised], node.quorum.epoch)
+        await asyncio.wait([node.stopped])
+
+    with (
+        pytest.raises(UnsupportedFeatureError, match=r"metadata\.version at level 31"),
+        RunningNode(tmp_path) as running,
+    ):
+        running.run(raise_level(running.node))
+        # The end of the `with` raises what has stopped the node.

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.controller import Controller, ControllerContext
+from tidelog.controller.errors import MetadataFault
+from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.formatting import METADATA_PARTITION, format_directories
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
@@ -24,7 +26,6 @@ from tidelog.model.timers import LoopTimers
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
-from tidelog.storage.errors import StorageError
 from tidelog.storage.files import Files
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.seams import Seams
@@ -69,11 +70,12 @@ class MetadataNode:
     voters: VoterSet | None = None
     peers: Peers | None = None
     endpoint: Endpoint | None = None
+    levels: Mapping[str, int] = field(default_factory=lambda: BOOTSTRAP_LEVELS)
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(self.loop)
         self.random = Random(self.seed)
-        self.faults: list[StorageError] = []
+        self.faults: list[MetadataFault] = []
         self.published: list[tuple[ClusterImage, ImageDelta]] = []
         self.service: MetadataService | None = None
         self.incarnations = 0
@@ -96,6 +98,7 @@ class MetadataNode:
             random=self.random,
             clock=self.clock,
             voters=self.voters,
+            levels=self.levels,
         )
         return identity
 

@@ -11,6 +11,7 @@ from typing import Self
 
 from tidelog.broker.node import BrokerNode, NodeError
 from tidelog.broker.process_metrics import register_process
+from tidelog.controller.errors import MetadataError
 from tidelog.controller.formatting import FormatError
 from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError, ConfigValues
@@ -22,7 +23,7 @@ from tidelog.storage.errors import StorageError
 from tidelog.storage.files import OsFiles
 from tidelog.storage.seams import Seams
 
-START_ERRORS = (ConfigError, FormatError, NodeError, NetError, StorageError)
+START_ERRORS = (ConfigError, FormatError, MetadataError, NodeError, NetError, StorageError)
 """Why a node cannot start, each in one sentence. Anything else is a bug."""
 
 

@@ -44,6 +44,7 @@ from tidelog.broker.replica_moves import ReplicaMoves
 from tidelog.broker.transaction_admission import TransactionAdmission
 from tidelog.broker.transaction_coordinator import TransactionCoordinator
 from tidelog.controller.controller import ControllerContext
+from tidelog.controller.errors import MetadataFault
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
@@ -229,7 +230,7 @@ class BrokerNode:
         *,
         metrics_address: Address | None = None,
     ) -> BrokerNode:
-        """A node that serves. NodeError, StorageError, ConfigError or NetError say in one sentence why it cannot be.
+        """A node that serves. One of `hosting.START_ERRORS` says in one sentence why it cannot be.
 
         With a `metrics_address` it shows its metrics and its health there, from the first moment to the last.
         """
@@ -396,13 +397,13 @@ class BrokerNode:
             # Not now: whoever met the fault is in the middle of a request.
             self._loop.call_soon(self._metadata_failed, error)
 
-    def _metadata_failed(self, error: StorageError) -> None:
-        """Without its metadata log, or the directory it lies in, the node knows nothing for certain any more.
+    def _metadata_failed(self, error: MetadataFault) -> None:
+        """Without its metadata log, the directory it lies in, or a log that it can follow, the node knows nothing for certain.
 
         With one log directory this is also Kafka's rule that a node without any directory stops.
         """
         if self.fault is None:
-            logger.critical("the directory of the metadata log failed, the node stops: %s", error)
+            logger.critical("the metadata log cannot be followed any further, the node stops: %s", error)
             self.fault = error
             self.abandon()
 

@@ -17,6 +17,7 @@ from tidelog.broker.config_view import static_topic_defaults
 from tidelog.broker.group_limits import group_config_problem
 from tidelog.broker.node_config import bootstrap_servers, voters_of
 from tidelog.controller.cluster_view import TopicDefaults
+from tidelog.controller.errors import MetadataFault
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_service import MetadataService
@@ -32,7 +33,6 @@ from tidelog.model.timers import Timers
 from tidelog.model.topic_config import TOPIC_KEYS, compaction_lag_problem
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
-from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.seams import Seams
 
@@ -54,7 +54,7 @@ class NodeMetadata:
         cluster_id: str,
         endpoints: tuple[Endpoint, ...],
         can_lead: bool,
-        on_fault: Callable[[StorageError], None],
+        on_fault: Callable[[MetadataFault], None],
         stopping: list[Callable[[], object]],
     ) -> None:
         """`endpoints` are those for controllers. `stopping` learns how to stop each part."""

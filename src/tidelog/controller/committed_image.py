@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tidelog.controller.errors import InconsistentMetadataError
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.image_delta import ImageDelta, InconsistentMetadataError
+from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_log import LoggedBatch
 from tidelog.controller.snapshot_file import Snapshot
 from tidelog.model.ids import NO_OFFSET, LeaderEpoch, Offset

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tidelog.controller.errors import InconsistentMetadataError, UnsupportedFeatureError
 from tidelog.controller.features import unsupported_reason
 from tidelog.controller.image import (
     AccessControlEntry,
@@ -52,14 +53,6 @@ TOPIC_RESOURCE = 2
 
 _NO_LEADER_CHANGE = -2
 _NO_RECOVERY_CHANGE = -1
-
-
-class InconsistentMetadataError(Exception):
-    """The metadata log says something that cannot follow from what it said before."""
-
-
-class UnsupportedFeatureError(Exception):
-    """The cluster has agreed to something that this release cannot do."""
 
 
 class ImageDelta:

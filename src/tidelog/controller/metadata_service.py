@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tidelog.controller.committed_image import CommittedImage
 from tidelog.controller.controller import Controller
+from tidelog.controller.errors import MetadataFault
 from tidelog.controller.features import SUPPORTED
 from tidelog.controller.formatting import read_bootstrap
 from tidelog.controller.image import Endpoint
@@ -27,7 +28,6 @@ from tidelog.model.ids import random_uuid
 from tidelog.model.timers import Timers
 from tidelog.raft.config import LocalReplica
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, Node, ReplicaKey, VoterSet
-from tidelog.storage.errors import StorageError
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
@@ -77,7 +77,7 @@ class MetadataService(Struct, frozen=True):
         endpoints: tuple[Endpoint, ...],
         config: ConfigValues,
         settings: ControllerSettings,
-        on_fault: Callable[[StorageError], None],
+        on_fault: Callable[[MetadataFault], None],
         static_voters: VoterSet | None = None,
         bootstrap_servers: tuple[Node, ...] = (),
         peers: Peers | None = None,
@@ -86,7 +86,7 @@ class MetadataService(Struct, frozen=True):
     ) -> MetadataService:
         """`directory` is the log directory of the metadata log, and `identity` what its meta.properties say. `endpoints` are
         where this node's controller listens; `listener` names the one for other controllers. `on_fault` hears that the disk
-        of the metadata log has failed: the node cannot go on."""
+        of the metadata log has failed, or that the log says what this release cannot follow: the node cannot go on."""
         log = MetadataLog.open(seams, directory, MetadataLogConfig.from_values(config), open_segments=open_segments)
         local = LocalReplica(
             ReplicaKey(identity.node_id, identity.directory_id),

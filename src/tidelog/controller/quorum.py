@@ -17,6 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelog.controller.errors import MetadataError, MetadataFault
 from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
 from tidelog.controller.snapshot_file import Snapshot, SnapshotHead
 from tidelog.model import controller_config as keys
@@ -98,7 +99,7 @@ class MetadataQuorum:
         seams: Seams,
         timers: Timers,
         *,
-        on_fault: Callable[[StorageError], None],
+        on_fault: Callable[[MetadataFault], None],
         static_voters: VoterSet | None = None,
         peers: Peers | None = None,
     ) -> None:
@@ -323,9 +324,11 @@ class MetadataQuorum:
         self._is_notifying = True
         try:
             while self._notices:
-                self._notices.popleft()()
-        except StorageError as error:
-            self._fail(error)
+                try:
+                    self._notices.popleft()()
+                except (StorageError, MetadataError) as error:
+                    # Puts a notice of its own at the end, which tells of the fault.
+                    self._fail(error)
         finally:
             self._is_notifying = False
 
@@ -350,7 +353,7 @@ class MetadataQuorum:
         if not self._is_stepping:
             self._notify()
 
-    def _fail(self, error: StorageError) -> None:
+    def _fail(self, error: MetadataFault) -> None:
         if self._is_stopped:
             return
         self._stop()

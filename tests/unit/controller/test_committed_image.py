@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tidelog.controller.committed_image import CommittedImage
+from tidelog.controller.errors import InconsistentMetadataError
 from tidelog.controller.image import ClusterImage, ConfigResource
-from tidelog.controller.image_delta import ImageDelta, InconsistentMetadataError
+from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.image_records import image_records
 from tidelog.controller.metadata_log import LoggedBatch
 from tidelog.controller.snapshot_file import Snapshot, SnapshotHead

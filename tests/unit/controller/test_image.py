@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from tests.support.message_values import values_for
+from tidelog.controller.errors import InconsistentMetadataError, UnsupportedFeatureError
 from tidelog.controller.features import (
     BOOTSTRAP_LEVELS,
     METADATA_VERSION,
@@ -13,7 +14,7 @@ from tidelog.controller.features import (
     unsupported_reason,
 )
 from tidelog.controller.image import ClusterImage, ConfigResource
-from tidelog.controller.image_delta import ImageDelta, InconsistentMetadataError, UnsupportedFeatureError
+from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.image_records import image_records
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId, TopicName
 from tidelog.wire.internal_records import decode_metadata_record, encode_metadata_record

@@ -11,6 +11,8 @@ from tests.support.log_builder import HeldSlowWork
 from tests.support.metadata_cluster import MetadataCluster
 from tests.support.metadata_node import MetadataNode, creatable
 from tidelog.controller.controller import ControllerContext
+from tidelog.controller.errors import UnsupportedFeatureError
+from tidelog.controller.features import METADATA_VERSION
 from tidelog.controller.formatting import bootstrap_records
 from tidelog.controller.metadata_log import LoggedBatch
 from tidelog.controller.quorum import MetadataQuorum, quorum_config
@@ -22,13 +24,17 @@ from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.raft.messages import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from tidelog.raft.voter_set import ReplicaKey
 from tidelog.simulation.disk import SimulatedDisk
-from tidelog.storage.errors import DamagedFileError
+from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.wire.internal_records import FramedRecord
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest
-from tidelog.wire.messages.internal.cluster_metadata import NoOpRecord
+from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord, NoOpRecord
 from tidelog.wire.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 
 NO_OP = FramedRecord(NoOpRecord(), 0)
+
+
+def storage_faults(node: MetadataNode) -> list[StorageError]:
+    return [fault for fault in node.faults if isinstance(fault, StorageError)]
 
 
 class Listener:
@@ -177,7 +183,7 @@ class TestAQuorumOfOne:
 
         assert service.quorum.append([NO_OP], service.quorum.epoch) is None
 
-        assert [fault.errno for fault in node.faults] == [errno.EIO]
+        assert [fault.errno for fault in storage_faults(node)] == [errno.EIO]
         assert listener.told == [("resign", 1)]
         assert not service.quorum.is_leader
         node.advance(5000)
@@ -190,8 +196,44 @@ class TestAQuorumOfOne:
 
         service.quorum.append([NO_OP], service.quorum.epoch)
 
-        assert [fault.errno for fault in node.faults] == [errno.EIO]
+        assert [fault.errno for fault in storage_faults(node)] == [errno.EIO]
         assert not service.quorum.is_leader
+
+    @pytest.mark.parametrize("level", [6, 31])
+    def test_a_level_to_begin_with_that_is_not_served_stops_it(self, level: int) -> None:
+        node = MetadataNode(levels={METADATA_VERSION: level})
+
+        service = node.start()
+
+        [fault] = node.faults
+        assert str(fault).startswith(f"the cluster uses metadata.version at level {level}; this release works with ")
+        assert not service.quorum.is_leader
+        # Nothing of it is in the log, which a release that serves the level can begin.
+        node.forget()
+        assert node.open().log.end().offset == service.log.end().offset
+
+    @pytest.mark.parametrize(
+        ("name", "level"), [(METADATA_VERSION, 31), (METADATA_VERSION, 6), ("teleport.version", 1)]
+    )
+    def test_a_level_that_comes_with_the_log_and_is_not_served_stops_it(
+        self, node: MetadataNode, name: str, level: int
+    ) -> None:
+        service = node.start()
+        listener = Listener(service.quorum)
+        service.quorum.add_listener(listener)
+        raised = FramedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)
+
+        service.quorum.append([raised], service.quorum.epoch)
+
+        [fault] = node.faults
+        assert isinstance(fault, UnsupportedFeatureError)
+        assert f"{name} at level {level}" in str(fault)
+        assert listener.told == [("resign", 1)]
+        assert not service.quorum.is_leader
+        # The next start finds it in the log.
+        node.forget()
+        node.start()
+        assert [str(each) for each in node.faults] == [str(fault)] * 2
 
     def test_a_log_that_cannot_be_read_keeps_it_from_starting(self, node: MetadataNode) -> None:
         node.start()
