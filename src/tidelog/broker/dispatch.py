@@ -24,7 +24,7 @@ from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
 from tidelog.wire.codec import Part, encode, encode_parts, parts_bytes
-from tidelog.wire.errors import MalformedError, UnsupportedVersionError
+from tidelog.wire.errors import MalformedError, UnsupportedVersionError, WireError
 from tidelog.wire.frames import (
     is_unknown_api_versions,
     read_request,
@@ -128,9 +128,18 @@ def _header_end(api_key: int, version: int) -> bytes:
 
 
 def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> int:
-    """Gives the answer into its slot. How many bytes it takes."""
+    """Gives the answer into its slot. How many bytes it takes.
+
+    One that cannot be encoded is a bug, which costs the asker its connection and nobody else anything: least of all whoever
+    completed the answer, on whose stack this may run.
+    """
     header = correlation_id.to_bytes(CORRELATION_BYTES, "big", signed=True) + _header_end(answer.api_key, version)
-    parts: list[Any] = encode_parts(answer, version)
+    try:
+        parts: list[Any] = encode_parts(answer, version)
+    except WireError:
+        logger.exception("closing %s: its answer cannot be encoded", slot.connection)
+        slot.close_connection()
+        return 0
     first: Part = parts[0]
     if isinstance(first, bytes):
         parts[0] = header + first

@@ -47,6 +47,7 @@ from tidelog.controller.controller import ControllerContext
 from tidelog.controller.errors import MetadataFault
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.quorum import MetadataQuorum
+from tidelog.controller.requests import cut_to_version
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
@@ -182,13 +183,18 @@ class BrokerNode:
         # A handler may also ask for something of its own: for a topic, say, that a Metadata request has named.
         version = caller.api_version if caller.api_key == request.api_key else None
         context = ControllerContext(str(caller.principal), caller.client_id, caller.host, version)
+        answered: Pending[A] = Pending()
+
+        def answer_with(answer: Response) -> None:
+            answered.complete(cast("A", cut_to_version(request, answer, version)))
+
         if self.is_controller_listener(caller.listener_name):
             # Whoever asks a controller means that one, and learns if it is not the active one.
-            return cast("Pending[A]", self.decide(request, context))
-        decided = cast("Pending[A]", self._links.channel.ask(request, context))
-        answered: Pending[A] = Pending()
+            self.decide(request, context).then(answer_with)
+            return answered
+        decided = self._links.channel.ask(request, context)
         # Whoever asks for a topic uses it next, so this node's replicas are there before the answer is.
-        decided.then(lambda answer: self.partitions.opened().then(lambda _: answered.complete(answer)))
+        decided.then(lambda answer: self.partitions.opened().then(lambda _: answer_with(answer)))
         return answered
 
     def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:

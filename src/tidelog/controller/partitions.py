@@ -272,8 +272,30 @@ def decide_elect_leaders(
     return Decision(answer, tuple(records))
 
 
-def refuse_elect_leaders(_request: elections.ElectLeadersRequest, refusal: Refusal) -> elections.ElectLeadersResponse:
-    return elections.ElectLeadersResponse(throttle_time_ms=0, error_code=refusal.error, replica_election_results=[])
+def refuse_elect_leaders(request: elections.ElectLeadersRequest, refusal: Refusal) -> elections.ElectLeadersResponse:
+    """Said of each partition too: v0 has no other place for it."""
+    return elections.ElectLeadersResponse(
+        throttle_time_ms=0,
+        error_code=refusal.error,
+        replica_election_results=[
+            elections.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    elections.PartitionResult(
+                        partition_id=index, error_code=refusal.error, error_message=refusal.message
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def cut_elect_leaders(answer: elections.ElectLeadersResponse, version: int) -> None:
+    """An error of the whole request came with v1 (KIP-460)."""
+    if version < 1:
+        answer.error_code = ErrorCode.NONE
 
 
 def _elect(

@@ -54,6 +54,17 @@ def refuse_describe_quorum(_request: wire.DescribeQuorumRequest, refusal: Refusa
     return wire.DescribeQuorumResponse(error_code=refusal.error, error_message=refusal.message, topics=[], nodes=[])
 
 
+def cut_describe_quorum(answer: wire.DescribeQuorumResponse, version: int) -> None:
+    """Directory ids and the voters' addresses came with v2 (KIP-853)."""
+    if version >= 2:
+        return
+    answer.nodes = []
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            for replica in (*partition.current_voters, *partition.observers):
+                replica.replica_directory_id = ZERO_UUID
+
+
 def _failed(index: int, error: ErrorCode) -> wire.DescribeQuorumResponsePartitionData:
     return wire.DescribeQuorumResponsePartitionData(
         partition_index=index,

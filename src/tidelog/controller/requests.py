@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.decision import Decision, Refusal
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.quorum import MetadataQuorum
-from tidelog.controller.quorum_description import describe_quorum, refuse_describe_quorum
+from tidelog.controller.quorum_description import cut_describe_quorum, describe_quorum, refuse_describe_quorum
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.voter_changes import change_voters, refuse_change
 from tidelog.model.clock import Clock
@@ -41,6 +41,8 @@ from tidelog.wire.messages.reassignments import (
 from tidelog.wire.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from tidelog.wire.schema import Request, Response
 
+A = TypeVar("A", bound=Response)
+
 
 class Situation(Struct, frozen=True):
     """What a decision may depend on. The image includes what was decided before and is not committed yet."""
@@ -65,6 +67,8 @@ class Api(Struct, frozen=True):
 
     decide: Callable[[Any, Situation], Decision[Any] | Pending[Response]]
     refuse: Callable[[Any, Refusal], Response]
+    cut: Callable[[Any, int], None] | None = None
+    """Clears in an answer what a version has no field for, and whose encoding would fail."""
 
 
 # What nodes ask of the active controller for themselves. All else is a client's, and travels in an Envelope with its principal.
@@ -85,9 +89,22 @@ def refusal_of(request: Request, error: ErrorCode, message: str | None = None) -
     return APIS[type(request)].refuse(request, Refusal(error, message or error.message))
 
 
+def cut_to_version(request: Request, answer: A, version: int | None) -> A:
+    """An answer, without what the version that was asked in has no field for. None is the newest version.
+
+    The last step before an answer, of a refusal too, is encoded: an old version may have no place for what tells a refusal.
+    """
+    clear = APIS[type(request)].cut
+    if clear is not None and version is not None:
+        clear(answer, version)
+    return answer
+
+
 def is_not_controller(request: Request, answer: Response) -> bool:
     """Whether an answer says that whoever gave it is not, or no longer, the active controller."""
-    return answer == refusal_of(request, ErrorCode.NOT_CONTROLLER)
+    refusal = refusal_of(request, ErrorCode.NOT_CONTROLLER)
+    # A request for nothing has no place for an error: its answer is the same from anyone.
+    return answer == refusal and refusal != refusal_of(request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _register_broker(request: BrokerRegistrationRequest, now: Situation) -> Decision[Any]:
@@ -147,10 +164,12 @@ APIS: dict[type[Request], Api] = {
     DescribeQuorumRequest: Api(
         lambda request, now: Decision(describe_quorum(request, now.quorum, now.image, now.clock)),
         refuse_describe_quorum,
+        cut_describe_quorum,
     ),
     ElectLeadersRequest: Api(
         lambda request, now: partitions.decide_elect_leaders(now.image, request, now.defaults),
         partitions.refuse_elect_leaders,
+        partitions.cut_elect_leaders,
     ),
     IncrementalAlterConfigsRequest: Api(
         lambda request, now: configs.decide_incremental_alter_configs(now.image, request, now.settings),

@@ -22,6 +22,7 @@ from tidelog.broker.node_view import Node
 from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
+from tidelog.controller.requests import cut_to_version
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
 from tidelog.model.config import (
@@ -137,7 +138,7 @@ class AdminNode:
         else:
             decided = self.controller(request)
             assert isinstance(decided, answer)
-            pending.complete(decided)
+            pending.complete(cut_to_version(request, decided, caller.api_version))
         return pending
 
 

@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from tidelog.broker import envelopes
-from tidelog.broker.controller_channel import ControllerChannel
+from tidelog.broker.controller_channel import IN_FLIGHT_MAX, ControllerChannel
 from tidelog.controller.controller import ControllerContext
 from tidelog.controller.requests import refusal_of
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import LoopTimers
-from tidelog.net.connection import Connection
+from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.net.node_connection import Event, NodeConnection
 from tidelog.net.socket_server import SocketServer
 from tidelog.raft.voter_set import Node
@@ -27,7 +27,13 @@ from tidelog.wire.errors import MalformedError
 from tidelog.wire.frames import read_request, read_request_header
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from tidelog.wire.messages.topics import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest
+from tidelog.wire.messages.headers import RequestHeader
+from tidelog.wire.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+)
 from tidelog.wire.schema import Request, Response
 
 PORT = 9093
@@ -77,6 +83,9 @@ class Remote:
 
     def __init__(self, world: World, number: int, *, is_controller: bool = True, is_silent: bool = False) -> None:
         self.received: list[Request] = []
+        self.opened = self.closed = 0
+        # What becomes of envelopes, where it is something else.
+        self.on_envelope: Callable[[AnswerSlot, RequestHeader], None] | None = None
         self._is_controller = is_controller
         self._is_silent = is_silent
         self._server = SocketServer(world.loop, world.network.host(f"node-{number}"))
@@ -86,9 +95,11 @@ class Remote:
         await self._server.listen("CONTROLLER", f"node-{self._number}", PORT, self)
         return self
 
-    def connection_opened(self, connection: Connection) -> None: ...
+    def connection_opened(self, connection: Connection) -> None:
+        self.opened += 1
 
-    def connection_closed(self, connection: Connection) -> None: ...
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed += 1
 
     def frames_done(self, connection: Connection) -> None: ...
 
@@ -97,7 +108,9 @@ class Remote:
         request = read_request(frame, header, position)
         self.received.append(request)
         slot = connection.expect_answer()
-        if not self._is_silent:
+        if isinstance(request, EnvelopeRequest) and self.on_envelope is not None:
+            self.on_envelope(slot, header)
+        elif not self._is_silent:
             slot.send([envelopes.answer_bytes(self._answer(request), header)])
 
     def _answer(self, request: Request) -> Response:
@@ -162,6 +175,8 @@ def test_what_nodes_ask_goes_as_it_is_and_what_clients_ask_in_an_envelope() -> N
         world.leaders.change(1)
         assert await world.answer(world.channel.ask(HEARTBEAT)) == HEARD
         assert await world.answer(world.channel.ask(CREATE, ALICE)) == CREATED
+        # Nothing was asked for, so a refusal would look the same: it is an answer all the same.
+        assert world.loop.time() < 1
         assert remote.received[0] == HEARTBEAT
         assert isinstance(remote.received[1], EnvelopeRequest)
         header, wrapped, context = envelopes.unwrap(remote.received[1])
@@ -242,3 +257,92 @@ def test_an_envelope_that_holds_no_request_or_no_principal_is_refused() -> None:
     ):
         with pytest.raises(MalformedError):
             envelopes.unwrap(broken)
+
+
+def test_a_flood_of_clients_requests_without_an_answer_holds_up_no_heartbeat() -> None:
+    async def story(world: World) -> None:
+        remote = await Remote(world, 1).listen()
+        held: list[tuple[AnswerSlot, RequestHeader]] = []
+        remote.on_envelope = lambda slot, header: held.append((slot, header))
+        world.leaders.change(1)
+        asked = [world.channel.ask(CREATE, ALICE) for _ in range(10 * IN_FLIGHT_MAX)]
+        await asyncio.sleep(1)
+        assert len(held) == IN_FLIGHT_MAX
+
+        began_s = world.loop.time()
+        assert await world.answer(world.channel.ask(HEARTBEAT)) == HEARD
+        assert world.loop.time() - began_s < 0.1
+        assert not any(each.is_complete for each in asked)
+
+        remote.on_envelope = None
+        for slot, header in held:
+            answer = EnvelopeResponse(response_data=envelopes.answer_bytes(CREATED, _inner()), error_code=0)
+            slot.send([envelopes.answer_bytes(answer, header)])
+        for each in asked:
+            assert await world.answer(each) == CREATED
+        # Each once: what waited has not been sent again and again meanwhile.
+        assert sum(isinstance(each, EnvelopeRequest) for each in remote.received) == len(asked)
+
+    World().run(story)
+
+
+def test_a_request_that_breaks_its_connection_breaks_no_heartbeats_and_is_sent_ever_less_often() -> None:
+    async def story(world: World) -> None:
+        remote = await Remote(world, 1).listen()
+        remote.on_envelope = lambda slot, _header: slot.close_connection()
+        world.leaders.change(1)
+        assert await world.answer(world.channel.ask(HEARTBEAT)) == HEARD
+        asked = world.channel.ask(CREATE, ALICE, timeout_ms=30_000)
+        while not asked.is_complete:
+            assert await world.answer(world.channel.ask(HEARTBEAT)) == HEARD
+            await asyncio.sleep(0.5)
+
+        tries = sum(isinstance(each, EnvelopeRequest) for each in remote.received)
+        assert 5 <= tries <= 40
+        # All of them on connections of their own.
+        assert remote.opened == remote.closed + 1
+        assert remote.closed == tries
+
+    World().run(story)
+
+
+def test_a_request_that_broke_its_connection_is_asked_of_the_next_leader_at_once() -> None:
+    async def story(world: World) -> None:
+        remote = await Remote(world, 1).listen()
+        remote.on_envelope = lambda slot, _header: slot.close_connection()
+        await Remote(world, 2).listen()
+        world.leaders.change(1)
+        asked = world.channel.ask(CREATE, ALICE)
+        await asyncio.sleep(10)
+        began_s = world.loop.time()
+        world.leaders.change(2)
+        assert await world.answer(asked) == CREATED
+        assert world.loop.time() - began_s < 0.1
+
+    World().run(story)
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_of_that_request() -> None:
+    async def story(world: World) -> None:
+        remote = await Remote(world, 1).listen()
+
+        def nonsense(slot: AnswerSlot, header: RequestHeader) -> None:
+            answer = EnvelopeResponse(response_data=b"\0", error_code=0)
+            slot.send([envelopes.answer_bytes(answer, header)])
+
+        remote.on_envelope = nonsense
+        world.leaders.change(1)
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1, assignments=[], configs=[])]
+        )
+        answer = await world.answer(world.channel.ask(request, ALICE))
+        assert isinstance(answer, CreateTopicsResponse)
+        assert [each.error_code for each in answer.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        assert len(remote.received) == 1
+
+    World().run(story)
+
+
+def _inner() -> RequestHeader:
+    """That of the request in an envelope of Alice's."""
+    return envelopes.unwrap(envelopes.wrap(CREATE, ALICE))[0]

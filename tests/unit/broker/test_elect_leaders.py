@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask
 from tidelog.broker.handlers import elect_leaders
+from tidelog.controller.requests import refusal_of
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.reassignments import (
@@ -49,9 +50,7 @@ def test_the_controller_decides(version: int) -> None:
 def test_a_node_that_does_not_lead_the_quorum_says_so_in_every_version(version: int) -> None:
     node = AdminNode()
     refused = ErrorCode.NOT_CONTROLLER
-    node.controller = lambda _: ElectLeadersResponse(
-        throttle_time_ms=0, error_code=refused, replica_election_results=[]
-    )
+    node.controller = lambda request: refusal_of(request, refused)
 
     answer = ask(node, request_of(PREFERRED), ElectLeadersResponse, version)
 

@@ -11,43 +11,16 @@ from __future__ import annotations
 from tidelog.broker.caller import Caller
 from tidelog.broker.handling import Answer, handles
 from tidelog.broker.node_view import Node
+from tidelog.controller.requests import cut_to_version, refusal_of
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.pending import when_all
-from tidelog.wire.messages.reassignments import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
+from tidelog.wire.messages.reassignments import ElectLeadersRequest, ElectLeadersResponse
+from tidelog.wire.schema import Response
 
 
 @handles(ElectLeadersRequest)
-def elect_leaders(request: ElectLeadersRequest, caller: Caller, node: Node) -> Answer[ElectLeadersResponse]:
+def elect_leaders(request: ElectLeadersRequest, caller: Caller, node: Node) -> Response | Answer[ElectLeadersResponse]:
     if not caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, caller.api_version)
-
-    def answer(decided: list[ElectLeadersResponse]) -> ElectLeadersResponse:
-        if decided[0].error_code == ErrorCode.NONE:
-            return decided[0]
-        return _refused(request, ErrorCode.of(decided[0].error_code), caller.api_version)
-
-    return when_all([node.forward(request, ElectLeadersResponse, caller)], answer)
-
-
-def _refused(request: ElectLeadersRequest, error: ErrorCode, version: int) -> ElectLeadersResponse:
-    """Said of each partition too: v0 has no other place for it."""
-    return ElectLeadersResponse(
-        throttle_time_ms=0,
-        error_code=error if version >= 1 else ErrorCode.NONE,
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(partition_id=index, error_code=error, error_message=error.message)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions or ()
-        ],
-    )
+        refused = refusal_of(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return cut_to_version(request, refused, caller.api_version)
+    return node.forward(request, ElectLeadersResponse, caller)

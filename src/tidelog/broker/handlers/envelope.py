@@ -6,18 +6,22 @@ version, and that this node is not the active controller is said on the envelope
 
 from __future__ import annotations
 
+import logging
+
 from tidelog.broker import envelopes
 from tidelog.broker.caller import Caller
 from tidelog.broker.handling import HANDLERS, Answer, handles
 from tidelog.broker.node_view import Node
-from tidelog.controller.requests import APIS, SENT_BY_NODES, is_not_controller
+from tidelog.controller.requests import APIS, SENT_BY_NODES, cut_to_version, is_not_controller
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
-from tidelog.wire.errors import MalformedError, UnsupportedVersionError
+from tidelog.wire.errors import MalformedError, UnsupportedVersionError, WireError
 from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.wire.messages.headers import RequestHeader
 from tidelog.wire.schema import Request, Response
+
+logger = logging.getLogger(__name__)
 
 
 @handles(EnvelopeRequest)
@@ -45,4 +49,11 @@ def _is_served(header: RequestHeader) -> bool:
 def _sealed(wrapped: Request, header: RequestHeader, answer: Response) -> EnvelopeResponse:
     if is_not_controller(wrapped, answer):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    return EnvelopeResponse(response_data=envelopes.answer_bytes(answer, header), error_code=ErrorCode.NONE)
+    cut_to_version(wrapped, answer, header.request_api_version)
+    try:
+        data = envelopes.answer_bytes(answer, header)
+    except WireError:
+        # A bug in one answer. To close the connection for it would cost the answers of all others who wait on it.
+        logger.exception("an answer cannot be encoded")
+        return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    return EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE)
