@@ -30,6 +30,12 @@ def test_it_names_every_kernel() -> None:
     assert set(answer["kernels"]) == KERNELS
 
 
+def test_the_option_says_it_in_a_line() -> None:
+    answer = run("--version")
+
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"tidelog {tidelog.__version__}\n", "")
+
+
 def test_plain_python_can_be_chosen() -> None:
     answer = run("version", kernels="python")
 

@@ -36,9 +36,20 @@ def _command_line() -> typer.Typer:
 app = _command_line()
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"tidelog {__version__}")
+        raise typer.Exit
+
+
+# It also keeps the commands subcommands, however many there are.
 @app.callback()
-def tidelog() -> None:
-    """Keeps the commands as subcommands, however many there are."""
+def tidelog(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which Tidelog this is.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command("version")

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
-except ImportError:
+else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:

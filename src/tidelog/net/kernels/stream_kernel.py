@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Protocol
 from tidelog.net import parts as _parts
 from tidelog.net.errors import ConnectionLostError, FrameError, NetError, RegionLostError
 
-try:
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
-except ImportError:
+else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:

@@ -11,12 +11,13 @@ What callers pass besides those bytes is theirs to get right: `tidelog.wire.reco
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tidelog.wire.batch_errors import CorruptBatchError
 
-try:
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
-except ImportError:
+else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:

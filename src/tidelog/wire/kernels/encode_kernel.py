@@ -10,11 +10,11 @@ is written; the compiled twin checks no index by itself, and nothing may change 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
-except ImportError:
+else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:

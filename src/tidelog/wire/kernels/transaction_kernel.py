@@ -12,11 +12,13 @@ for byte.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.wire.crc32c import crc32c
 
-try:
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
-except ImportError:
+else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:

@@ -14,10 +14,11 @@ The two twins hash keys differently: what a table holds never leaves the process
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-try:
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
-except ImportError:
+else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:
