@@ -11,6 +11,8 @@ from random import Random
 import pytest
 
 from tests.support.command_process import CommandProcess, run
+from tidelog import Admin
+from tidelog.client.errors import ClientError
 from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.formatting import format_directories
 from tidelog.model.clock import SystemClock
@@ -125,3 +127,47 @@ def test_a_directory_of_a_level_that_is_not_served_is_one_sentence(
     assert broker.returncode == 1
     assert broker.stderr.splitlines()[-1] == f"tidelog broker: {sentence}"
     assert "Traceback" not in broker.stderr
+
+
+def test_the_file_of_another_kafka_is_understood(properties: Path) -> None:
+    with properties.open("a") as file:
+        file.write(
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,,CONTROLLER:PLAINTEXT\n"
+            "ssl.keystore.location=/etc/kafka/keystore.jks\n"
+            "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
+            "group.coordinator.rebalance.protocols=classic,consumer\n"
+            "confluent.support.metrics.enable=false\n"
+            "log.retenton.ms=1\n"
+        )
+    with CommandProcess("broker", "--config", properties) as broker:
+        broker.ready_line()
+        broker.send(signal.SIGTERM)
+        code, errors = broker.end()
+
+    assert code == 0
+    assert "ssl.keystore.location is without effect: no listener uses TLS" in errors
+    assert "Unknown configuration confluent.support.metrics.enable" in errors
+    assert "Unknown configuration log.retenton.ms; did you mean log.retention.ms? It is ignored." in errors
+
+
+def test_strictly_an_unknown_key_is_one_sentence(properties: Path) -> None:
+    with properties.open("a") as file:
+        file.write("log.retenton.ms=1\n")
+
+    broker = run("broker", "--config", properties, "--strict")
+
+    assert broker.returncode == 2
+    assert broker.stderr == ("tidelog broker: Unknown configuration log.retenton.ms; did you mean log.retention.ms?\n")
+
+
+def test_directories_named_from_here_are_told_from_anywhere(
+    properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with CommandProcess("broker", "--config", properties, "--set", "log.dirs=data") as broker:
+        bootstrap = broker.ready_line().rpartition(" ")[2]
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            directories = admin.describe_log_dirs([1])[1]
+
+    assert not isinstance(directories, ClientError)
+    assert list(directories) == [f"{tmp_path}/data"]

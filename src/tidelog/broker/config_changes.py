@@ -14,34 +14,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.broker import loggers
 from tidelog.broker.caller import Caller
 from tidelog.broker.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
 from tidelog.broker.node_view import Node
-from tidelog.broker.other_keys import WITHOUT_EFFECT, reason_against
 from tidelog.controller.configs import Operation
 from tidelog.controller.image import ConfigResource
 from tidelog.model.acl import AclOperation
 from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
-from tidelog.model.config import ConfigError, ConfigKeys, ConfigType, UpdateMode, did_you_mean
+from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigType, UpdateMode, did_you_mean
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
+from tidelog.model.unused_config import Effect, unused_keys
 from tidelog.wire.messages.configs import AlterConfigsResourceResponse
 
 log = logging.getLogger(__name__)
-
-# What tunes Apache Kafka's own threads and buffers, at run time too.
-_TUNES_APACHE_KAFKA = frozenset(
-    {
-        "background.threads",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
-    }
-)
 
 
 class Outcome(NamedTuple):
@@ -242,7 +231,7 @@ def _changed(current: dict[str, str], changes: Iterable[Change], table: ConfigKe
             values[name] = value
             continue
         operation = Operation(number)
-        key = table.get(name)
+        key = _key(name, table)
         if key is None:
             return Outcome(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
         if key.type is not ConfigType.LIST:
@@ -264,20 +253,19 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
     fixed = [name for name in values if _is_fixed(name, table)]
     if fixed:
         return _invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    for name in values:
-        reason = reason_against(name)
-        if name not in table and reason is not None:
-            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {reason}")
-    values = {name: text for name, text in values.items() if name in table}
-    for name, text in values.items():
+    known = {name: key for name in values if (key := _key(name, table)) is not None}
+    for name, key in known.items():
         try:
-            value = table[name].parse(text)
+            value = key.parse(values[name])
         except ConfigError as error:
             return _invalid(str(error))
+        unused = unused_keys().get(name)
+        if unused is not None and unused.effect is Effect.REFUSED and not unused.is_done_anyway(values[name]):
+            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {unused.reason}")
         # A node may start with none; one that runs would only seem to go on compacting.
         if name == LOG_CLEANER_THREADS.name and value == 0:
             return _invalid("Log cleaner threads should be at least 1")
-    single = [name for name in values if table[name].update_mode is UpdateMode.PER_BROKER]
+    single = [name for name, key in known.items() if key.update_mode is UpdateMode.PER_BROKER]
     if single and not per_broker:
         return _invalid(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
@@ -286,15 +274,22 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
 
 
 def _is_fixed(name: str, table: ConfigKeys) -> bool:
+    key = _key(name, table)
+    return key is not None and key.update_mode is UpdateMode.READ_ONLY
+
+
+def _key(name: str, table: ConfigKeys) -> ConfigKey[Any] | None:
+    """The key of this name, whether it acts or not; None where nobody knows it."""
     key = table.get(name)
-    if key is not None:
-        return key.update_mode is UpdateMode.READ_ONLY
-    return name in WITHOUT_EFFECT and name not in _TUNES_APACHE_KAFKA
+    if key is None and name in unused_keys():
+        return unused_keys()[name].key
+    return key
 
 
 def _log_without_effect(name: str, table: ConfigKeys) -> None:
-    if name in _TUNES_APACHE_KAFKA:
-        log.info("%s is stored without effect: it tunes Apache Kafka's own threads and buffers", name)
+    unused = unused_keys().get(name)
+    if unused is not None:
+        log.info("%s is stored without effect: %s", name, unused.reason)
         return
     log.warning("%s is stored without effect: there is no such key%s", name, did_you_mean(name, table))
 

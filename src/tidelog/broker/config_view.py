@@ -17,14 +17,15 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from tidelog.broker.other_keys import WITHOUT_EFFECT
 from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
+from tidelog.model.broker_config import BROKER_ID, NODE_ID
 from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigValues, UpdateMode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.model.throttle_config import SHOWN_WHEN_SET
 from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.model.unused_config import unused_keys
 from tidelog.wire.messages.configs import DescribeConfigsSynonym
 
 _MINUTE_MS = 60 * 1000
@@ -109,6 +110,8 @@ class BrokerConfigView(Struct, frozen=True):
     def of(cls, static: ConfigValues, image: ClusterImage, node_id: NodeId) -> BrokerConfigView:
         table = static.table
         given = {name: value_text(table.get(name), value) for name, value in static.given.items()}
+        # Two names of one number, of which most nodes are told one.
+        given[NODE_ID.name] = given[BROKER_ID.name] = str(node_id)
         return cls(
             table=table,
             dynamic_broker=image.config_of(ConfigResource(BROKER_RESOURCE, str(node_id))),
@@ -116,8 +119,21 @@ class BrokerConfigView(Struct, frozen=True):
             static={name: text for name, text in given.items() if text is not None},
         )
 
-    def default(self, name: str) -> str | None:
+    def key(self, name: str) -> ConfigKey[object] | None:
+        """The key of a name, whether it acts or not; None where nobody knows it."""
         key = self.table.get(name)
+        if key is None and name in unused_keys():
+            return unused_keys()[name].key
+        return key
+
+    def names(self) -> set[str]:
+        """The keys to show: all that are set, and of those that are not, all that are not internal."""
+        is_set = self.dynamic_broker.keys() | self.dynamic_default.keys() | self.static.keys()
+        keys = (*self.table.values(), *(unused.key for unused in unused_keys().values()))
+        return is_set | {key.name for key in keys if not key.is_internal and key.name not in SHOWN_WHEN_SET}
+
+    def default(self, name: str) -> str | None:
+        key = self.key(name)
         return None if key is None or name in _WITHOUT_DEFAULT else value_text(key, key.default)
 
     def value(self, name: str) -> str | None:
@@ -129,8 +145,8 @@ class BrokerConfigView(Struct, frozen=True):
 
     def is_sensitive(self, name: str) -> bool:
         """Whether a value is not to be told. Nobody knows what the keys hold that nobody knows: as in Kafka, they are."""
-        key = self.table.get(name)
-        return name not in WITHOUT_EFFECT if key is None else key.is_sensitive
+        key = self.key(name)
+        return key is None or key.is_sensitive
 
     def synonyms(self, name: str) -> list[DescribeConfigsSynonym]:
         """Every place that has a value for a key, the one that counts first.

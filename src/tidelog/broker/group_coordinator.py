@@ -33,6 +33,8 @@ from tidelog.wire.internal_records import CoordinatorLog
 A = TypeVar("A")
 
 GROUP_RESOURCE = 32
+_GROUP_VERSION = "group.version"
+_CONSUMER_PROTOCOL = "consumer"
 _MS_PER_MINUTE = 60_000
 
 
@@ -72,6 +74,8 @@ class GroupCoordinator:
         self._node = node
         self._config = config
         self._config_now = config_now or (lambda: config)
+        protocols = config[keys.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
+        self._allows_consumer_protocol = _CONSUMER_PROTOCOL in map(str.lower, protocols)
         self._random: Random = seams.random
         self._limits: _Limits | None = None
         self.settings = group_settings(config, self._limits_of)
@@ -105,6 +109,11 @@ class GroupCoordinator:
         self._host.close()
 
     # --- asking ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """Whether members may use the protocol of KIP-848: the cluster's features and this node's configuration decide."""
+        return self._allows_consumer_protocol and bool(self._node.image.features.get(_GROUP_VERSION))
 
     def partition_of(self, group_id: str) -> int:
         return self._elections.partition_of(group_id)

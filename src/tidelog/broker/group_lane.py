@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct as Layout
 
 from tidelog.broker.caller import AllowAll, Authorizer
-from tidelog.broker.handlers.consumer_group_heartbeat import GROUP_VERSION
 from tidelog.broker.node_view import Node
 from tidelog.broker.request_metrics import RequestCounts
 from tidelog.controller.image import ClusterImage
@@ -297,11 +296,11 @@ class GroupLane:
 
     def _look_anew(self) -> None:
         """The cluster has changed: what was looked up in it before may be different now."""
-        self._image = image = self._node.image
+        self._image = self._node.image
         self._by_name.clear()
         self._by_id.clear()
         self._shards.clear()
-        self._has_consumer_groups = bool(image.features.get(GROUP_VERSION))
+        self._has_consumer_groups = self._node.groups.serves_consumer_protocol
 
     def _shard_of(self, group_id: str) -> ActiveShard[GroupShard] | None:
         active = self._node.groups.active(group_id)

@@ -83,8 +83,8 @@ def _parse_all(key: str, values: tuple[str, ...]) -> list[tuple[str, str, int]]:
 
 def _security_protocols(text: str) -> dict[str, str]:
     protocols = {}
-    for pair in text.split(","):
-        name, colon, protocol = pair.strip().partition(":")
+    for pair in filter(None, map(str.strip, text.split(","))):
+        name, colon, protocol = pair.partition(":")
         if not colon or protocol not in _SECURITY_PROTOCOLS:
             raise ConfigError(
                 f"Invalid value {pair} for configuration listener.security.protocol.map: expected NAME:PROTOCOL with one of "

@@ -37,7 +37,7 @@ from tidelog.broker.listeners import ListenerSpec, listener_specs
 from tidelog.broker.loop_wait import wait
 from tidelog.broker.metrics import BrokerMetrics
 from tidelog.broker.node_broker import NodeBroker
-from tidelog.broker.node_config import check_config, voters_problem
+from tidelog.broker.node_config import check_config, log_directories, voters_problem
 from tidelog.broker.node_directories import format_opened, open_directories
 from tidelog.broker.node_metadata import NodeMetadata
 from tidelog.broker.replica_moves import ReplicaMoves
@@ -376,9 +376,8 @@ class BrokerNode:
         """The log directories that cannot be used, also those that could not even be opened."""
         if self.state is BrokerState.STARTING:
             return []
-        paths = self.static_config[keys.LOG_DIRS] or self.static_config[keys.LOG_DIR]
         online = {directory.path for directory in self._opened if not directory.is_offline}
-        return [path for path in paths if path not in online]
+        return [path for path in log_directories(self.static_config) if path not in online]
 
     async def _show_metrics(self) -> None:
         registry = self.metrics.registry

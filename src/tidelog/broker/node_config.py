@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tidelog.broker.quorum_voters import bootstrap_nodes, static_voters
 from tidelog.model import broker_config as keys
 from tidelog.model.cluster_config import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
@@ -46,6 +48,13 @@ def bootstrap_servers(config: ConfigValues) -> tuple[Node, ...]:
     """Where to ask for the leader of the quorum."""
     servers: tuple[str, ...] = config[CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]
     return bootstrap_nodes(servers)
+
+
+def log_directories(config: ConfigValues) -> tuple[str, ...]:
+    """The absolute paths of the log directories, that of the metadata log first: what is told of them must hold anywhere."""
+    paths = config[keys.LOG_DIRS] or config[keys.LOG_DIR]
+    first = config[keys.METADATA_LOG_DIR]
+    return tuple(dict.fromkeys(str(Path(path).absolute()) for path in ((first, *paths) if first else paths)))
 
 
 def is_of_several(config: ConfigValues) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from tidelog.broker.node_config import is_of_several, voters_of
+from tidelog.broker.node_config import is_of_several, log_directories, voters_of
 from tidelog.controller.formatting import FormatError, format_directories, new_cluster_id
 from tidelog.controller.image import Endpoint
 from tidelog.model import broker_config as keys
@@ -34,11 +34,7 @@ def open_directories(
 
     One that cannot be used is left out, unless it is the first. DirectoryInUseError where another process has one.
     """
-    paths = config[keys.LOG_DIRS] or config[keys.LOG_DIR]
-    first = config[keys.METADATA_LOG_DIR]
-    if first:
-        paths = (first, *(path for path in paths if path != first))
-    for path in paths:
+    for path in log_directories(config):
         try:
             directory = LogDirectory.open(
                 seams,

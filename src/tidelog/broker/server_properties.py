@@ -4,8 +4,9 @@
     environment      TIDELOG_LOG_RETENTION_MS=1000 is log.retention.ms=1000: goes before the file
     --set            log.retention.ms=1000: goes before both
 
-What Kafka knows and nothing here acts on is accepted and told as without effect, or refused with the reason. What nobody knows
-is refused with the nearest name. Every ConfigError is one sentence.
+What Kafka knows and nothing here acts on is accepted and told as without effect, or refused with the reason. A name that nobody
+knows is told too, with the nearest one, and otherwise ignored, as in Kafka, where a plug-in may know it; `strict` refuses it.
+What a person has just typed, a setting, is always refused. Every ConfigError is one sentence.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from tidelog.broker.other_keys import DONE_ANYWAY, WITHOUT_EFFECT, reason_against
-from tidelog.model.broker_config import BROKER_KEYS, NODE_ID
+from tidelog.model.broker_config import BROKER_ID, BROKER_KEYS, NODE_ID
 from tidelog.model.config import ConfigError, ConfigValues, did_you_mean
+from tidelog.model.unused_config import Effect, unused_keys
 from tidelog.storage.properties import parse_properties
 
 VARIABLE_PREFIX = "TIDELOG_"
@@ -24,15 +25,18 @@ VARIABLE_PREFIX = "TIDELOG_"
 # Variables that are about this program and not about a node.
 OWN_VARIABLES = frozenset({"TIDELOG_KERNELS", "TIDELOG_BUILD_KERNELS", "TIDELOG_KAFKA_DIR", "TIDELOG_BOOTSTRAP"})
 
-_BROKER_ID = "broker.id"
+LISTENER_PREFIX = "listener.name."
 
 
 class ServerProperties(Struct, frozen=True):
     """A configuration that a node can start with."""
 
     values: ConfigValues
+    """What acts, typed; what does not, as text."""
     without_effect: Mapping[str, str]
     """What was set and does nothing, with the reason."""
+    unknown: Mapping[str, str]
+    """What was set and nobody knows, with a sentence about it."""
 
 
 def gather_properties(
@@ -41,25 +45,35 @@ def gather_properties(
     """All that was said about a node, the later source going before the earlier."""
     given = parse_properties(content)
     given.update(_from_environment(environment or {}))
-    given.update(parse_setting(setting) for setting in settings)
+    for name, text in map(parse_setting, settings):
+        problem = unknown_problem(name)
+        if problem is not None:
+            raise ConfigError(problem)
+        given[name] = text
     return given
 
 
-def check_properties(given: Mapping[str, str]) -> ServerProperties:
-    """The typed values of a configuration. ConfigError for the first thing that is wrong with it."""
+def check_properties(given: Mapping[str, str], *, strict: bool = False) -> ServerProperties:
+    """The values of a configuration. ConfigError for the first thing that is wrong with it; a name nobody knows, if `strict`."""
     acting: dict[str, str] = {}
     without_effect: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     for name, text in given.items():
         if name in BROKER_KEYS:
             acting[name] = text
-        elif name == _BROKER_ID:
-            _check_broker_id(text, given.get(NODE_ID.name))
-            acting[NODE_ID.name] = text
-        elif name in WITHOUT_EFFECT:
-            without_effect[name] = WITHOUT_EFFECT[name]
+            continue
+        problem = unknown_problem(name)
+        if problem is None:
+            without_effect[name] = _why_without_effect(name, text)
+        elif strict:
+            raise ConfigError(problem)
         else:
-            without_effect[name] = _harmless(name, text)
-    return ServerProperties(BROKER_KEYS.parse(acting), without_effect)
+            unknown[name] = problem
+    if BROKER_ID.name in acting:
+        _check_broker_id(acting[BROKER_ID.name], acting.setdefault(NODE_ID.name, acting[BROKER_ID.name]))
+    values: dict[str, object] = dict(BROKER_KEYS.parse(acting).given)
+    values.update((name, given[name]) for name in (*without_effect, *unknown))
+    return ServerProperties(ConfigValues(BROKER_KEYS, values), without_effect, unknown)
 
 
 def parse_setting(setting: str) -> tuple[str, str]:
@@ -70,37 +84,42 @@ def parse_setting(setting: str) -> tuple[str, str]:
     return name.strip(), text.strip()
 
 
+def unknown_problem(name: str) -> str | None:
+    """The sentence about a key that neither this program nor Kafka knows; None for one that is known."""
+    base = _without_listener(name)
+    if base in BROKER_KEYS or base in unused_keys():
+        return None
+    return f"Unknown configuration {name}{did_you_mean(name, [*BROKER_KEYS, *unused_keys()])}"
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    given = {}
-    for variable, text in environment.items():
-        if not variable.startswith(VARIABLE_PREFIX) or variable in OWN_VARIABLES:
-            continue
-        name = variable.removeprefix(VARIABLE_PREFIX).lower().replace("_", ".")
-        try:
-            _check_known(name)
-        except ConfigError as error:
-            raise ConfigError(f"The variable {variable} cannot be taken: {error}") from None
-        given[name] = text
-    return given
+    return {
+        variable.removeprefix(VARIABLE_PREFIX).lower().replace("_", "."): text
+        for variable, text in environment.items()
+        if variable.startswith(VARIABLE_PREFIX) and variable not in OWN_VARIABLES
+    }
 
 
-def _check_known(name: str) -> None:
-    if name in BROKER_KEYS or name in WITHOUT_EFFECT or name == _BROKER_ID or reason_against(name) is not None:
-        return
-    raise ConfigError(f"Unknown configuration {name}{did_you_mean(name, [*BROKER_KEYS, *WITHOUT_EFFECT])}")
+def _without_listener(name: str) -> str:
+    """The key that `listener.name.<listener>.<key>` sets for a single listener."""
+    return name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
 
 
-def _harmless(name: str, text: str) -> str:
-    """Why a key that is not supported does no harm with this value. ConfigError where it would."""
-    _check_known(name)
-    reason = reason_against(name)
-    if text.strip() in {"", "false", *DONE_ANYWAY.get(name, ())}:
+def _why_without_effect(name: str, text: str) -> str:
+    """Why a known key that nothing acts on does no harm with this value. ConfigError where it would, or cannot hold it."""
+    base = _without_listener(name)
+    unused = unused_keys().get(base)
+    if unused is None:
+        raise ConfigError(f"{name} cannot be set: settings of a single listener are not supported yet; set {base}")
+    if unused.is_done_anyway(text):
         return "it asks for what is done anyway"
-    raise ConfigError(f"{name} cannot be set: {reason}; remove it")
+    if unused.effect is Effect.REFUSED:
+        raise ConfigError(f"{name} cannot be set: {unused.reason}; remove it")
+    return unused.reason
 
 
-def _check_broker_id(text: str, node_id: str | None) -> None:
-    if node_id is not None and text.strip() != node_id.strip():
+def _check_broker_id(text: str, node_id: str) -> None:
+    if text.strip() != node_id.strip():
         raise ConfigError(
             f"broker.id is {text} and node.id is {node_id}: they are the same number, so set only node.id"
         )

@@ -51,18 +51,20 @@ class Stoppable(Protocol):
 def run_broker(options: BrokerOptions) -> int:
     """Run a node until it is told to stop. The exit code."""
     try:
-        properties = read_server_properties(options.config_path, options.settings)
+        properties = read_server_properties(options.config_path, options.settings, strict=options.is_strict)
     except ConfigError as error:
         return complain("broker", error, EXIT_WRONG_QUESTION)
     log_to_stderr(options.log_format, options.log_level)
     raise_open_files_limit()
     for name, reason in properties.without_effect.items():
         logger.info("%s is without effect: %s", name, reason)
+    for problem in properties.unknown.values():
+        logger.warning("%s It is ignored.", problem if problem.endswith("?") else f"{problem}.")
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(properties, options))
 
 
-def read_server_properties(path: str | None, settings: Sequence[str]) -> ServerProperties:
+def read_server_properties(path: str | None, settings: Sequence[str], *, strict: bool = False) -> ServerProperties:
     """The configuration in a file, the environment and the settings of a command line. ConfigError for what is wrong."""
     content = b""
     if path is not None:
@@ -73,7 +75,7 @@ def read_server_properties(path: str | None, settings: Sequence[str]) -> ServerP
             raise ConfigError(f"Cannot read {path}: {error.strerror}") from None
         if len(content) > PROPERTIES_BYTES_MAX:
             raise ConfigError(f"{path} is larger than a server.properties can be: is it another file?")
-    return check_properties(gather_properties(content, os.environ, settings))
+    return check_properties(gather_properties(content, os.environ, settings), strict=strict)
 
 
 def raise_open_files_limit() -> None:

@@ -38,6 +38,8 @@ class BrokerOptions(NamedTuple):
     """Whether the end of standard input stops the node: a parent that dies takes it along."""
     metrics_port: int | None = None
     metrics_host: str = DEFAULT_METRICS_HOST
+    is_strict: bool = False
+    """Whether a key that nobody knows is refused."""
 
 
 def ordinary_broker_options(arguments: Sequence[str]) -> BrokerOptions | None:

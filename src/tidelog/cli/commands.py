@@ -111,6 +111,9 @@ def broker(
     log_level: LogLevelOption = LogLevel.INFO,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
+    is_strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse keys that nobody knows, instead of warning of them.")
+    ] = False,
     stops_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
 ) -> None:
     """Run one node until SIGTERM or SIGINT. A directory that is not formatted yet is formatted first.
@@ -118,7 +121,7 @@ def broker(
     Variables such as TIDELOG_LOG_RETENTION_MS go before the file, and --set before both.
     """
     options = BrokerOptions(
-        config, tuple(settings or ()), log_format, log_level, stops_with_stdin, metrics_port, metrics_host
+        config, tuple(settings or ()), log_format, log_level, stops_with_stdin, metrics_port, metrics_host, is_strict
     )
     _exit_with(lambda: start_broker(options))
 

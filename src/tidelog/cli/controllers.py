@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidelog.broker.node_config import log_directories
 from tidelog.cli.admin_session import EXIT_WRONG_QUESTION, RefusalError, administer, complain, print_line
 from tidelog.cli.broker import read_server_properties
-from tidelog.cli.format import controller_endpoints, log_directory_paths
+from tidelog.cli.format import controller_endpoints
 from tidelog.client.admin import AsyncAdmin, RaftVoterEndpoint
 from tidelog.model import broker_config as keys
 from tidelog.model.config import ConfigError
@@ -61,7 +62,7 @@ def _identity(config_path: str | None, settings: Sequence[str]) -> tuple[int, st
     endpoints = [RaftVoterEndpoint(each.listener, each.host, each.port) for each in controller_endpoints(config)]
     if not endpoints:
         raise ConfigError("the configuration is not that of a controller: see process.roles")
-    path = log_directory_paths(config)[0]
+    path = log_directories(config)[0]
     identity = read_meta_properties(OsFiles(), path)
     if identity is None or identity.directory_id is None:
         raise ConfigError(f"{path} is not formatted: see `tidelog format --no-initial-controllers`")

@@ -18,7 +18,7 @@ from random import SystemRandom
 
 from tidelog.broker.hosting import START_ERRORS
 from tidelog.broker.listeners import listener_specs
-from tidelog.broker.node_config import CONTROLLER, is_of_several
+from tidelog.broker.node_config import CONTROLLER, is_of_several, log_directories
 from tidelog.broker.quorum_voters import initial_voters
 from tidelog.cli.broker import EXIT_FAILED, EXIT_WRONG_QUESTION, complain, read_server_properties
 from tidelog.cli.rendering import Json, json_line, printable
@@ -65,13 +65,6 @@ def run_format(options: FormatOptions) -> int:
     return 0
 
 
-def log_directory_paths(config: ConfigValues) -> list[str]:
-    """The directories of a node, that of the metadata log first."""
-    paths = config[keys.LOG_DIRS] or config[keys.LOG_DIR]
-    first = config[keys.METADATA_LOG_DIR]
-    return [first, *(path for path in paths if path != first)] if first else list(paths)
-
-
 def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json]]:
     node_id = NodeId(config[keys.NODE_ID])
     if node_id < 0:
@@ -81,7 +74,7 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
     is_controller = CONTROLLER in config[keys.PROCESS_ROLES]
     endpoints = controller_endpoints(config) if is_controller else ()
     voters = _initial_voters(config, options, endpoints)
-    paths = log_directory_paths(config)
+    paths = log_directories(config)
     seams = Seams(OsFiles(), SystemClock(), InlineSlowWork(), SystemRandom())
     opened: list[LogDirectory] = []
     try:

@@ -200,6 +200,8 @@ def effective_topic_configs(
     described = []
     for name in sorted(keys):
         key = keys[name]
+        if key.is_internal and name not in overrides:
+            continue
         synonym = key.synonym or name
         if name in overrides:
             value, source = overrides[name], ConfigSource.TOPIC

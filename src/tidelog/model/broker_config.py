@@ -1,10 +1,7 @@
-"""The configuration of a node: who it is, where it listens, where it keeps its logs; and the table of every key it takes.
+"""The configuration of a node: who it is, where it listens, where it keeps its logs; and the table of every key that acts.
 
-Names, defaults and ranges are those of Apache Kafka 4.3. `BROKER_KEYS` is all that a `server.properties` may hold and that acts.
-Two more kinds of key are known, so that the file of an ordinary Kafka works as it is:
-
-- `WITHOUT_EFFECT`: they tune threads, purgatories or the JVM of another program. Accepted, and said to do nothing.
-- `NOT_SUPPORTED`: they ask for something that is not there. Refused with the reason, unless set to what is done anyway.
+Names, defaults and ranges are those of Apache Kafka 4.3. `BROKER_KEYS` is all that a `server.properties` may hold and that acts;
+`model.unused_config` has the other keys of Kafka, so that the file of an ordinary Kafka works as it is.
 """
 
 from __future__ import annotations
@@ -28,6 +25,7 @@ from tidelog.model.transaction_config import TRANSACTION_KEYS
 NODE_ID = int_key(
     "node.id", -1, at_least=-1, doc="The number of this node in its cluster. Brokers and controllers share the numbers."
 )
+BROKER_ID = int_key("broker.id", -1, doc="The older name of `node.id`.")
 PROCESS_ROLES = list_key(
     "process.roles",
     ("broker", "controller"),
@@ -104,7 +102,11 @@ PRODUCER_ID_EXPIRATION_MS = int_key(
     doc="How long a producer that is silent is remembered, for the recognition of duplicates.",
 )
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = int_key(
-    "producer.id.expiration.check.interval.ms", 600_000, at_least=1, doc="How often the node looks for such producers."
+    "producer.id.expiration.check.interval.ms",
+    600_000,
+    at_least=1,
+    is_internal=True,
+    doc="How often the node looks for such producers.",
 )
 AUTHORIZER_CLASS_NAME = string_key(
     "authorizer.class.name", "", doc="Who decides what callers may do. Empty: everybody may do everything."
@@ -116,6 +118,7 @@ BROKER_HEARTBEAT_INTERVAL_MS = int_key(
 NODE_KEYS = ConfigKeys(
     [
         NODE_ID,
+        BROKER_ID,
         PROCESS_ROLES,
         LISTENERS,
         ADVERTISED_LISTENERS,
@@ -172,31 +175,3 @@ _TABLES = (
 _OWN = {key.name: key for table in _TABLES for key in table.values()}
 
 BROKER_KEYS = ConfigKeys([*_OWN.values(), *_topic_defaults(_OWN)])
-
-_TUNES_ANOTHER_PROGRAM = "it tunes threads, buffers or the JVM of Apache Kafka"
-_LATER = "what it configures is not there yet"
-
-WITHOUT_EFFECT: Mapping[str, str] = {
-    "background.threads": _TUNES_ANOTHER_PROGRAM,
-    "num.io.threads": _TUNES_ANOTHER_PROGRAM,
-    "num.network.threads": _TUNES_ANOTHER_PROGRAM,
-    "num.recovery.threads.per.data.dir": _TUNES_ANOTHER_PROGRAM,
-    "num.replica.alter.log.dirs.threads": _TUNES_ANOTHER_PROGRAM,
-    "num.replica.fetchers": _TUNES_ANOTHER_PROGRAM,
-    "fetch.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
-    "producer.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
-    "delete.records.purgatory.purge.interval.requests": _TUNES_ANOTHER_PROGRAM,
-    "controller.quorum.append.linger.ms": _TUNES_ANOTHER_PROGRAM,
-    "share.coordinator.state.topic.min.isr": _LATER,
-    "share.coordinator.state.topic.num.partitions": _LATER,
-    "share.coordinator.state.topic.replication.factor": _LATER,
-}
-
-# Whole families that ask for what is not there, by how their keys begin.
-NOT_SUPPORTED: Mapping[str, str] = {
-    "sasl.": "SASL is not supported yet",
-    "ssl.": "TLS is not supported yet",
-    "remote.log.": "tiered storage is not supported",
-    "quota.": "quotas are not supported yet",
-    "delegation.token.": "delegation tokens are not supported yet",
-}

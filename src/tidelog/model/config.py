@@ -67,6 +67,8 @@ class ConfigKey(Generic[T]):
     choices: tuple[str, ...] = ()
     valid: Callable[[T], str | None] | None = field(default=None, repr=False)
     """Says in half a sentence what is wrong with a value, for rules that no range expresses."""
+    is_internal: bool = False
+    """Shown only where somebody has set it: a knob for tests, which Kafka does not document."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -98,7 +100,7 @@ class ConfigKey(Generic[T]):
 
     def parse(self, text: str) -> T:
         """The value that `text` spells, checked against type and range."""
-        value = cast("T", _PARSERS[self.type](self.name, text.strip()))
+        value = cast("T", parse_value(self.type, self.name, text))
         self.check(value)
         return value
 
@@ -192,6 +194,11 @@ class ConfigKeys(Mapping[str, ConfigKey[Any]]):
         raise ConfigError(f"Unknown configuration {name}{did_you_mean(name, self._keys)}")
 
 
+def parse_value(type_: ConfigType, name: str, text: str) -> object:
+    """The value of a type that `text` spells; `name` is for the ConfigError where it spells none."""
+    return _PARSERS[type_](name, text.strip())
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: a question with the nearest known one, or nothing."""
     # Needed only where somebody erred, and every start would wait for it.
@@ -225,8 +232,11 @@ def int_key(
     at_most: int = INT_MAX,
     synonym: str | None = None,
     update_mode: UpdateMode = UpdateMode.READ_ONLY,
+    is_internal: bool = False,
 ) -> ConfigKey[int]:
-    return ConfigKey(name, ConfigType.INT, default, doc, update_mode, synonym, at_least, at_most)
+    return ConfigKey(
+        name, ConfigType.INT, default, doc, update_mode, synonym, at_least, at_most, is_internal=is_internal
+    )
 
 
 def long_key(

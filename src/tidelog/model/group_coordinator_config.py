@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tidelog.model.config import ConfigKey, ConfigKeys, ConfigType, UpdateMode, int_key, list_key, long_key, string_key
 
+_PROTOCOLS = frozenset({"classic", "consumer", "share", "streams"})
 _MIGRATION_POLICIES = ("disabled", "upgrade", "downgrade", "bidirectional")
 
 
@@ -15,6 +16,19 @@ def _migration_policy_problem(text: str) -> str | None:
     return None if text.lower() in _MIGRATION_POLICIES else f"value must be one of {', '.join(_MIGRATION_POLICIES)}"
 
 
+def _protocols_problem(protocols: tuple[str, ...]) -> str | None:
+    named = {each.lower() for each in protocols}
+    if not named <= _PROTOCOLS:
+        return f"each value must be one of {', '.join(sorted(_PROTOCOLS))}"
+    return None if "classic" in named else "the classic protocol cannot be disabled"
+
+
+GROUP_COORDINATOR_REBALANCE_PROTOCOLS = list_key(
+    "group.coordinator.rebalance.protocols",
+    ("classic", "consumer", "streams"),
+    valid=_protocols_problem,
+    doc="Which protocols members of groups may use, beside what the cluster's `group.version` allows.",
+)
 GROUP_MIN_SESSION_TIMEOUT_MS = int_key(
     "group.min.session.timeout.ms",
     6_000,
@@ -58,6 +72,7 @@ GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = int_key(
     "group.consumer.regex.refresh.interval.ms",
     600_000,
     at_least=10_000,
+    is_internal=True,
     doc="How often the regular expressions that consumers subscribe by are looked up anew.",
 )
 GROUP_CONSUMER_SESSION_TIMEOUT_MS = int_key(
@@ -173,6 +188,7 @@ OFFSET_METADATA_MAX_BYTES = int_key(
 
 GROUP_COORDINATOR_KEYS = ConfigKeys(
     [
+        GROUP_COORDINATOR_REBALANCE_PROTOCOLS,
         GROUP_MIN_SESSION_TIMEOUT_MS,
         GROUP_MAX_SESSION_TIMEOUT_MS,
         GROUP_INITIAL_REBALANCE_DELAY_MS,

@@ -129,6 +129,14 @@ INDEX_INTERVAL_BYTES = int_key(
     update_mode=_CHANGES,
     doc="How many bytes of log lie between two entries of the offset index.",
 )
+INTERNAL_SEGMENT_BYTES = int_key(
+    "internal.segment.bytes",
+    0,
+    at_least=1,
+    update_mode=_CHANGES,
+    is_internal=True,
+    doc="`segment.bytes` for tests: where it is set it goes before that one, and it may be smaller.",
+)
 LEADER_REPLICATION_THROTTLED_REPLICAS = list_key(
     "leader.replication.throttled.replicas",
     (),
@@ -303,6 +311,7 @@ TOPIC_KEYS = ConfigKeys(
         PREALLOCATE,
         RETENTION_BYTES,
         RETENTION_MS,
+        INTERNAL_SEGMENT_BYTES,
         SEGMENT_BYTES,
         SEGMENT_INDEX_BYTES,
         SEGMENT_JITTER_MS,

@@ -53,7 +53,7 @@ class LogConfig:
         """The configuration that a topic's parsed keys give."""
         append_time = values[keys.MESSAGE_TIMESTAMP_TYPE] == "LogAppendTime"
         return cls(
-            segment_bytes=values[keys.SEGMENT_BYTES],
+            segment_bytes=values[keys.INTERNAL_SEGMENT_BYTES] or values[keys.SEGMENT_BYTES],
             segment_ms=values[keys.SEGMENT_MS],
             segment_jitter_ms=values[keys.SEGMENT_JITTER_MS],
             segment_index_bytes=values[keys.SEGMENT_INDEX_BYTES],

@@ -52,6 +52,8 @@ DIRECTORY = b"d" * 16
 
 BROKER_TABLE = ConfigKeys(
     [
+        int_key("broker.id", -1, doc="Who."),
+        int_key("node.id", -1, doc="Who."),
         string_key("broker.rack", "", doc="Where the broker stands."),
         list_key("log.dirs", (), doc="Where the data is."),
         ConfigKey("log.retention.ms", ConfigType.LONG, None, "In ms.", UpdateMode.CLUSTER_WIDE),
@@ -113,7 +115,9 @@ class AdminNode:
         self.node_id = NodeId(1)
         self.cluster_id = CLUSTER_ID
         self.image = image_of(*applied)
-        self.static_config: ConfigValues = BROKER_TABLE.parse(static or {})
+        acting = {name: text for name, text in (static or {}).items() if name in BROKER_TABLE}
+        given = {**(static or {}), **BROKER_TABLE.parse(acting).given}
+        self.static_config = ConfigValues(BROKER_TABLE, given)
         self.config: ConfigValues = self.static_config
         self.clock = FixedClock()
         self.random = Random(1)

@@ -12,6 +12,7 @@ from tidelog.model.config import ConfigType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.topic_config import RETENTION_MS, TOPIC_KEYS
+from tidelog.model.unused_config import unused_keys
 from tidelog.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -21,6 +22,7 @@ from tidelog.wire.messages.configs import (
 )
 
 HANDLED = describe_configs
+SHOWN = {*BROKER_TABLE, *(name for name, unused in unused_keys().items() if not unused.key.is_internal)}
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
@@ -64,7 +66,7 @@ def node_with(*applied: object, **static: str) -> AdminNode:
 def test_every_key_of_a_topic_is_told_in_order() -> None:
     entries = by_name(described(node_with(), TOPIC, "orders"))
 
-    assert list(entries) == sorted(TOPIC_KEYS)
+    assert list(entries) == sorted(set(TOPIC_KEYS) - {"internal.segment.bytes"})
     assert not any(each.read_only or each.is_sensitive for each in entries.values())
     assert entries["cleanup.policy"].config_type == ConfigType.LIST
     assert entries["flush.messages"].value == "9223372036854775807"
@@ -130,7 +132,7 @@ def test_only_the_keys_that_are_asked_for_are_told(version: int) -> None:
     node = node_with()
 
     assert list(by_name(described(node, TOPIC, "orders", ["segment.ms", "nope"], version=version))) == ["segment.ms"]
-    assert len(described(node, TOPIC, "orders", [], version=version).configs) == len(TOPIC_KEYS)
+    assert len(described(node, TOPIC, "orders", [], version=version).configs) == len(TOPIC_KEYS) - 1
 
 
 def test_what_another_release_has_stored_is_told_as_it_is() -> None:
@@ -176,7 +178,8 @@ def test_a_broker_tells_of_itself() -> None:
 
     entries = by_name(described(node, BROKER, "1"))
 
-    assert list(entries) == sorted([*BROKER_TABLE, "someones.plug.in"])
+    assert list(entries) == sorted({*SHOWN, "someones.plug.in"})
+    assert (entries["broker.id"].value, entries["node.id"].value) == ("1", "1")
     threads = entries["num.io.threads"]
     assert (threads.value, threads.config_source, threads.read_only) == ("4", ConfigSource.DYNAMIC_BROKER, False)
     directories = entries["log.dirs"]
@@ -192,7 +195,25 @@ def test_a_broker_tells_of_itself() -> None:
 
 @pytest.mark.parametrize("name", ["+1", "01"])
 def test_javas_spellings_of_a_broker_are_understood(name: str) -> None:
-    assert len(described(node_with(), BROKER, name).configs) == len(BROKER_TABLE)
+    assert len(described(node_with(), BROKER, name).configs) == len(SHOWN)
+
+
+def test_a_key_without_effect_is_told_with_its_value_and_says_so() -> None:
+    node = node_with(num_network_threads="5")
+
+    entry = by_name(described(node, BROKER, "1", ["num.network.threads"], documentation=True))["num.network.threads"]
+
+    assert (entry.value, entry.config_source, entry.config_type) == ("5", ConfigSource.STATIC_BROKER, ConfigType.INT)
+    assert synonyms_of(entry) == [("num.network.threads", "5", 4), ("num.network.threads", "3", 5)]
+    assert "Without effect here" in (entry.documentation or "")
+
+
+def test_an_internal_key_is_told_where_it_is_set() -> None:
+    node = node_with(config(TOPIC, "orders", "internal.segment.bytes", "4096"), server_max_startup_time_ms="7")
+
+    assert by_name(described(node, TOPIC, "orders"))["internal.segment.bytes"].value == "4096"
+    assert by_name(described(node, BROKER, "1"))["server.max.startup.time.ms"].value == "7"
+    assert "log.initial.task.delay.ms" not in by_name(described(node, BROKER, "1"))
 
 
 def test_without_a_name_a_broker_tells_what_is_set_for_all() -> None:

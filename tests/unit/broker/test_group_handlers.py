@@ -247,6 +247,13 @@ def committed(node: GroupNode, group: str = GROUP) -> dict[int, tuple[int, str |
     return {each.partition_index: (each.committed_offset, each.metadata) for each in topic.partitions}
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_node_whose_configuration_excludes_the_consumer_protocol_does_not_offer_it(version: int) -> None:
+    node = new_node(group_coordinator_rebalance_protocols="classic,streams")
+
+    assert told(node, "consumer heartbeat", version) == {ErrorCode.UNSUPPORTED_VERSION}
+
+
 @IN_EVERY_VERSION
 def test_a_node_that_does_not_lead_the_group_says_so(name: str, version: int) -> None:
     assert told(new_node(coordinates=False), name, version) == {ErrorCode.NOT_COORDINATOR}

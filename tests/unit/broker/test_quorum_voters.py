@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.simulated_node import World
 from tidelog.broker.listeners import listener_specs
 from tidelog.broker.node import NodeError
-from tidelog.broker.node_config import check_config
+from tidelog.broker.node_config import check_config, log_directories
 from tidelog.broker.quorum_voters import bootstrap_nodes, static_voters
 from tidelog.controller.formatting import FormatError
 from tidelog.model.broker_config import BROKER_KEYS
@@ -117,3 +119,16 @@ def test_a_node_listens_for_what_it_is() -> None:
     assert [spec.is_controller for spec in listener_specs(_role("controller"))] == [True]
     with pytest.raises(ConfigError, match="is no controller has no listener"):
         listener_specs(_role("broker", listeners="PLAINTEXT://node:9092,CONTROLLER://node:9093"))
+
+
+def test_empty_entries_of_the_protocol_map_are_nothing() -> None:
+    config = _role("broker", listener_security_protocol_map="PLAINTEXT:PLAINTEXT,,CONTROLLER:PLAINTEXT, ")
+
+    assert [spec.name for spec in listener_specs(config)] == ["PLAINTEXT"]
+
+
+def test_log_directories_are_told_by_their_absolute_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = _role("broker", log_dirs=f"data,/other,{tmp_path}/data", metadata_log_dir="metadata")
+
+    assert log_directories(config) == (f"{tmp_path}/metadata", f"{tmp_path}/data", "/other")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.broker.other_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from tidelog.broker.server_properties import check_properties, gather_properties
 from tidelog.model import broker_config as keys
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.config import ConfigError
 from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.model.unused_config import Effect, unused_keys
 
 # The file that Apache Kafka ships, without its comments.
 ORDINARY = b"""
@@ -78,25 +78,37 @@ def test_a_setting_is_a_key_and_a_value(setting: str) -> None:
     ("name", "nearest"),
     [("log.retenton.ms", "log.retention.ms"), ("num.io.thread", "num.io.threads"), ("nodeid", "node.id")],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
-    with pytest.raises(ConfigError, match=f"Unknown configuration {name}; did you mean {nearest}"):
-        check_properties({name: "1"})
+def test_an_unknown_key_is_told_with_the_nearest_name(name: str, nearest: str) -> None:
+    properties = check_properties({name: "1"})
+
+    assert properties.unknown == {name: f"Unknown configuration {name}; did you mean {nearest}?"}
 
 
-def test_an_unknown_variable_is_named_as_it_was_set() -> None:
-    with pytest.raises(ConfigError, match=r"TIDELOG_LOG_RETENTON_MS cannot be taken: .* log\.retenton\.ms"):
-        gather_properties(environment={"TIDELOG_LOG_RETENTON_MS": "1"})
+def test_strictly_an_unknown_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Unknown configuration log\.retenton\.ms; did you mean log\.retention\.ms"):
+        check_properties({"log.retenton.ms": "1"}, strict=True)
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Unknown configuration log\.retenton\.ms; did you mean log\.retention\.ms"):
+        gather_properties(settings=["log.retenton.ms=1"])
+
+
+def test_variables_that_are_about_something_else_are_told_like_any_unknown_key() -> None:
+    # What Kubernetes sets for a service of this name.
+    given = gather_properties(environment={"TIDELOG_SERVICE_HOST": "10.0.0.7"})
+
+    assert list(check_properties(given).unknown) == ["service.host"]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("ssl.keystore.location", "/keys", "TLS"),
-        ("sasl.enabled.mechanisms", "PLAIN", "SASL"),
         ("remote.log.storage.system.enable", "true", "tiered"),
-        ("zookeeper.connect", "localhost:2181", "ZooKeeper"),
-        ("listener.name.internal.ssl.client.auth", "required", "single listener"),
+        ("listener.name.internal.max.connections", "7", "single listener"),
         ("security.inter.broker.protocol", "SSL", "PLAINTEXT"),
+        ("create.topic.policy.class.name", "a.Policy", "Java classes"),
+        ("delegation.token.secret.key", "secret", "delegation tokens"),
     ],
 )
 def test_what_is_not_there_is_refused_with_the_reason(name: str, text: str, reason: str) -> None:
@@ -110,10 +122,44 @@ def test_what_is_not_there_is_refused_with_the_reason(name: str, text: str, reas
         ("remote.log.storage.system.enable", "false"),
         ("security.inter.broker.protocol", "PLAINTEXT"),
         ("create.topic.policy.class.name", ""),
+        ("queued.max.request.bytes", "-1"),
     ],
 )
 def test_what_is_done_anyway_is_not_refused(name: str, text: str) -> None:
-    assert name in check_properties({name: text}).without_effect
+    assert check_properties({name: text}).without_effect[name] == "it asks for what is done anyway"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ssl.keystore.location", "/keys"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.internal.ssl.client.auth", "required"),
+    ],
+)
+def test_what_no_listener_uses_is_without_effect(name: str, text: str) -> None:
+    assert "no listener uses" in check_properties({name: text}).without_effect[name]
+
+
+def test_a_value_that_kafka_would_refuse_is_refused_where_it_is_without_effect_too() -> None:
+    with pytest.raises(
+        ConfigError, match=r"Invalid value 0 for configuration num\.io\.threads: value must be at least 1"
+    ):
+        check_properties({"num.io.threads": "0"})
+
+
+@pytest.mark.parametrize("text", ["classic", "classic,consumer", "Classic,Share,Streams"])
+def test_protocols_of_groups_may_be_chosen(text: str) -> None:
+    assert (
+        "group.coordinator.rebalance.protocols"
+        in check_properties({"group.coordinator.rebalance.protocols": text}).values
+    )
+
+
+@pytest.mark.parametrize(("text", "problem"), [("consumer", "classic protocol"), ("classic,raft", "must be one of")])
+def test_the_classic_protocol_stays_and_there_are_no_others(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        check_properties({"group.coordinator.rebalance.protocols": text})
 
 
 def test_the_old_name_of_the_node_id_is_taken_unless_it_contradicts() -> None:
@@ -131,7 +177,12 @@ def test_a_bad_value_names_its_key() -> None:
 def test_no_key_acts_and_does_not() -> None:
     acting = set(BROKER_KEYS)
 
-    assert not acting & set(WITHOUT_EFFECT)
-    assert not {name for name in acting for prefix in NOT_SUPPORTED if name.startswith(prefix)}
-    assert not {name for name in WITHOUT_EFFECT for prefix in NOT_SUPPORTED if name.startswith(prefix)}
+    assert not acting & set(unused_keys())
     assert {key.synonym for key in TOPIC_KEYS.values() if key.synonym} <= acting
+
+
+def test_what_is_refused_has_a_default_that_is_not() -> None:
+    refused = [unused for unused in unused_keys().values() if unused.effect is Effect.REFUSED]
+
+    assert refused
+    assert all(unused.is_done_anyway(unused.key.format(unused.key.default)) for unused in refused)

@@ -19,8 +19,8 @@ from tidelog.storage.errors import StorageError
         (["--set", "log.retenton.ms=1"], "Unknown configuration log.retenton.ms; did you mean log.retention.ms?"),
         (["--set", "node.id=first"], "Invalid value first for configuration node.id: not a number of type INT"),
         (
-            ["--set", "ssl.keystore.location=/k"],
-            "ssl.keystore.location cannot be set: TLS is not supported yet; remove it",
+            ["--set", "remote.log.storage.system.enable=true"],
+            "remote.log.storage.system.enable cannot be set: tiered storage is not supported; remove it",
         ),
         (["--set", "listeners=PLAINTEXT://:nine"], "Invalid value PLAINTEXT://:nine for configuration listeners: "),
         (

@@ -2,7 +2,7 @@
 
 v1 subscription by regular expression · member ids are the client's own (KIP-1082)
 
-Offered while the cluster's `group.version` is at least 1.
+Offered while the cluster's `group.version` is at least 1 and `group.coordinator.rebalance.protocols` has not excluded it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from tidelog.broker.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-
-GROUP_VERSION = "group.version"
 
 
 @handles(ConsumerGroupHeartbeatRequest)
@@ -32,7 +30,7 @@ def consumer_group_heartbeat(
             heartbeat_interval_ms=0,
         )
 
-    if not node.image.features.get(GROUP_VERSION):
+    if not node.groups.serves_consumer_protocol:
         return refuse(ErrorCode.UNSUPPORTED_VERSION)
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -27,7 +27,6 @@ from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
 from tidelog.model.config import ConfigKey, UpdateMode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.group_config import GROUP_KEYS
-from tidelog.model.throttle_config import SHOWN_WHEN_SET
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.wire.messages.configs import (
     DescribeConfigsRequest,
@@ -136,7 +135,7 @@ def _node_problem(name: str, node: Node, alternative: str) -> _Problem | None:
 
 def _topic(own: Mapping[str, str], asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsResourceResult]:
     results = []
-    for name in _names(TOPIC_KEYS, own, asked):
+    for name in _names((key.name for key in TOPIC_KEYS.values() if not key.is_internal), own, asked):
         key = TOPIC_KEYS.get(name)
         synonyms = [] if key is None or key.synonym is None else view.synonyms(key.synonym)
         if name in own:
@@ -152,11 +151,7 @@ def _topic(own: Mapping[str, str], asked: _Asked, view: BrokerConfigView) -> lis
 def _broker(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsResourceResult]:
     return [
         _broker_result(name, view.value(name), view.synonyms(name), asked, view)
-        for name in _names(
-            (name for name in view.table if name not in SHOWN_WHEN_SET or name in view.static),
-            {**view.dynamic_broker, **view.dynamic_default},
-            asked,
-        )
+        for name in _names(view.names(), (), asked)
     ]
 
 
@@ -171,7 +166,7 @@ def _all_brokers(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsR
 def _broker_result(
     name: str, value: str | None, synonyms: list[DescribeConfigsSynonym], asked: _Asked, view: BrokerConfigView
 ) -> DescribeConfigsResourceResult:
-    key = view.table.get(name)
+    key = view.key(name)
     read_only = key is None or key.update_mode is UpdateMode.READ_ONLY
     return _result(key, name, value, synonyms, asked, read_only=read_only, is_sensitive=view.is_sensitive(name))
 
