@@ -146,6 +146,20 @@ def test_nodes_that_stop_one_after_the_other_hand_over_first(
     record_property("summary", f"longest gap in acknowledged writes while every node is stopped and started: {gaps}")
 
 
+def test_a_node_that_has_stopped_gets_its_replicas_of_new_topics(cluster: Cluster) -> None:
+    one, other, active = cluster.by_role()
+    # One that leads nothing need not hand over before it may stop.
+    cluster.create("handed-over", [[one, other, active]])
+    assert cluster.nodes[one].stop() == 0
+
+    cluster.admin.create_topic("maintained", partitions=2, replication_factor=3)
+    cluster.until_in_sync("maintained", [other, active])
+    assert all(set(each.replicas) == {1, 2, 3} for each in cluster.admin.describe_topic("maintained").partitions)
+
+    cluster.processes.start(one)
+    cluster.until_in_sync("maintained")
+
+
 def test_too_few_in_sync_are_an_error_until_there_are_enough_again(cluster: Cluster) -> None:
     one, other, _ = cluster.by_role()
     cluster.create("pair", [[one, other]])

@@ -29,11 +29,14 @@ class UsableBroker(Struct, frozen=True):
 
 
 def usable_brokers(image: ClusterImage) -> list[UsableBroker]:
-    """All registered brokers but those that are about to stop, and those all of whose directories are closed to new replicas."""
+    """All registered brokers but those on their way out, and those all of whose directories are closed to new replicas.
+
+    A broker that has stopped is fenced and as good a place as any other that is down: it comes back and catches up.
+    """
     return [
         UsableBroker(broker.node_id, broker.rack, broker.fenced)
         for broker in image.brokers.values()
-        if not broker.in_controlled_shutdown
+        if (broker.fenced or not broker.in_controlled_shutdown)
         and not (broker.cordoned_directories and set(broker.log_directories) <= set(broker.cordoned_directories))
     ]
 

@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from tidelog.controller.decision import Refusal
-from tidelog.controller.placement import UsableBroker, place_replicas
+from tidelog.controller.image import BrokerRegistration, ClusterImage
+from tidelog.controller.placement import UsableBroker, place_replicas, usable_brokers
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NodeId
+from tidelog.model.ids import BrokerEpoch, NodeId
 
 
 def brokers(count: int, *, racks: int = 0, fenced: tuple[int, ...] = ()) -> list[UsableBroker]:
@@ -24,6 +25,30 @@ def placed(usable: list[UsableBroker], partitions: int, replicas: int, seed: int
     found = place_replicas(usable, partitions=partitions, replicas=replicas, random=Random(seed))
     assert not isinstance(found, Refusal)
     return found
+
+
+@pytest.mark.parametrize(
+    ("fenced", "is_stopping", "is_usable"),
+    [(False, False, True), (False, True, False), (True, False, True), (True, True, True)],
+)
+def test_a_broker_on_its_way_out_gets_no_replicas_and_one_that_has_stopped_does(
+    *, fenced: bool, is_stopping: bool, is_usable: bool
+) -> None:
+    broker = BrokerRegistration(
+        node_id=NodeId(1),
+        epoch=BrokerEpoch(7),
+        incarnation_id=b"i" * 16,
+        endpoints=(),
+        features=(),
+        rack="a",
+        fenced=fenced,
+        in_controlled_shutdown=is_stopping,
+        log_directories=(),
+    )
+
+    usable = usable_brokers(ClusterImage(brokers={broker.node_id: broker}))
+
+    assert usable == ([UsableBroker(NodeId(1), "a", fenced)] if is_usable else [])
 
 
 def test_nobody_gets_two_replicas_of_one_partition() -> None:
