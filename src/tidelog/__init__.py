@@ -3,11 +3,8 @@
 from tidelog import Producer, Consumer, Admin, AsyncProducer, AsyncConsumer, AsyncAdmin
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
-
+# Imports nothing, not even `typing`: until `tidelog.cli.main` is reached, Ctrl-C is a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tidelog.client.admin import Admin, AsyncAdmin
     from tidelog.client.consumer.async_consumer import AsyncConsumer
@@ -56,4 +53,6 @@ def __getattr__(name: str) -> object:
     module = _PUBLIC.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - as above
+
     return getattr(importlib.import_module(module), name)

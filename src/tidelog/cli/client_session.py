@@ -14,10 +14,9 @@ from tidelog.cli.admin_session import (
     RefusalError,
     complain,
 )
+from tidelog.cli.interrupts import EXIT_INTERRUPTED
 from tidelog.client.admin import Admin
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
-
-EXIT_INTERRUPTED = 130
 
 
 def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> int:

@@ -123,7 +123,7 @@ def broker(
     options = BrokerOptions(
         config, tuple(settings or ()), log_format, log_level, stops_with_stdin, metrics_port, metrics_host, is_strict
     )
-    _exit_with(lambda: start_broker(options))
+    raise typer.Exit(start_broker(options))
 
 
 @app.command("up")

@@ -3,26 +3,33 @@
 A command that fails says why in one sentence on stderr and exits with a code that is not 0: 1 when the answer is no (a damaged
 file, a failed check), 2 when the question was wrong. A traceback is a bug.
 
-Imports next to nothing: what a command needs is imported once it is known.
+Imports next to nothing: Ctrl-C is taken care of first, and what a command needs is imported once it is known.
 """
-
-from __future__ import annotations
 
 import gc
 import os
 import sys
 
-from tidelog.cli.broker_options import BrokerOptions, ordinary_broker_options
-from tidelog.cli.exit_code import exit_code_of
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tidelog.cli.broker_options import BrokerOptions
 
 
 def main() -> None:
+    try:
+        from tidelog.cli.interrupts import exit_when_interrupted  # noqa: PLC0415
+
+        exit_when_interrupted()
+    except KeyboardInterrupt:
+        os._exit(130)
     _open_missing_streams()
+    from tidelog.cli.broker_options import ordinary_broker_options  # noqa: PLC0415
+
     arguments = sys.argv[1:]
     try:
         options = ordinary_broker_options(arguments)
         if options is not None:
-            sys.exit(exit_code_of(lambda: start_broker(options)))
+            sys.exit(start_broker(options))
         from tidelog.cli.commands import command_line  # noqa: PLC0415
 
         command_line(arguments[0] if arguments else None)()
@@ -34,14 +41,15 @@ def main() -> None:
         raise
 
 
-def start_broker(options: BrokerOptions) -> int:
+def start_broker(options: "BrokerOptions") -> int:
     """Run a node until it is told to stop. The exit code."""
     # Almost all that a start makes stays, and looking for garbage in it takes a tenth of the time. The node's start ends this.
     gc.disable()
     try:
         from tidelog.cli.broker import run_broker  # noqa: PLC0415
+        from tidelog.cli.exit_code import exit_code_of  # noqa: PLC0415
 
-        return run_broker(options)
+        return exit_code_of(lambda: run_broker(options))
     finally:
         gc.enable()
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from tidelog.cli.admin_session import QuestionError, RefusalError, parse_pairs, print_json
-from tidelog.cli.client_session import EXIT_INTERRUPTED, with_cluster
+from tidelog.cli.client_session import with_cluster
 from tidelog.cli.input_records import InputFormat, parse_line, read_lines
+from tidelog.cli.interrupts import EXIT_INTERRUPTED
 from tidelog.client.admin import Admin
 from tidelog.client.errors import ClientError
 from tidelog.client.producer.producer import Producer
