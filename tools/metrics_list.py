@@ -22,8 +22,30 @@ HEAD = """# Metrics
 
 Written by `tools/metrics_list.py` from a running node. Do not edit: run it again.
 
-    tidelog broker --config server.properties --metrics-port 9404
-    tidelog up --nodes 1 --metrics-port 9404            # node 1 has the port, node 2 the next one, and so on
+A node shows its metrics where it is asked to. `tidelog up --nodes 3 --metrics-port 9404` gives node 1 the port, node 2 the next
+one, and so on; `tidelog broker` has the same option.
+
+<!-- test: a terminal of its own -->
+```console
+$ tidelog up --metrics-port 9404
+ready: 127.0.0.1:9092 serves, data in /tmp/tidelog-k2x7c1zq, Ctrl-C stops it
+```
+
+```python
+from urllib.request import urlopen
+
+print(urlopen("http://127.0.0.1:9404/health").read().decode().strip())
+for line in urlopen("http://127.0.0.1:9404/metrics").read().decode().splitlines():
+    if "leader_count" in line:
+        print(line)
+```
+
+```output
+{"status": "running", "node_id": 1, "cluster_id": "h86ghqXgSpSqukS_gf8k8A", "active_controller": true, "offline_log_dirs": []}
+# HELP kafka_server_replica_manager_leader_count Partitions that this node leads.
+# TYPE kafka_server_replica_manager_leader_count gauge
+kafka_server_replica_manager_leader_count 0
+```
 
 - `http://HOST:9404/metrics`: the text format 0.0.4 of Prometheus
 - `http://HOST:9404/health`: 200 while the node serves from all of its log directories; 503 while it starts or stops or a log

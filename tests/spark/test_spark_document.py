@@ -1,47 +1,38 @@
-"""The programs of docs/spark.md run as they are, one after another as a reader would."""
+"""docs/spark.md is typed from top to bottom, into a Spark that runs already: `make compat` types it as it is."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
-from tidelog import Producer
+from tests.support.documents import ROOT, page_of
+from tests.support.typed_page import TypedPage
 from tidelog.spark.sink_options import NAMES as SINK_NAMES
 from tidelog.spark.source_options import NAMES
-from tidelog.testing import EmbeddedCluster
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+DOCUMENT = ROOT / "docs" / "spark.md"
 
 
-def test_the_programs_of_the_document_run(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = DOCUMENT.read_text()
-    programs = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(programs) == 5
+def test_the_programs_of_the_document_run(spark: SparkSession, tmp_path: Path) -> None:
     names: dict[str, object] = {}
-    with EmbeddedCluster(directory=tmp_path / "data") as cluster:
-        cluster.create_topic("orders", partitions=1)
-        cluster.create_topic("copied", partitions=1)
-        with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-            for number in range(10):
-                producer.send("orders", b'{"id": %d, "price": 1.5}' % number)
-        for program in programs:
-            mine = (
-                program.replace("127.0.0.1:9092", cluster.bootstrap_servers)
-                .replace("/data/tidelog", cluster.directory)
-                .replace("/data/checkpoints", str(tmp_path / "checkpoints"))
-            )
-            exec(compile(mine, "document", "exec"), names)
-    printed = capsys.readouterr().out
 
-    assert '|        0|     9|{"id": 9, ' in printed
-    assert "15.0" in printed, "the sum of the prices"
-    assert "|        0|   10|" in printed, "the count of the files"
-    assert "10 copied" in printed
+    def run(program: str) -> str:
+        # This Spark was started elsewhere: paths are not from the directory in which the page is typed.
+        for path in ("backup", "checkpoints/copied"):
+            program = program.replace(f'"{path}"', f'"{typed.home / path}"')
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, "document", "exec"), names)
+        return printed.getvalue()
+
+    with TypedPage(page_of("docs/spark.md"), tmp_path, run) as typed:
+        typed.type_all()
+
+    assert len(typed.page.programs) == 5
 
 
 def test_every_option_is_described() -> None:
