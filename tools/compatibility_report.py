@@ -1,22 +1,32 @@
 """Runs everything that holds Tidelog beside programs that others wrote, and writes docs/compatibility.md from the outcome.
 
-    .venv/bin/python tools/compatibility_report.py          needs java, mvn, kcat and go; ten minutes
+    .venv/bin/python tools/compatibility_report.py              needs java, mvn, kcat and go; 45 minutes
+    .venv/bin/python tools/compatibility_report.py --publish    the document again, of the last run that was made here
 
 Nothing in the document is typed by hand: headings are the first lines of the test modules, rows are the names of the
-tests, figures are what the tests recorded with `record_property`, versions are asked of the programs. The exit code is that
-of the tests.
+tests, figures are what the tests recorded with `record_property`, versions are asked of the programs. Its first line says of
+which commit it is, and when that was run.
+
+It is not written for a tree that is no commit, nor with a failure whose reason nobody has found: a failed test needs an entry
+in tests/compat/known_failures.toml for this commit, whose `message` occurs in what the test said. `--publish` is for after
+that: the run need not be made again. The exit code is that of the tests, or 1 where nothing was written.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib.metadata
+import json
 import platform
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -29,6 +39,8 @@ from tidelog.kernel_choice import loaded as loaded_kernels  # noqa: E402
 
 DOCUMENT = REPOSITORY / "docs" / "compatibility.md"
 RESULTS = REPOSITORY / ".compat" / "results.xml"
+RUN = REPOSITORY / ".compat" / "run.json"
+KNOWN_FAILURES = REPOSITORY / "tests" / "compat" / "known_failures.toml"
 # Beside tests/compat: what needs nothing from outside PyPI, but compares with the work of others all the same.
 MORE = ("tests/integration/test_kafka_fixture*.py", "tests/property/test_*oracle*.py")
 ORACLES = ("kio", "kafka-python")
@@ -52,13 +64,42 @@ PROGRAMS = (
 )
 
 
+class RefusedError(Exception):
+    """Why the document is not written."""
+
+
 @dataclass
 class Outcome:
     """One test, over all its parameters."""
 
     results: Counter[str] = field(default_factory=Counter)
     figures: dict[str, str] = field(default_factory=dict)
-    reason: str = ""
+    skipped: str = ""
+    failures: list[str] = field(default_factory=list)
+    """What each of the parameters that failed said."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was run, and with what."""
+
+    commit: str
+    is_clean: bool
+    date: str
+    facts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class KnownFailure:
+    """Why a test failed in the run of one commit: in any other it has to be found out anew."""
+
+    commit: str
+    test: str
+    message: str
+    reason: str
+
+
+Results = dict[str, dict[str, Outcome]]
 
 
 def run_tests() -> int:
@@ -70,19 +111,35 @@ def run_tests() -> int:
     return subprocess.run([*command, "tests/compat", *more], cwd=REPOSITORY, check=False).returncode
 
 
-def read_results() -> dict[str, dict[str, Outcome]]:
+def read_results(path: Path) -> Results:
     """Outcomes by module and test, in the order in which they ran."""
-    found: dict[str, dict[str, Outcome]] = {}
-    for case in ET.parse(RESULTS).getroot().iter("testcase"):
+    found: Results = {}
+    for case in ET.parse(path).getroot().iter("testcase"):
         module, name = case.get("classname", ""), case.get("name", "").split("[")[0]
         outcome = found.setdefault(module, {}).setdefault(name, Outcome())
         problem = next((child for child in case if child.tag in {"failure", "error", "skipped"}), None)
         outcome.results["passed" if problem is None else "failed" if problem.tag != "skipped" else "skipped"] += 1
-        if problem is not None:
-            outcome.reason = problem.get("message", "").splitlines()[0] if problem.get("message") else problem.tag
+        if problem is not None and problem.tag == "skipped":
+            outcome.skipped = problem.get("message", "").partition("\n")[0]
+        elif problem is not None:
+            outcome.failures.append(f"{problem.get('message', '')}\n{problem.text or ''}".strip())
         for recorded in case.iter("property"):
             outcome.figures[recorded.get("name", "")] = recorded.get("value", "")
     return found
+
+
+def read_known(path: Path) -> list[KnownFailure]:
+    known = [KnownFailure(**entry) for entry in tomllib.loads(path.read_text()).get("failure", [])]
+    for each in known:
+        if not (each.message.strip() and each.reason.strip()):
+            raise RefusedError(f"{path.name}: {each.test} needs both a message and a reason")
+    return known
+
+
+def reasons(test: str, outcome: Outcome, known: list[KnownFailure]) -> Iterator[str | None]:
+    """Why each of its failures is one, or None where nobody knows."""
+    for failure in outcome.failures:
+        yield next((each.reason for each in known if each.test == test and each.message in failure), None)
 
 
 def heading(module: str) -> str:
@@ -104,34 +161,44 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def render(results: dict[str, dict[str, Outcome]], commit: str) -> str:
-    total = Counter(
-        {
-            kind: sum(outcome.results[kind] for tests in results.values() for outcome in tests.values())
-            for kind in ("passed", "failed", "skipped")
-        }
-    )
-    facts = {
-        "Tidelog": f"{importlib.metadata.version('tidelog')}, commit {commit}",
-        "Kernels": ", ".join(sorted({twin for twin, _ in loaded_kernels.values()})),
-        "Apache Kafka": KAFKA_VERSION,
-        "Java": ApacheKafka.installed().java_version(),
-        "kcat": version_of("kcat", "-V"),
-        "Go": version_of("go", "version"),
-        "Python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ORACLES},
-        "Machine": f"{platform.system()} {platform.machine()}",
-        "Tests": ", ".join(f"{count} {kind}" for kind, count in total.items() if count),
+def render(results: Results, run: Run, known: list[KnownFailure]) -> str:
+    """The document of a run, unless there is something in it that must not be published."""
+    known = [each for each in known if each.commit == run.commit]
+    refuse(results, run, known)
+    total = {
+        kind: sum(outcome.results[kind] for tests in results.values() for outcome in tests.values())
+        for kind in ("passed", "failed", "skipped")
     }
-    lines = ["# Compatibility", "", "Written by `make compat` from one run. Do not edit: run it again.", ""]
+    facts = {**run.facts, "Tests": ", ".join(f"{count} {kind}" for kind, count in total.items() if count)}
+    lines = [f"# Compatibility of commit {run.commit}, as of {run.date}", ""]
+    lines += ["Written by `make compat` from one run. Do not edit: run it again.", ""]
     lines += ["| | |", "|---|---|", *(f"| {name} | {cell(value)} |" for name, value in facts.items())]
     for module, tests in results.items():
         lines += ["", f"## {heading(module)}", "", "| | runs | |", "|---|---|---|"]
         for name, outcome in tests.items():
             runs = ", ".join(f"{count} {kind}" for kind, count in outcome.results.items())
-            notes = "; ".join(f"{key}: {value}" for key, value in outcome.figures.items()) or outcome.reason
-            lines.append(f"| {cell(sentence(name))} | {runs} | {cell(notes)} |")
+            notes = [f"{key}: {value}" for key, value in outcome.figures.items()]
+            notes += dict.fromkeys(reason for reason in reasons(f"{module}::{name}", outcome, known) if reason)
+            notes += [outcome.skipped] if outcome.skipped else []
+            lines.append(f"| {cell(sentence(name))} | {runs} | {cell('; '.join(notes))} |")
     return "\n".join(lines) + "\n"
+
+
+def refuse(results: Results, run: Run, known: list[KnownFailure]) -> None:
+    if not run.is_clean:
+        raise RefusedError("the tree had changes that are in no commit, so that nobody could make this run again")
+    if not results:
+        raise RefusedError("the run has no results")
+    unexplained = [
+        f"{module}::{name}: {failure.partition(chr(10))[0] or 'it failed without a word'}"
+        for module, tests in results.items()
+        for name, outcome in tests.items()
+        for failure, reason in zip(outcome.failures, reasons(f"{module}::{name}", outcome, known), strict=True)
+        if reason is None
+    ]
+    if unexplained:
+        where = KNOWN_FAILURES.relative_to(REPOSITORY)
+        raise RefusedError(f"{len(unexplained)} failed, and {where} has no reason:\n  " + "\n  ".join(unexplained))
 
 
 def version_of(*command: str) -> str:
@@ -141,28 +208,69 @@ def version_of(*command: str) -> str:
     return found[0] if found else "unknown"
 
 
-def current_commit() -> str:
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    changed = git("status", "--porcelain", "--", "src", "tests", "tools")
-    return git("rev-parse", "--short=12", "HEAD") + (", with changes that were not committed" if changed else "")
+def git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
-def main() -> None:
+def is_clean() -> bool:
+    """Whether the tree is a commit, but for the document itself."""
+    return not git("status", "--porcelain", "--", ".", f":!{DOCUMENT.relative_to(REPOSITORY)}")
+
+
+def current_run() -> Run:
+    facts = {
+        "Tidelog": importlib.metadata.version("tidelog"),
+        "Kernels": ", ".join(sorted({twin for twin, _ in loaded_kernels.values()})),
+        "Apache Kafka": KAFKA_VERSION,
+        "Java": ApacheKafka.installed().java_version(),
+        "kcat": version_of("kcat", "-V"),
+        "Go": version_of("go", "version"),
+        "Python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ORACLES},
+        "Machine": f"{platform.system()} {platform.machine()}",
+    }
+    return Run(git("rev-parse", "--short=12", "HEAD"), is_clean(), datetime.now(UTC).date().isoformat(), facts)
+
+
+def make_run() -> int:
+    """The exit code of the tests."""
     try:
-        ApacheKafka.installed()
+        run = current_run()
     except MissingProgramError as error:
         sys.exit(str(error))
-    commit = current_commit()
+    if not run.is_clean:
+        print("the tree has changes that are in no commit: all tests run, and no document is written")
+    RUN.unlink(missing_ok=True)
     code = run_tests()
     # 0: all passed; 1: some failed, which the document says. Anything else, and the run says nothing.
     if code not in {0, 1}:
         sys.exit(code)
-    DOCUMENT.write_text(render(read_results(), commit))
+    # A tree that was changed in the meantime is not what was run.
+    same = is_clean() and git("rev-parse", "--short=12", "HEAD") == run.commit
+    RUN.write_text(json.dumps({**asdict(run), "is_clean": run.is_clean and same}, indent=1) + "\n")
+    return code
+
+
+def publish() -> None:
+    """The document of the last run."""
+    try:
+        run = Run(**json.loads(RUN.read_text()))
+    except FileNotFoundError:
+        raise RefusedError("no run was made here") from None
+    DOCUMENT.write_text(render(read_results(RESULTS), run, read_known(KNOWN_FAILURES)))
     print(f"wrote {DOCUMENT.relative_to(REPOSITORY)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Runs `make compat`, and writes docs/compatibility.md.")
+    parser.add_argument("--publish", action="store_true", help="write the document of the last run, and run nothing")
+    code = 0 if parser.parse_args().publish else make_run()
+    try:
+        publish()
+    except RefusedError as error:
+        sys.exit(f"{DOCUMENT.relative_to(REPOSITORY)} is not written: {error}")
     sys.exit(code)
 
 
