@@ -41,8 +41,10 @@ from tests.support.documents import ROOT, Block, Command, Page
 
 # The ports that the documentation names.
 PORTS = (9092, 9093, 9094, 9095, 9096, 9097, 9404)
-# Below what systems give to outgoing connections, and of as many digits as the ports in the documentation.
+# Below what systems give to outgoing connections, and of as many digits as the ports in the documentation. Each worker of
+# pytest-xdist has a part of them.
 FREE_PORTS = range(2000, 9000)
+WORKERS = 14
 # What differs from run to run, and what stands for it in the comparison.
 VARYING = (
     (re.compile(r"/tmp/tidelog-\w+"), "/tmp/tidelog-*"),
@@ -54,8 +56,9 @@ VARYING = (
     (re.compile(r"\b\d+(\.\d+)? ?(ms|s|seconds)\b"), "<duration>"),
     (re.compile(r"\bpid \d+"), "pid <pid>"),
 )
-# Far beyond anything that passes.
+# Far beyond anything that passes, and beyond a Spark that starts on a machine with much else to do.
 DEADLINE_S = 120.0
+SPARK_DEADLINE_S = 600.0
 
 
 class PageError(AssertionError):
@@ -82,7 +85,8 @@ def _normal(line: str) -> str:
 
 def free_ports(count: int) -> list[int]:
     found: list[int] = []
-    for port in Random().sample(FREE_PORTS, 200):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+    for port in Random().sample(FREE_PORTS[worker::WORKERS], 200):
         with socket.socket() as tried:
             try:
                 tried.bind(("127.0.0.1", port))
@@ -119,6 +123,7 @@ class TypedPage:
             "PYSPARK_PYTHON": sys.executable,
             "TIDELOG_BOOTSTRAP": f"127.0.0.1:{self._ports['9092']}",
         }
+        self._deadline_s = SPARK_DEADLINE_S if page.is_for_compat else DEADLINE_S
         self._terminals: list[tuple[Block, Terminal]] = []
         self._session: Session | None = None
         self._open = ExitStack()
@@ -176,7 +181,7 @@ class TypedPage:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=DEADLINE_S,
+                timeout=self._deadline_s,
             )
             printed, problem = run.stdout, run.stderr or (f"exit code {run.returncode}" if run.returncode else "")
         if problem:
@@ -184,7 +189,7 @@ class TypedPage:
         return self._as_shown(printed)
 
     def _terminal(self, typed: str) -> Terminal:
-        return Terminal(self._as_typed(typed), self.home, self._environment)
+        return Terminal(self._as_typed(typed), self.home, self._environment, self._deadline_s)
 
     def _end_of(self, place: str, terminal: Terminal, exit_code: int) -> str:
         code, printed = terminal.end()
@@ -226,8 +231,9 @@ class TypedPage:
 class Terminal:
     """A command with a terminal of its own, until the end of the `with`."""
 
-    def __init__(self, typed: str, directory: Path, environment: dict[str, str]) -> None:
+    def __init__(self, typed: str, directory: Path, environment: dict[str, str], deadline_s: float) -> None:
         self._typed = typed
+        self._deadline_s = deadline_s
         self._directory = directory
         self._environment = environment
         self._bytes = bytearray()
@@ -253,7 +259,7 @@ class Terminal:
 
     def wait_for(self, seen: Callable[[str], bool]) -> None:
         """Read until `seen` holds of what was printed, or nothing more can come."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + self._deadline_s
         while not seen(self.printed) and self._read(deadline):
             pass
 
@@ -267,7 +273,7 @@ class Terminal:
 
     def end(self) -> tuple[int, str]:
         """The exit code, and all that was printed."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + self._deadline_s
         while self._read(deadline):
             pass
         if self._process.poll() is None and time.monotonic() >= deadline:
