@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import select
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.apache_kafka import free_ports
 from tests.support.command_process import command, environment
+from tests.support.small_disk import SmallDisk, small_disk
+from tidelog.storage.mapped_index import RESERVE_BYTES
+from tidelog.storage.time_index import ENTRY as TIME_ENTRY
 
 DEADLINE_S = 30.0
 DESCRIPTORS = 256
 FILE_BYTES = 512 * 1024
+DISK_MEGABYTES = 32
 
 
 class LimitedNode:
     """`tidelog broker` as a process with limits of its own."""
 
-    def __init__(self, root: Path, directories: int = 1, settings: str = "") -> None:
+    def __init__(self, root: Path, directories: int = 1, settings: str = "", paths: Sequence[Path] = ()) -> None:
         self.root = root
         self.port, controller_port = free_ports(2)
-        self.paths = [root / f"data-{number}" for number in range(directories)]
+        self.paths = list(paths) or [root / f"data-{number}" for number in range(directories)]
         self.properties = root / "server.properties"
         self.properties.write_text(
             "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
@@ -163,6 +170,110 @@ def test_a_full_disk_takes_only_its_own_directory_offline(tmp_path: Path) -> Non
         assert len([line for line in lines if f"log directory {node.paths[1]} is offline" in line]) == 1
         assert "Traceback" not in node.log
         assert process.poll() is None
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk", DISK_MEGABYTES) as mounted:
+        yield mounted
+
+
+def partition_on(disk: SmallDisk, topic: str) -> int:
+    """Which of the topic's two partitions is there."""
+    (found,) = disk.path.glob(f"{topic}-?")
+    return int(found.name[-1])
+
+
+def write_rising(node: LimitedNode, topic: str, partition: int, count: int) -> list[KafkaError | None]:
+    """Records in batches and milliseconds of their own: each has an entry in both indexes, where nothing is left out."""
+    outcomes: list[KafkaError | None] = []
+    producer = Producer({**node.client, "retries": 0, "message.timeout.ms": 20_000, "batch.num.messages": 1})
+    began_ms = time.time_ns() // 1_000_000
+    for number in range(count):
+        producer.produce(
+            topic,
+            b"x",
+            partition=partition,
+            timestamp=began_ms + number,
+            on_delivery=lambda error, _message: outcomes.append(error),
+        )
+        producer.poll(0)
+    assert producer.flush(DEADLINE_S) == 0
+    return outcomes
+
+
+def test_a_node_that_starts_on_a_full_disk_goes_on_without_it(tmp_path: Path, disk: SmallDisk) -> None:
+    # Indexes that a killed process leaves are long and hollow, and a file system in memory fills a hole that is looked at.
+    data = tmp_path / "data"
+    node = LimitedNode(tmp_path, settings=f"metadata.log.dir={data}\n", paths=[data, disk.path])
+    with node.running() as process:
+        create(node, "orders", 2, {"index.interval.bytes": "0"})
+        full = partition_on(disk, "orders")
+        assert send(node, "orders", 10, 1000, partition=full) == [None] * 10
+        process.kill()
+        process.wait(DEADLINE_S)
+    (index,) = disk.path.glob("orders-?/*.index")
+    was_hollow = index.stat().st_size == 10 * 1024 * 1024 > 512 * index.stat().st_blocks
+    disk.fill()
+
+    with node.running() as process:
+        # More than the tails that recovery has cut off.
+        outcomes = send(node, "orders", 100, 5000, partition=full)
+        elsewhere = send(node, "orders", 10, 1000, partition=1 - full)
+        is_alive = process.poll() is None
+
+    assert was_hollow
+    assert {error.code() for error in outcomes if error is not None} == {KafkaError.KAFKA_STORAGE_ERROR}
+    lines = [line for line in node.log.splitlines() if f"log directory {disk.path} is offline" in line]
+    assert len(lines) == 1
+    assert "No space left on device" in lines[0]
+    assert "Traceback" not in node.log
+    assert elsewhere == [None] * 10
+    assert is_alive
+
+
+def test_a_node_whose_only_disk_is_full_at_its_start_ends_with_a_sentence(tmp_path: Path, disk: SmallDisk) -> None:
+    node = LimitedNode(tmp_path, paths=[disk.path])
+    with node.running() as process:
+        create(node, "orders", 1, {"index.interval.bytes": "0"})
+        assert send(node, "orders", 10, 1000) == [None] * 10
+        process.kill()
+        process.wait(DEADLINE_S)
+    disk.fill()
+
+    with node.begun() as process:
+        code = process.wait(DEADLINE_S)
+
+    assert code == 1, "negative is a signal"
+    assert node.log.splitlines()[-1].startswith(f"tidelog broker: cannot write {disk.path}/")
+    assert node.log.endswith("No space left on device (ENOSPC)\n")
+    assert "Traceback" not in node.log
+
+
+def test_an_index_that_grows_on_a_full_disk_takes_the_directory_offline(tmp_path: Path, disk: SmallDisk) -> None:
+    data = tmp_path / "data"
+    node = LimitedNode(tmp_path, settings=f"metadata.log.dir={data}\n", paths=[data, disk.path])
+    with node.running() as process:
+        # The log file has its space from the start, so that an index is the first to need more.
+        config = {"index.interval.bytes": "0", "preallocate": "true", "segment.bytes": str(8 << 20)}
+        create(node, "orders", 2, config)
+        full = partition_on(disk, "orders")
+        # The first batch has no entry, the second makes the indexes grow.
+        before = write_rising(node, "orders", full, 2)
+        disk.fill()
+        outcomes = write_rising(node, "orders", full, 2 * RESERVE_BYTES // TIME_ENTRY.size)
+        elsewhere = send(node, "orders", 10, 1000, partition=1 - full)
+        is_alive = process.poll() is None
+
+    refused = {error.code() for error in outcomes if error is not None}
+    assert before == [None, None]
+    assert outcomes[0] is None, "what is reserved can be written"
+    assert refused == {KafkaError.KAFKA_STORAGE_ERROR}
+    lines = [line for line in node.log.splitlines() if f"log directory {disk.path} is offline" in line]
+    assert len(lines) == 1
+    assert re.search(r"cannot allocate \S+index: No space left on device", lines[0])
+    assert elsewhere == [None] * 10
+    assert is_alive
 
 
 def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_half_done(tmp_path: Path) -> None:

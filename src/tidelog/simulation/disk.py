@@ -175,8 +175,7 @@ class SimulatedFile:
 
     def allocate(self, size: int, position: int = 0) -> None:
         self._begin("allocate", changes=True)
-        if position + size > len(self._node.content):
-            self._node.change(Resize(position + size))
+        self._node.allocate(size, position)
         self._touch()
 
     def reserve(self, size: int, position: int) -> None:

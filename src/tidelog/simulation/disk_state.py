@@ -32,6 +32,14 @@ class Resize(NamedTuple):
 Change: TypeAlias = Write | Resize
 
 
+class StoreIntoHoleError(BaseException):
+    """A store into a mapping where no block is behind the page.
+
+    A real disk finds a block for it, or kills the process with SIGBUS where it is full. So it is a bug at any time: space is
+    allocated before it is stored to. No `except Exception` may swallow it.
+    """
+
+
 class MappedMemory:
     """A mapping's memory: a copy that is looked through whenever somebody looks at the file.
 
@@ -74,6 +82,8 @@ class FileNode:
         self.mappings: list[MappedMemory] = []
         self._durable = bytearray()
         self._pending: list[Change] = []
+        # The numbers of the blocks that have space on the disk; the rest of a file is holes.
+        self._blocks: set[int] = set()
 
     @property
     def content(self) -> bytearray:
@@ -103,6 +113,8 @@ class FileNode:
             for write in mapping.stores():
                 # Behind the end of a file that was cut there is nothing to store to.
                 data = write.data[: max(0, len(self.cached) - write.position)]
+                if data and write.position // BLOCK_BYTES not in self._blocks:
+                    raise StoreIntoHoleError(f"at byte {write.position} of a file of {len(self.cached)} bytes")
                 if data:
                     self._write(Write(write.position, data))
 
@@ -113,10 +125,19 @@ class FileNode:
         else:
             self._pending.append(change)
             _apply(self.cached, change)
+            self._blocks.difference_update([block for block in self._blocks if block * BLOCK_BYTES >= change.size])
+
+    def allocate(self, size: int, position: int) -> None:
+        """Have space behind these bytes, and the file reach to their end."""
+        end = position + size
+        if end > len(self.content):
+            self.change(Resize(end))
+        self._blocks.update(_blocks_of(position, end))
 
     def _write(self, write: Write) -> None:
         self._pending.append(write)
         _apply(self.cached, write)
+        self._blocks.update(_blocks_of(write.position, write.position + len(write.data)))
         for mapping in self.mappings:
             mapping.show(write)
 
@@ -151,6 +172,16 @@ class FileNode:
         self._pending.clear()
         self._durable = content
         self.cached = bytearray(content)
+        # Whether zeros have space is not told: nobody may rely on it.
+        self._blocks = {
+            position // BLOCK_BYTES
+            for position in range(0, len(content), BLOCK_BYTES)
+            if content.count(0, position, position + BLOCK_BYTES) < min(BLOCK_BYTES, len(content) - position)
+        }
+
+
+def _blocks_of(begin: int, end: int) -> range:
+    return range(begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))
 
 
 def _apply(content: bytearray, change: Change) -> None:

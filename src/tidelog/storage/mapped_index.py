@@ -19,7 +19,7 @@ from bisect import bisect_left
 from typing import ClassVar
 
 from tidelog.model.ids import Offset
-from tidelog.storage.files import Files, Mapping
+from tidelog.storage.files import File, Files, Mapping
 
 INT32_MAX = 2**31 - 1
 
@@ -183,24 +183,23 @@ class MappedIndex:
                     last = file.pread(self.ENTRY_BYTES, self._used_bytes - self.ENTRY_BYTES)
                     is_alone = self._used_bytes == self.ENTRY_BYTES
                     if not any(last) and not (is_alone and self.FIRST_MAY_BE_ZEROS):
-                        mapping = file.map(self._used_bytes)
-                        try:
-                            last = self._find_end(mapping.view)
-                        finally:
-                            mapping.close()
+                        last = self._find_end(file)
             finally:
                 file.close()
         self._loaded = True
         self._remember_last(last)
 
-    def _find_end(self, view: memoryview) -> bytes:
-        """Set `used_bytes` to where the zeros begin, and return the last entry before."""
+    def _find_end(self, file: File) -> bytes:
+        """Set `used_bytes` to where the zeros begin, and return the last entry before.
+
+        Reads instead of mapping: the tail of a killed process is a hole, and where a file system (tmpfs) finds a page for a
+        hole that is looked at through a mapping, a full disk would kill this process with SIGBUS.
+        """
         size = self.ENTRY_BYTES
         slots = range(self._used_bytes // size)
-        zeros = bytes(size)
-        end = bisect_left(slots, True, key=lambda slot: view[slot * size : slot * size + size] == zeros) * size
+        end = bisect_left(slots, True, key=lambda slot: not any(file.pread(size, slot * size))) * size
         self._used_bytes = end
-        return bytes(view[end - size : end]) if end else b""
+        return file.pread(size, end - size) if end else b""
 
     def _view(self) -> memoryview:
         """The entries as memory. There must be one at least."""

@@ -11,6 +11,7 @@ import pytest
 
 from tidelog.model.ids import TimestampMs
 from tidelog.simulation.disk import CHANGES, SimulatedCrash, SimulatedDisk, crashing
+from tidelog.simulation.disk_state import BLOCK_BYTES, StoreIntoHoleError
 from tidelog.storage.errors import DirectoryInUseError, StorageError
 
 SEEDS = 200
@@ -457,3 +458,58 @@ def test_things_are_not_what_they_are_taken_for() -> None:
 
 def void(_: object) -> None:
     """So that a lambda may do something and return nothing."""
+
+
+def hollow(disk: SimulatedDisk, blocks: int) -> None:
+    """Make `/logs/a` that long, with no space behind it."""
+    file = disk.open("/logs/a", create=True)
+    file.truncate(0)
+    file.truncate(blocks * BLOCK_BYTES)
+    file.close()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda disk: disk.size_of("/logs/a"),
+        lambda disk: disk.kill(),
+        lambda disk: disk.crash(Random(1)),
+    ],
+    ids=["look", "kill", "crash"],
+)
+def test_a_store_needs_space_behind_it(end: Callable[[SimulatedDisk], None]) -> None:
+    disk = disk_with("a", b"")
+    hollow(disk, 3)
+    file = disk.open("/logs/a")
+    file.allocate(1, position=BLOCK_BYTES)
+    file.pwritev([b"x"], 2 * BLOCK_BYTES)
+    file.sync()
+    mapping = file.map(3 * BLOCK_BYTES)
+    mapping.view[2 * BLOCK_BYTES - 1] = 1
+    mapping.view[3 * BLOCK_BYTES - 1] = 1
+    assert read(disk, "/logs/a").count(1) == 2
+
+    mapping.view[BLOCK_BYTES - 1] = 1
+
+    with pytest.raises(StoreIntoHoleError, match="at byte 4095 of a file of 12288 bytes"):
+        end(disk)
+
+
+def test_what_a_file_is_cut_to_and_what_a_crash_leaves_of_zeros_is_holes() -> None:
+    disk = disk_with("a", b"x" * 2 * BLOCK_BYTES)
+    file = disk.open("/logs/a")
+    file.truncate(BLOCK_BYTES)
+    file.truncate(2 * BLOCK_BYTES)
+    cut = file.map(2 * BLOCK_BYTES)
+    cut.view[0] = cut.view[BLOCK_BYTES] = 1
+    with pytest.raises(StoreIntoHoleError):
+        file.size()
+
+    disk = disk_with("a", bytes(BLOCK_BYTES) + b"x")
+    disk.crash(Random(1))
+    left = disk.open("/logs/a").map(BLOCK_BYTES + 1)
+    left.view[BLOCK_BYTES] = 1
+    assert read(disk, "/logs/a")[BLOCK_BYTES:] == b"\1"
+    left.view[0] = 1
+    with pytest.raises(StoreIntoHoleError):
+        read(disk, "/logs/a")

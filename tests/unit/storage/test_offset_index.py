@@ -308,6 +308,22 @@ def test_space_is_reserved_ahead_so_that_a_full_disk_is_an_error_and_not_the_end
     assert index.lookup(10**7) == (10**6, 10**6)
 
 
+def test_the_end_of_the_entries_is_found_without_looking_at_holes_through_a_mapping() -> None:
+    place = simulated_place()
+    disk = place.files
+    assert isinstance(disk, SimulatedDisk)
+    index = active_index(place, bytes_max=4 * RESERVE_BYTES)
+    for slot in range(1000):
+        index.append(101 + slot, 1 + slot)
+    disk.kill()
+    # A tmpfs finds a page for a hole that is looked at, and has none to give when it is full.
+    disk.fail("map", "*", errno.EIO)
+
+    again = active_index(place, bytes_max=4 * RESERVE_BYTES)
+
+    assert (again.entries, again.last_offset, again.last_position) == (1000, 1100, 1000)
+
+
 def test_what_was_synced_survives_the_loss_of_power() -> None:
     place = simulated_place()
     disk = place.files
