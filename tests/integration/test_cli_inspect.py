@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import json_lines, tidelog
+from tests.support.command_process import DEADLINE_S, CommandProcess
 from tests.support.kafka_fixtures import KafkaFixture
+from tidelog import Admin, Consumer, Producer
+from tidelog.client.admin import NewTopic, value_of
 from tidelog.storage.files import OsFiles
 from tidelog.storage.verification.directory_check import verify
 from tidelog.storage.verification.findings import Severity
@@ -121,6 +125,59 @@ def test_verify_survives_garbage_in_every_file(killed_kafka: KafkaFixture, tmp_p
             path.write_bytes(garbage)
             verify(OsFiles(), str(copy if path.parent == copy else path.parent), decodes_records=True)
         path.write_bytes(content)
+
+
+def write_of_all_kinds(bootstrap: str) -> None:
+    """A topic that is written to, one that is compacted, one that is not used, a group and transactions."""
+    admin = Admin(bootstrap_servers=bootstrap)
+    topics = [
+        NewTopic("orders", 3),
+        NewTopic("latest", 1, configs={"cleanup.policy": "compact"}),
+        NewTopic("unused", 2),
+    ]
+    with admin, Producer(bootstrap_servers=bootstrap, transactional_id="any") as producer:
+        for each in admin.create_topics(topics).values():
+            value_of(each)
+        for number in range(3):
+            with producer.transaction():
+                producer.send("orders", b"v" * 1000, key=b"%d" % number)
+                producer.send("latest", b"v", key=b"k")
+    with Consumer("orders", bootstrap_servers=bootstrap, group_id="any", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(timeout_ms=DEADLINE_S * 1000)
+        consumer.commit()
+
+
+def assert_no_findings(path: Path, options: list[str] | None = None) -> int:
+    """How many partitions were checked."""
+    result = tidelog("verify", path, "--json", *(options or []))
+    *findings, summary = json_lines(result)
+    assert (result.exit_code, result.stderr, findings) == (0, "", []), path
+    return int(summary["partitions"])
+
+
+def test_verify_finds_no_fault_with_a_healthy_node_that_runs_or_has_stopped(tmp_path: Path) -> None:
+    node = tmp_path / "node-1"
+    levels = [tmp_path, node, node / "data"]
+    counts: list[int] = []
+    few = ["--set", "offsets.topic.num.partitions=3", "--set", "transaction.state.log.num.partitions=3"]
+    # The second life has another leader epoch, which no checkpoint knows before the logs are forced to disk.
+    for _ in range(2):
+        with CommandProcess("up", "--port", "0", "--dir", tmp_path, *few) as up:
+            ready = up.ready_line()
+            if not counts:
+                write_of_all_kinds(ready.split()[1])
+            with Producer(bootstrap_servers=ready.split()[1]) as producer:
+                producer.send("orders", b"another").result()
+            counts += [assert_no_findings(path) for path in levels]
+            shown = tidelog("dump-log", tmp_path, "--json")
+            up.send(signal.SIGTERM)
+            assert up.end()[0] == 0
+        counts += [assert_no_findings(path, ["--records"]) for path in levels]
+        assert f"data in {tmp_path}," in ready
+        assert (shown.exit_code, shown.stderr) == (0, "")
+        assert any(line["type"] == "record" for line in json_lines(shown))
+
+    assert min(counts) == max(counts) > 6 + 1
 
 
 # dump-log

@@ -64,7 +64,10 @@ def version(
 
 @app.command("dump-log")
 def dump_log(
-    paths: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of a data directory.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Files of a data directory, or directories: all files in them."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     batches_only: Annotated[bool, typer.Option("--batches", help="Leave out the records of log files.")] = False,
     offset: Annotated[int | None, typer.Option(help="Begin at this offset.", min=0)] = None,
@@ -90,7 +93,9 @@ def dump_log(
 
 @app.command("verify")
 def verify(
-    path: Annotated[str, typer.Argument(metavar="DIR", help="A data directory, or the directory of one partition.")],
+    path: Annotated[
+        str, typer.Argument(metavar="DIR", help="The directory of `up`, of a node, of its data or of one partition.")
+    ],
     records: Annotated[bool, typer.Option("--records", help="Also decode every record. Takes longer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """`tidelog dump-log`: what is in the files of a data directory, down to the record.
 
-A file is known by its name, as Kafka names it; a `.deleted`, `.swap`, `.cleaned` or `.part` behind it changes nothing. What
+A file is known by its name, as Kafka names it; a `.deleted`, `.swap`, `.cleaned` or `.part` behind it changes nothing. A
+directory stands for the files in it that are so known: a partition's, a data directory's, all that `tidelog up` has made. What
 cannot be read is said on stderr, one sentence a file, and the next file follows. The exit code is 1 if a file is damaged, 2 if
 one could not be read at all, else 0.
 """
@@ -33,6 +34,7 @@ from tidelog.storage import checkpoint_file, clean_shutdown, meta_properties, pa
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.files import File, Files, OsFiles
 from tidelog.storage.partition_directory import parse_name
+from tidelog.storage.verification.data_directories import NotADataDirectoryError, directories_at
 from tidelog.storage.verification.log_scan import LogScan
 
 EXIT_DAMAGED = 1
@@ -99,14 +101,21 @@ class WrongOptionError(Exception):
 
 def dump_files(paths: Sequence[str], options: DumpOptions) -> int:
     """Print the files one after the other. The exit code."""
+    files = OsFiles()
+    damaged = unreadable = False
+    wanted: list[str] = []
+    for path in paths:
+        try:
+            wanted += _files_in(files, path, options) if files.is_dir(path) else [path]
+        except (NotADataDirectoryError, StorageError) as error:
+            _complain(printable(str(error)))
+            unreadable = True
     try:
-        _check_options(paths, options)
+        _check_options(wanted, options)
     except WrongOptionError as error:
         _complain(str(error))
         return EXIT_UNREADABLE
-    files = OsFiles()
-    damaged = unreadable = False
-    for path in paths:
+    for path in wanted:
         try:
             damaged |= _dump_file(files, path, options)
         except StorageError as error:
@@ -122,6 +131,27 @@ def kind_of(path: str) -> FileKind | None:
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(dot + suffix) if stem else None)
 
 
+def _files_in(files: Files, path: str, options: DumpOptions) -> list[str]:
+    """The files of known kinds that a directory stands for, only those that the options are about."""
+    about: set[FileKind | None] = set(FileKind)
+    if options.batches_only or options.decode_as is not None:
+        about &= _BATCHES
+    if options.start_offset is not None:
+        about &= _WITH_OFFSETS
+    found = []
+    for directory in directories_at(files, path):
+        for name in files.list_directory(directory):
+            below = f"{directory}/{name}"
+            if not files.is_dir(below):
+                found.append(below)
+            elif parse_name(name) is not None:
+                found += [f"{below}/{each}" for each in files.list_directory(below)]
+    wanted = [each for each in found if kind_of(each) in about and not files.is_dir(each)]
+    if not wanted:
+        raise NotADataDirectoryError(f"{path} holds no file to show: none of the kind that was asked for is in it")
+    return wanted
+
+
 def _check_options(paths: Sequence[str], options: DumpOptions) -> None:
     kinds = {kind_of(path) for path in paths}
     if options.decode_as is not None and options.decode_as not in DECODABLE_TOPICS:
@@ -135,7 +165,7 @@ def _check_options(paths: Sequence[str], options: DumpOptions) -> None:
         ("--decode-as", options.decode_as is not None, _BATCHES),
         ("--offset", options.start_offset is not None, _WITH_OFFSETS),
     ):
-        if given and not kinds & has_use and kinds != {None}:
+        if given and paths and not kinds & has_use and kinds != {None}:
             raise WrongOptionError(f"{name} has no meaning for {printable(paths[0])}: {_name_of(kind_of(paths[0]))}")
 
 
@@ -145,10 +175,6 @@ def _name_of(kind: FileKind | None) -> str:
 
 def _dump_file(files: Files, path: str, options: DumpOptions) -> bool:
     """Print one file. Whether it is damaged."""
-    if files.is_dir(path):
-        raise StorageError(
-            path, "dump", None, f"it is a directory. Name files in it, or check all of it with: tidelog verify {path}"
-        )
     kind = kind_of(path)
     if files.exists(path) and not Path(path).is_file():
         # To open a pipe is to wait for who writes into it.

@@ -41,13 +41,56 @@ def test_damage_counts_more_than_a_missing_file(log: Path) -> None:
     assert run(log.parent / "gone.log", log).exit_code == 1
 
 
-def test_a_directory_is_refused_with_what_to_do(log: Path) -> None:
-    result = run(log.parent)
+@pytest.mark.parametrize("above", [0, 1, 2, 3])
+def test_a_directory_stands_for_the_files_in_it(log: Path, tmp_path: Path, above: int) -> None:
+    data = tmp_path / "cluster" / "node-1" / "data"
+    data.mkdir(parents=True)
+    partition = log.parent.rename(data / "orders-0")
+    (partition / "notes.txt").write_text("hello")
+    (data / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    (data.parent / "server.properties").write_text("node.id=1\n")
+
+    result = run([partition, *partition.parents][above])
+
+    shown = [line.partition(": ")[0] for line in result.stdout.splitlines() if line.startswith(str(tmp_path))]
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert shown == [str(data / "meta.properties")] * (above > 0) + [str(partition / log.name)]
+
+
+@pytest.mark.parametrize("options", [["--batches"], ["--offset", "0"], ["--decode-as", "__consumer_offsets"]])
+def test_of_a_directory_only_the_files_that_an_option_is_about_are_shown(log: Path, options: list[str]) -> None:
+    (log.parent / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+
+    result = run(log.parent, *options)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert str(log) in result.stdout
+    assert "leader-epoch-checkpoint" not in result.stdout
+
+
+def test_a_directory_without_files_of_a_node_is_said_and_the_next_one_is_shown(log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+
+    result = run(other, log)
 
     assert result.exit_code == 2
     assert result.stderr == (
-        f"tidelog dump-log: cannot dump {log.parent}: it is a directory. "
-        f"Name files in it, or check all of it with: tidelog verify {log.parent}\n"
+        f"tidelog dump-log: {other} holds no data directory: "
+        "meta.properties or partitions are neither in it nor up to 2 directories below\n"
+    )
+    assert "batch 0..1" in result.stdout
+
+
+def test_a_directory_without_the_files_that_were_asked_for_is_said(log: Path) -> None:
+    (log.parent / "partition.metadata").write_text("version: 0\n")
+    log.unlink()
+
+    result = run(log.parent, "--batches")
+
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"tidelog dump-log: {log.parent} holds no file to show: none of the kind that was asked for is in it\n"
     )
 
 

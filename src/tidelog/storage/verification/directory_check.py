@@ -1,6 +1,6 @@
 """Checks a data directory: its own files, every partition in it, and the one against the other.
 
-`verify` takes a data directory or the directory of one partition, and only reads. It may be run on the directory of a broker that
+`verify` takes what `data_directories` finds at a path, and only reads. It may be run on the directory of a broker that
 runs: the small files are read before the logs they speak of, so that what a log has gained since explains itself. The lock is
 not touched: closing a file that this very process has locked would drop its lock.
 """
@@ -14,7 +14,6 @@ from tidelog.model.ids import Offset, TopicId, TopicName, TopicPartition, uuid_t
 from tidelog.storage import clean_shutdown, meta_properties, partition_metadata
 from tidelog.storage.checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT,
-    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -23,7 +22,12 @@ from tidelog.storage.checkpoint_file import (
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import Files
 from tidelog.storage.partition_directory import DirectoryKind, PartitionDirectory, parse_name
-from tidelog.storage.segment import LOG_SUFFIX
+from tidelog.storage.verification.data_directories import (
+    CHECKPOINTS,
+    DATA_DIRECTORY_NAMES,
+    directories_at,
+    is_partition,
+)
 from tidelog.storage.verification.findings import PartitionFacts, Report
 from tidelog.storage.verification.metadata_check import (
     BOOTSTRAP_SNAPSHOT,
@@ -37,51 +41,26 @@ from tidelog.storage.verification.metadata_check import (
 )
 from tidelog.storage.verification.partition_check import PartitionCheck
 
-CHECKPOINTS = (
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
-    CLEANER_OFFSET_CHECKPOINT,
-)
-_NAMES = {*CHECKPOINTS, meta_properties.FILE_NAME, clean_shutdown.FILE_NAME, BOOTSTRAP_SNAPSHOT, ".lock"}
-
 Checkpoints = dict[str, dict[TopicPartition, Offset]]
 
 
-class NotADataDirectoryError(Exception):
-    """There is nothing here to check."""
-
-
 def verify(files: Files, path: str, *, decodes_records: bool = False) -> Report:
-    """Check a data directory, or the directory of one partition. With `decodes_records` every record is looked into.
+    """Check what `path` means: a data directory, several of them, or one partition.
 
-    NotADataDirectoryError or StorageError where there is nothing that could be checked; all else is a finding.
+    With `decodes_records` every record is looked into. NotADataDirectoryError or StorageError where there is nothing
+    that could be checked; all else is a finding.
     """
-    if not files.is_dir(path):
-        raise NotADataDirectoryError(f"{path} is no directory" if files.exists(path) else f"{path} does not exist")
-    directory = path.rstrip("/") or "/"
-    names = files.list_directory(directory)
-    if _is_partition(names):
-        return _verify_partition(files, directory, decodes_records=decodes_records)
-    if not _NAMES & set(names) and not any(_looks_like_partition(files, f"{directory}/{name}") for name in names):
-        raise NotADataDirectoryError(
-            f"{path} is no data directory: it has neither {meta_properties.FILE_NAME} nor partitions"
-        )
-    return DataDirectoryCheck(files, directory, names, decodes_records=decodes_records).run()
-
-
-def _looks_like_partition(files: Files, path: str) -> bool:
-    return (
-        parse_name(os.path.basename(path)) is not None
-        and files.is_dir(path)
-        and _is_partition(files.list_directory(path))
-    )
-
-
-def _is_partition(names: list[str]) -> bool:
-    return any(
-        name in {partition_metadata.FILE_NAME, LEADER_EPOCH_CHECKPOINT} or name.endswith(LOG_SUFFIX) for name in names
-    )
+    report = Report()
+    for directory in directories_at(files, path):
+        names = files.list_directory(directory)
+        if is_partition(names):
+            found = _verify_partition(files, directory, decodes_records=decodes_records)
+        else:
+            found = DataDirectoryCheck(files, directory, names, decodes_records=decodes_records).run()
+        # Findings below what was named are shown as they are found from there.
+        below = directory.removeprefix(path.rstrip("/")).lstrip("/") if files.is_dir(path) else ""
+        report.include(found, f"{below}/" if below else "")
+    return report
 
 
 def _verify_partition(files: Files, directory: str, *, decodes_records: bool) -> Report:
@@ -182,7 +161,7 @@ class DataDirectoryCheck:
         unknown = []
         for name in self._names:
             named = parse_name(name)
-            if name in _NAMES:
+            if name in DATA_DIRECTORY_NAMES:
                 continue
             if named is None or not self._files.is_dir(f"{self._directory}/{name}"):
                 unknown.append(name)

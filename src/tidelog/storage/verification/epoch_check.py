@@ -1,4 +1,9 @@
-"""Checks a partition's `leader-epoch-checkpoint`: every batch lies in the range of its own epoch."""
+"""Checks a partition's `leader-epoch-checkpoint`: every batch lies in the range of its own epoch.
+
+The file must know the epochs of what the next start does not read again: all of the log after a clean stop, else what lies
+before the recovery point. Apache Kafka makes the file with the log and writes it with the first batch of an epoch; Tidelog writes
+it before the recovery point passes that batch, so that a running node may have none yet, or one that ends too early.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,7 @@ class EpochCheck:
         self._facts = facts
         # Emptied where they can serve no more comparison.
         self._entries: list[EpochEntry] = []
+        self._is_missing = not files.exists(self._path)
         try:
             self._read(files)
         except StorageError as error:
@@ -38,7 +44,14 @@ class EpochCheck:
         self.last_epoch = max(self.last_epoch, epoch)
         entries = self._entries
         # Batches from before there were epochs have none.
-        if not entries or epoch == NO_LEADER_EPOCH or header.last_offset < log_start_offset:
+        if epoch == NO_LEADER_EPOCH or header.last_offset < log_start_offset:
+            return
+        if self._is_missing and not self._facts.is_recovered(header.base_offset):
+            self._is_missing = False
+            self._report.warning(
+                self._shown, "the file is missing: leader and followers cannot tell where their logs part"
+            )
+        if not entries or (epoch > entries[-1].epoch and self._facts.is_recovered(header.base_offset)):
             return
         slot = bisect_right(entries, header.base_offset, key=lambda entry: entry.start_offset) - 1
         if (
@@ -73,11 +86,6 @@ class EpochCheck:
             )
 
     def _read(self, files: Files) -> None:
-        if not files.exists(self._path):
-            self._report.warning(
-                self._shown, "the file is missing: leader and followers cannot tell where their logs part"
-            )
-            return
         for epoch, start_offset in read_lines(files, self._path, fields=2):
             self._entries.append(EpochEntry(to_int(self._path, epoch, bits=32), to_int(self._path, start_offset)))  # type: ignore[arg-type]
         for before, after in pairwise(self._entries):

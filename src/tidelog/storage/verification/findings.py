@@ -19,7 +19,7 @@ class Severity(Enum):
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be. `path` is relative to the directory that was checked."""
+    """One thing that is not as it should be. `path` is relative to what was to be checked."""
 
     severity: Severity
     path: str
@@ -72,6 +72,14 @@ class Report:
             self.error(path, sentence)
         else:
             self.warning(path, f"{sentence}; recovery sees to it")
+
+    def include(self, other: Report, shown: str) -> None:
+        """Take over what was found elsewhere, with `shown` before its paths."""
+        self.findings += [finding._replace(path=shown + finding.path) for finding in other.findings]
+        self.partitions += other.partitions
+        self.segments += other.segments
+        self.batches += other.batches
+        self.bytes_checked += other.bytes_checked
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)

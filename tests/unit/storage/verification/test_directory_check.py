@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from tests.support.data_directory import (
@@ -17,7 +19,8 @@ from tests.support.data_directory import (
 )
 from tidelog.model.ids import uuid_to_text
 from tidelog.simulation.disk import SimulatedDisk
-from tidelog.storage.verification.directory_check import NotADataDirectoryError, verify
+from tidelog.storage.verification.data_directories import NotADataDirectoryError
+from tidelog.storage.verification.directory_check import verify
 from tidelog.storage.verification.findings import Finding, Severity
 
 # What is right
@@ -46,6 +49,48 @@ def test_one_partition_can_be_checked_alone(stopped: DataDirectory) -> None:
     assert [finding.path for finding in stopped.findings("orders-1")] == ["00000000000000000000.log"]
 
 
+def cluster(disk: SimulatedDisk) -> DataDirectory:
+    """What `tidelog up` makes of two nodes, the second with a damaged log."""
+    for node in (1, 2):
+        DataDirectory(disk, f"/cluster/node-{node}/data").write()
+    second = DataDirectory(disk, "/cluster/node-2/data")
+    second.flip(log_file(FIRST), 70)
+    disk.open("/cluster/node-1.log", create=True).close()
+    return DataDirectory(disk, "/cluster")
+
+
+@pytest.mark.parametrize(
+    ("path", "partitions", "damaged"),
+    [
+        (None, 4, ["node-2/data/orders-0/00000000000000000000.log"]),
+        ("", 4, ["node-2/data/orders-0/00000000000000000000.log"]),
+        ("node-1", 2, []),
+        ("node-2", 2, ["data/orders-0/00000000000000000000.log"]),
+        ("node-2/data", 2, ["orders-0/00000000000000000000.log"]),
+        ("node-2/data/meta.properties", 2, ["orders-0/00000000000000000000.log"]),
+        ("node-2/data/orders-0", 1, ["00000000000000000000.log"]),
+        ("node-2/data/orders-0/00000000000000000012.index", 1, ["00000000000000000000.log"]),
+    ],
+)
+def test_any_directory_from_that_of_the_cluster_down_can_be_checked(
+    path: str | None, partitions: int, damaged: list[str]
+) -> None:
+    directory = cluster(SimulatedDisk())
+
+    report = directory.report(path)
+
+    assert report.partitions == partitions
+    assert [finding.path for finding in report.findings] == damaged
+
+
+def test_a_directory_that_cannot_be_read_on_the_way_holds_nothing() -> None:
+    disk = SimulatedDisk()
+    directory = cluster(disk)
+    disk.fail("list_directory", "/cluster/node-2", errno.EACCES)
+
+    assert directory.report().findings == []
+
+
 def test_nothing_is_written(stopped: DataDirectory) -> None:
     stopped.flip(log_file(LAST), 70)
     disk = stopped.files
@@ -63,12 +108,16 @@ def test_nothing_is_written(stopped: DataDirectory) -> None:
     ("path", "sentence"),
     [
         ("/nowhere", "/nowhere does not exist"),
-        ("/data/meta.properties", "/data/meta.properties is no directory"),
-        ("/other", "/other is no data directory: it has neither meta.properties nor partitions"),
+        ("/other/notes", "/other/notes is no file of a data directory"),
+        (
+            "/other",
+            "/other holds no data directory: meta.properties or partitions are neither in it nor up to 2 directories below",
+        ),
     ],
 )
 def test_where_there_is_nothing_to_check_it_says_so(stopped: DataDirectory, path: str, sentence: str) -> None:
     stopped.files.make_directory("/other/not-1")
+    stopped.files.open("/other/notes", create=True).close()
 
     with pytest.raises(NotADataDirectoryError) as raised:
         verify(stopped.files, path)

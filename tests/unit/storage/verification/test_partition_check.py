@@ -527,6 +527,52 @@ def test_a_wrong_epoch_checkpoint_is_found(stopped: DataDirectory, content: byte
     assert stopped.findings() == [error("orders-0/leader-epoch-checkpoint", None, sentence)]
 
 
+EPOCHS = "orders-0/leader-epoch-checkpoint"
+MISSING = warning(EPOCHS, None, "the file is missing: leader and followers cannot tell where their logs part")
+
+
+@pytest.mark.parametrize(
+    ("recovery_point", "content", "findings"),
+    [
+        # Tidelog writes the file when the recovery point moves, Apache Kafka makes an empty one with the log.
+        (0, None, []),
+        (0, b"", []),
+        (1, None, [MISSING]),
+        (0, b"0\n1\n0 0\n", []),
+        (15, b"0\n1\n0 0\n", []),
+        (
+            16,
+            b"0\n1\n0 0\n",
+            [error(EPOCHS, None, "offset 15 was written in leader epoch 1, and the checkpoint says epoch 0")],
+        ),
+        # What the file does say is held against the log anywhere.
+        (
+            0,
+            b"0\n2\n0 0\n1 5\n",
+            [error(EPOCHS, None, "offset 5 was written in leader epoch 0, and the checkpoint says epoch 1")],
+        ),
+    ],
+)
+def test_epochs_must_be_known_before_the_recovery_point(
+    killed: DataDirectory, recovery_point: int, content: bytes | None, findings: list[Finding]
+) -> None:
+    killed.write_file("recovery-point-offset-checkpoint", b"0\n1\norders 0 %d\n" % recovery_point)
+    killed.remove(EPOCHS)
+    if content is not None:
+        killed.write_file(EPOCHS, content)
+
+    assert [each for each in killed.findings() if each.path == EPOCHS] == findings
+
+
+def test_a_log_without_records_needs_no_epochs(stopped: DataDirectory) -> None:
+    for name in stopped.files.list_directory("/data/orders-0"):
+        if name != "partition.metadata":
+            stopped.remove(f"orders-0/{name}")
+    stopped.write_file(log_file(0), b"")
+
+    assert [each for each in stopped.findings() if each.path == EPOCHS] == []
+
+
 def test_the_first_epoch_may_begin_where_records_were_deleted_to(stopped: DataDirectory) -> None:
     stopped.write_file("orders-0/leader-epoch-checkpoint", b"0\n2\n0 1\n1 15\n")
     stopped.write_file("log-start-offset-checkpoint", b"0\n1\norders 0 1\n")
