@@ -147,8 +147,13 @@ def test_a_number_of_nodes_that_makes_no_sense_is_refused(nodes: int) -> None:
 
 
 def test_several_nodes_do_not_share_what_is_each_ones_own(before: set[threading.Thread]) -> None:
-    with pytest.raises(ClusterError, match=r"node\.id is each node's own"):
+    with pytest.raises(
+        ClusterError,
+        match=r"node\.id cannot be set here: an embedded cluster of several nodes decides node\.id, broker\.id",
+    ):
         EmbeddedCluster(nodes=3, config={"node.id": 1}).start()
+    with pytest.raises(ClusterError, match=r"log\.dirs cannot be set for several nodes"):
+        EmbeddedCluster(nodes=3, config={"log.dirs": "/nowhere"}).start()
 
     assert threads_left(before) == []
 

@@ -88,3 +88,39 @@ def test_a_run_that_does_not_use_it_does_not_import_the_broker(tmp_path: Path) -
     run = pytest_in(tmp_path, "-p", "no:cacheprovider")
 
     assert run.returncode == 0, run.stdout
+
+
+MARKS = {
+    "3": "the mark tidelog_topic(3) does not say what 3 is: it takes partitions, replication_factor and configs by name, as "
+    "in tidelog_topic(partitions=3)",
+    'config={"retention.ms": "1"}': "the mark tidelog_topic has no argument config; did you mean configs?",
+    "size=3": "the mark tidelog_topic has no argument size: it takes partitions, replication_factor and configs by name, as "
+    "in tidelog_topic(partitions=3)",
+    'partitions="3"': "the mark tidelog_topic(partitions='3') cannot be: partitions is a number from 1 on",
+    "replication_factor=0": "the mark tidelog_topic(replication_factor=0) cannot be: replication_factor is a number from 1 on, "
+    "or None",
+    'configs={"retention.ms": 1}': "the mark tidelog_topic(configs={'retention.ms': 1}) cannot be: configs is a dictionary of "
+    'texts, as in {"retention.ms": "1000"}',
+    'configs={"retention.mss": "1"}': "tidelog_topic: Unknown topic config name: retention.mss (INVALID_CONFIG)",
+}
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+def test_a_mistake_in_a_mark_is_one_sentence_and_no_other_test_suffers(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    tests = [
+        f"@pytest.mark.tidelog_topic({each})\ndef test_{number}(tidelog_topic): pass"
+        for number, each in enumerate(MARKS)
+    ]
+    # A mark on a test that has no topic is no less wrong.
+    tests += ["@pytest.mark.tidelog_topic(4)\ndef test_without(): pass", "def test_right(): pass"]
+    (tmp_path / "test_it.py").write_text("import pytest\n\n" + "\n\n".join(tests))
+
+    run = pytest_in(tmp_path, *options, "-p", "no:cacheprovider")
+
+    lines = run.stdout.splitlines()
+    assert run.returncode == 1
+    assert [sentence for sentence in MARKS.values() if sentence not in lines] == []
+    assert f"1 passed, {len(MARKS) + 1} errors" in run.stdout
+    assert "Traceback" not in run.stdout

@@ -9,7 +9,7 @@ controller ports when the directories are formatted, so a later start listens on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.model.config import ConfigError
@@ -30,20 +30,21 @@ _QUORUM = "controller.quorum.bootstrap.servers"
 _SERVER_PROPERTIES = "server.properties"
 _PROPERTIES_BYTES_MAX = 1 << 20
 
-EACH_NODES_OWN = (
+DECIDED_HERE = (
     "node.id",
     "broker.id",
     "process.roles",
     "listeners",
-    "advertised.listeners",
+    "listener.security.protocol.map",
+    "inter.broker.listener.name",
     "controller.listener.names",
     _QUORUM,
     "controller.quorum.voters",
-    "log.dir",
-    "log.dirs",
-    "metadata.log.dir",
 )
-"""What several nodes cannot have in common, or must have as it is written here."""
+"""What fits together as `local_properties` has it: with one of them changed no node would start."""
+
+EACH_NODES_OWN = ("advertised.listeners", "log.dir", "log.dirs", "metadata.log.dir")
+"""What several nodes cannot have in common."""
 
 
 class LocalNode(NamedTuple):
@@ -53,6 +54,19 @@ class LocalNode(NamedTuple):
     directory: str
     port: int
     controller_port: int
+
+
+def check_local_settings(given: Collection[str], nodes: int, who: str) -> None:
+    """ConfigError for a key that is not for the user of so many local nodes to set. `who` is what starts them."""
+    for name in DECIDED_HERE:
+        if name in given:
+            raise ConfigError(
+                f"{name} cannot be set here: {who} decides {', '.join(DECIDED_HERE)} itself, "
+                "and `tidelog broker --config FILE` takes all of them"
+            )
+    for name in EACH_NODES_OWN if nodes > 1 else ():
+        if name in given:
+            raise ConfigError(f"{name} cannot be set for several nodes, which do not share it: each is given its own")
 
 
 def local_properties(node: LocalNode, nodes: Sequence[LocalNode]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from here, whose end stops them should this process be killed.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
@@ -34,10 +35,10 @@ from pathlib import Path
 from random import SystemRandom
 
 from tidelog.broker.local_cluster import (
-    EACH_NODES_OWN,
     HOST,
     NODES_MAX,
     LocalNode,
+    check_local_settings,
     controller_ports_of,
     local_properties,
     log_directory_of,
@@ -122,7 +123,7 @@ def _directory(options: UpOptions) -> Iterator[Path]:
         sys.stderr.write(f"tidelog up: {name} is without effect: {reason}\n")
     directory = Path(options.directory or tempfile.mkdtemp(prefix="tidelog-")).absolute()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _make(directory)
         lock = OsFiles().lock(str(directory / LOCK_FILE))
         try:
             yield directory
@@ -131,6 +132,16 @@ def _directory(options: UpOptions) -> Iterator[Path]:
     finally:
         if options.directory is None:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        wrong = next(path for path in (directory, *directory.parents) if path.exists())
+        raise ConfigError(f"{wrong} is a file, no directory: choose another one with --dir") from None
+    except OSError as error:
+        raise UpError(f"{directory} cannot be made: {error.strerror}; choose another one with --dir") from None
 
 
 def _nodes(options: UpOptions, directory: Path) -> list[LocalNode]:
@@ -148,8 +159,8 @@ def _nodes(options: UpOptions, directory: Path) -> list[LocalNode]:
         raise ConfigError(f"there is no port {options.metrics_port + count - 1}: lower --metrics-port")
     ports = range(first, first + count)
     for port in ports:
-        if not _is_free(port):
-            raise UpError(f"port {port} is in use: choose another one with --port, or --port 0 for any")
+        if (reason := _why_not(port)) is not None:
+            raise UpError(f"port {port} {reason}: choose another one with --port, or --port 0 for any")
     controller_ports = (
         _known_controller_ports(known, ports) if count > 1 and known else _controller_ports(options, ports)
     )
@@ -164,8 +175,10 @@ def _known_controller_ports(known: Sequence[int], ports: range) -> Sequence[int]
     for number, port in enumerate(known, start=1):
         if port in ports:
             raise UpError(f"port {port} is the controller port of node {number}: choose another one with --port")
-        if not _is_free(port):
-            raise UpError(f"port {port}, the controller port of node {number}, is in use: stop what listens there")
+        if (reason := _why_not(port)) is not None:
+            raise UpError(
+                f"port {port}, the controller port of node {number}, {reason}: it must be free to start again"
+            )
     return known
 
 
@@ -183,14 +196,21 @@ def _controller_ports(options: UpOptions, ports: range) -> list[int]:
 
 
 def _is_free(port: int) -> bool:
+    return _why_not(port) is None
+
+
+def _why_not(port: int) -> str | None:
+    """Why a port cannot be listened on, as the end of a sentence."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As a node listens: connections of an earlier one that linger do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+        except PermissionError:
+            return "may not be listened on by this user (the system keeps the lowest ports for root)"
+        except OSError as error:
+            return "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on ({error.strerror})"
+    return None
 
 
 def _free_ports(count: int) -> int:
@@ -207,13 +227,9 @@ def _free_ports(count: int) -> int:
 def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
     """Write what the nodes start with; format the directories of several, which must agree on who they are."""
     given = gather_properties(settings=settings)
+    check_local_settings(given, len(nodes), "`tidelog up`")
     files = OsFiles()
     if len(nodes) > 1:
-        for name in EACH_NODES_OWN:
-            if name in given:
-                raise ConfigError(
-                    f"{name} is not for --set: several nodes do not share it, and `up` gives each its own"
-                )
         # Only several need them before they start, and they take a while to import.
         from tidelog.broker.local_formatting import format_nodes  # noqa: PLC0415
 

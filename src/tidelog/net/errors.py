@@ -57,3 +57,27 @@ class TooManyRequestsError(RequestFailedError):
 
 class ConnectionClosedError(RequestFailedError):
     """This side closed the connection."""
+
+
+# The first four bytes of what other protocols send, where a frame has its size.
+_HTTP_REQUESTS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
+_OTHERS = {
+    b"HTTP": "an HTTP response",
+    b"SSH-": "the greeting of an SSH client or server",
+    **dict.fromkeys(_HTTP_REQUESTS, "an HTTP request"),
+}
+# The types of TLS records that open a connection or refuse one; then 3 and a minor version (RFC 8446, 5.1).
+_TLS_RECORDS = {
+    0x16: "the start of a TLS connection (is security.protocol=SSL set for a listener without TLS?)",
+    0x15: "a TLS alert (does the listener there want TLS?)",
+}
+_TLS_MAJOR = 3
+
+
+def not_a_frame(size: int, frame_bytes_max: int) -> FrameError:
+    """The error for a size that no frame can have. Says what its four bytes are in another protocol, where one is known."""
+    first = size.to_bytes(4, "big", signed=True)
+    what = _OTHERS.get(first) or (_TLS_RECORDS.get(first[0]) if first[1] == _TLS_MAJOR else None)
+    if what is None:
+        return FrameError(f"a frame of {size} bytes, where 0 to {frame_bytes_max} are allowed")
+    return FrameError(f"{what}, where a frame of the Kafka protocol was to come")

@@ -29,10 +29,10 @@ from typing import Any, Self, TypeVar
 
 from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.local_cluster import (
-    EACH_NODES_OWN,
     HOST,
     NODES_MAX,
     LocalNode,
+    check_local_settings,
     controller_ports_of,
     local_properties,
     log_directory_of,
@@ -207,10 +207,8 @@ class EmbeddedCluster:
         """What each node starts with. The directories of several are formatted on return."""
         if self._count == 1:
             nodes = [LocalNode(1, directory, 0, 0)]
-            return [check_properties({**local_properties(nodes[0], nodes), **self._config}).values]
-        for name in EACH_NODES_OWN:
-            if name in self._config:
-                raise ClusterError(f"{name} is each node's own: an embedded cluster of several nodes sets it")
+            return [check_properties({**local_properties(nodes[0], nodes), **self._config}, strict=True).values]
+        check_local_settings(self._config, self._count, "an embedded cluster of several nodes")
         files = OsFiles()
         known = controller_ports_of(files, directory)
         if known and len(known) != self._count:
@@ -220,7 +218,7 @@ class EmbeddedCluster:
             for number, port in enumerate(known or _free_ports(self._count), start=1)
         ]
         properties = [{**local_properties(node, nodes), **self._config} for node in nodes]
-        configs = [check_properties(each).values for each in properties]
+        configs = [check_properties(each, strict=True).values for each in properties]
         format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
         for node, each in zip(nodes, properties, strict=True):
             write_server_properties(files, node, each, "Written by an embedded cluster at every start.")

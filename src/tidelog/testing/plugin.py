@@ -6,7 +6,7 @@
 
     --tidelog-nodes N, --tidelog-set KEY=VALUE             for a run
     tidelog_nodes, tidelog_set                              in pytest's configuration file
-    @pytest.mark.tidelog_topic(partitions=3, configs={})    for a test
+    @pytest.mark.tidelog_topic(partitions=3, configs={})    for a test; also replication_factor
 
 Each worker of pytest-xdist has a cluster of its own: a session is a process there, and nothing is shared.
 """
@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -25,7 +25,32 @@ if TYPE_CHECKING:
 
 # A topic's name has 249 characters at most. What is left after the beginning of the test's name makes it unique.
 _NAME_CHARACTERS_MAX = 100
+_MARK = "tidelog_topic"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class _Argument(NamedTuple):
+    """What an argument of the mark may be."""
+
+    words: str
+    allows: Callable[[object], bool]
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_configs(value: object) -> bool:
+    return value is None or (
+        isinstance(value, Mapping) and all(isinstance(text, str) for item in value.items() for text in item)
+    )
+
+
+_MARK_ARGUMENTS = {
+    "partitions": _Argument("a number from 1 on", _is_count),
+    "replication_factor": _Argument("a number from 1 on, or None", lambda value: value is None or _is_count(value)),
+    "configs": _Argument('a dictionary of texts, as in {"retention.ms": "1000"}', _is_configs),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,8 +67,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "tidelog_topic(partitions=1, configs=None): how the topic of the fixture tidelog_topic is created"
+        "markers",
+        f"{_MARK}(partitions=1, replication_factor=None, configs=None): how the topic of the fixture is created",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A mark that says something else than was meant fails its test, before a cluster is started for it."""
+    # Not when tests are collected: what stops that takes a worker of pytest-xdist down without a word.
+    mark = item.get_closest_marker(_MARK)
+    mistake = _mistake_in(mark) if mark is not None else None
+    if mistake is not None:
+        pytest.fail(mistake, pytrace=False)
+
+
+def _mistake_in(mark: pytest.Mark) -> str | None:
+    """What is wrong with a mark, in one sentence."""
+    takes = "it takes partitions, replication_factor and configs by name, as in tidelog_topic(partitions=3)"
+    if mark.args:
+        given = ", ".join(map(repr, mark.args))
+        return f"the mark tidelog_topic({given}) does not say what {given} is: {takes}"
+    for name, value in mark.kwargs.items():
+        expected = _MARK_ARGUMENTS.get(name)
+        if expected is None:
+            from tidelog.model.config import did_you_mean  # noqa: PLC0415
+
+            return f"the mark tidelog_topic has no argument {name}{did_you_mean(name, _MARK_ARGUMENTS) or ': ' + takes}"
+        if not expected.allows(value):
+            return f"the mark tidelog_topic({name}={value!r}) cannot be: {name} is {expected.words}"
+    return None
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +120,18 @@ def tidelog_cluster(pytestconfig: pytest.Config) -> Iterator[EmbeddedCluster]:
 @pytest.fixture
 def tidelog_topic(tidelog_cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a topic that no other test has, with one partition unless the mark `tidelog_topic` says otherwise."""
-    mark = request.node.get_closest_marker("tidelog_topic")
+    mark = request.node.get_closest_marker(_MARK)
     test = _NOT_IN_NAMES.sub("-", request.node.name).strip("-.")[:_NAME_CHARACTERS_MAX]
     name = f"{test}-{uuid.uuid4().hex[:12]}"
-    tidelog_cluster.create_topic(name, **(mark.kwargs if mark is not None else {}))
+    from tidelog.testing.embedded_cluster import ClusterError  # noqa: PLC0415
+
+    refused = None
+    try:
+        tidelog_cluster.create_topic(name, **(mark.kwargs if mark is not None else {}))
+    except ClusterError as error:
+        refused = str(error)
+    if refused is not None:
+        pytest.fail(f"tidelog_topic: {refused}", pytrace=False)
     yield name
     # The test may have deleted it itself.
     tidelog_cluster.delete_topic(name, missing_ok=True)

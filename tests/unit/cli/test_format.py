@@ -149,7 +149,7 @@ def test_voters_that_make_no_sense_are_one_sentence(
         ),
         (["up", "--nodes", "100"], "tidelog up: 100 nodes are more than one machine is for: "),
         (["up", "--nodes", "2", "--port", "65535"], "tidelog up: there is no port 65536: "),
-        (["up", "--nodes", "2", "--port", "0", "--set", "node.id=4"], "tidelog up: node.id is not for --set: "),
+        (["up", "--nodes", "2", "--port", "0", "--set", "node.id=4"], "tidelog up: node.id cannot be set here: "),
         (
             ["up", "--set", "num.partitons=3"],
             "tidelog up: Unknown configuration num.partitons; did you mean num.partitions?",

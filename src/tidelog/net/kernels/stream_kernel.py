@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.net import parts as _parts
-from tidelog.net.errors import ConnectionLostError, FrameError, NetError, RegionLostError
+from tidelog.net.errors import ConnectionLostError, NetError, RegionLostError, not_a_frame
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
@@ -115,7 +115,7 @@ class FrameReader:
             return None
         size: int = _int32_at(self._view, start)[0]
         if size < 0 or size > self._frame_bytes_max:
-            raise FrameError(f"a frame of {size} bytes, where 0 to {self._frame_bytes_max} are allowed")
+            raise not_a_frame(size, self._frame_bytes_max)
         if available < size + 4:
             self._wanted_bytes = size + 4
             return None
