@@ -163,7 +163,7 @@ def test_a_cluster_that_is_not_there_is_one_sentence_with_what_to_do() -> None:
 
     sentence = refused(tidelog("topics", "list", "--bootstrap", address))
 
-    assert sentence.startswith(f"tidelog topics: cannot connect to {address}: refused; ")
+    assert sentence.startswith(f"tidelog topics: cannot connect to {address}: connection refused; ")
     assert "tidelog up" in sentence
 
 

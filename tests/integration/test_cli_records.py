@@ -219,7 +219,7 @@ def test_a_cluster_that_is_not_there_is_one_sentence_with_what_to_do(shell: Shel
 
     sentence = shell.refused(command, "t", "--bootstrap", address)
 
-    assert sentence.startswith(f"tidelog {command}: cannot connect to {address}: refused; ")
+    assert sentence.startswith(f"tidelog {command}: cannot connect to {address}: connection refused; ")
     assert "tidelog up" in sentence
     assert shell.refused(command, "t", "--bootstrap", "here:there", code=2).startswith(
         f"tidelog {command}: 'here:there'"

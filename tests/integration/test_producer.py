@@ -197,6 +197,6 @@ print(os.waitstatus_to_exitcode(status), waiting.result(20).offset)
 def test_nobody_there_is_one_error_in_time() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=300) as producer,
-        pytest.raises(TimedOutError, match=r"cannot connect to 127\.0\.0\.1:1: refused"),
+        pytest.raises(TimedOutError, match=r"cannot connect to 127\.0\.0\.1:1: connection refused"),
     ):
         producer.send("orders", b"x")

@@ -39,4 +39,6 @@ def test_where_nobody_answers_it_says_at_which_address() -> None:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
 
-    assert asked(f"kafka.invalid:9092,127.0.0.1:{port}").endswith(f"cannot connect to 127.0.0.1:{port}: refused")
+    assert asked(f"kafka.invalid:9092,127.0.0.1:{port}").endswith(
+        f"cannot connect to 127.0.0.1:{port}: connection refused"
+    )

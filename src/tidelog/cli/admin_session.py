@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from tidelog.cli.client_lines import ClientLines
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
@@ -43,10 +44,12 @@ def administer(command: str, bootstrap: str, work: Callable[[AsyncAdmin], Awaita
                 await admin.connect()
             except NotReachedError as error:
                 raise RefusalError(f"{error}; {ADVICE}") from error
+            lines.begun()
             await work(admin)
 
     try:
-        asyncio.run(session())
+        with ClientLines(command) as lines:
+            asyncio.run(session())
     except QuestionError as error:
         return complain(command, str(error), EXIT_WRONG_QUESTION)
     except ConfigError as error:

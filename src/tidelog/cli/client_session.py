@@ -14,6 +14,7 @@ from tidelog.cli.admin_session import (
     RefusalError,
     complain,
 )
+from tidelog.cli.client_lines import ClientLines
 from tidelog.cli.interrupts import EXIT_INTERRUPTED
 from tidelog.client.admin import Admin
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
@@ -22,16 +23,20 @@ from tidelog.client.errors import ClientError, ConfigError, NotReachedError
 def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> int:
     """Do some work with a cluster that was reached. The exit code."""
     try:
-        with Admin(
-            bootstrap_servers=bootstrap,
-            client_id="tidelog-admin",
-            socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
-            default_api_timeout_ms=CALL_TIMEOUT_MS,
-        ) as admin:
+        with (
+            ClientLines(command) as lines,
+            Admin(
+                bootstrap_servers=bootstrap,
+                client_id="tidelog-admin",
+                socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
+                default_api_timeout_ms=CALL_TIMEOUT_MS,
+            ) as admin,
+        ):
             try:
                 admin.connect()
             except NotReachedError as error:
                 raise RefusalError(f"{error}; {ADVICE}") from error
+            lines.begun()
             return work(admin)
     except (QuestionError, ConfigError) as error:
         return complain(command, str(error), EXIT_WRONG_QUESTION)

@@ -121,6 +121,8 @@ class ClusterMetadata:
         self._timer: asyncio.TimerHandle | None = None
         self._last_success_s = self._loop.time()
         self._is_closed = False
+        # Partitions may have gone to other brokers; and where there are none, this is what leads back to one that was down.
+        connections.when_down(self.request_update)
 
     # What the client cares for.
 
@@ -194,7 +196,7 @@ class ClusterMetadata:
             async with asyncio.timeout(timeout_ms / 1000):
                 await waiter
         except TimeoutError:
-            reason = f": {self.error}" if self.error is not None else ""
+            reason = self._connections.because(self.error)
             raise TimedOutError(f"the cluster's metadata did not come within {timeout_ms:g} ms{reason}") from self.error
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
@@ -215,7 +217,7 @@ class ClusterMetadata:
             try:
                 await self.updated(remaining_ms)
             except TimedOutError as error:
-                if self.error is not None:
+                if self.error is not None or not self._connections.reachability.was_reached:
                     raise
                 raise _no_topic(name, timeout_ms, self.topics.get(name)) from error
 

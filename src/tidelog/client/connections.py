@@ -12,6 +12,9 @@ a connection to one of them is kept and goes on as the broker's. Nothing is trie
 whether a request may be sent again.
 
     node: unknown versions → greeting → ready ⇄ throttled; any failure of its connection leads back to the start
+
+A greeting that fails tells that its node is down (see `reachability`). A connection that breaks is therefore greeted anew at
+once, whether or not somebody needs it, and a node that is down once a second, for as long as the metadata names it.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from typing import Any, TypeVar
 from tidelog import __version__
 from tidelog.client.errors import ClientError, ClosedError, NotReachedError, TimedOutError, UnsupportedError, refusal
 from tidelog.client.options import ClientOptions
+from tidelog.client.reachability import SILENCE_S, Reachability
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.net.address import Address
-from tidelog.net.errors import RequestFailedError, RequestTimedOutError
+from tidelog.net.errors import ConnectionClosedError, RequestFailedError, RequestTimedOutError
 from tidelog.net.node_connection import Event, NodeConnection, State
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.turn import Turn
@@ -44,6 +48,9 @@ R = TypeVar("R", bound=Response)
 
 Versioned = Callable[[int], Request]
 """A request as a function of the version that the node and this client agreed on."""
+
+# A node that is down is noticed to be back within this time. Its cost is one attempt to connect for each client.
+_PROBE_S = 1.0
 
 
 class Channel(IntEnum):
@@ -114,6 +121,9 @@ class Connections:
         self._features: dict[str, int] = {}
         self._features_epoch = -1
         self._is_closed = False
+        self.reachability = Reachability(seams.loop, options.bootstrap_servers)
+        self._on_down: Callable[[], None] | None = None
+        self._probes: dict[Address, asyncio.TimerHandle] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
         if options.connections_max_idle_ms >= 0:
             self._look_for_idle_later()
@@ -133,6 +143,22 @@ class Connections:
                 self._adopt_bootstrap(node_id, address)
         if brokers:
             self._brokers = tuple(brokers)
+        for address in brokers.values():
+            if self.reachability.is_down(address):
+                self._probe_later(address)
+
+    def when_down(self, act: Callable[[], None]) -> None:
+        """Call `act` on the loop each time that a node turns out to be down."""
+        self._on_down = act
+
+    def not_reached(self) -> NotReachedError:
+        """Why nobody can be asked."""
+        return NotReachedError(self.reachability.why() or "no broker is reached")
+
+    def because(self, last: ClientError | None) -> str:
+        """What a call met last, as the end of a sentence: that no node was ever reached, if so."""
+        why = self.reachability.why() if last is None or not self.reachability.was_reached else str(last)
+        return "" if why is None else f": {why}"
 
     def learn(self, node_id: int, address: Address) -> None:
         """A broker's address from elsewhere: an answer that names a leader or a coordinator."""
@@ -150,21 +176,24 @@ class Connections:
             self._drop(node_id, channel, NotReachedError("the client went back to its bootstrap servers"))
 
     def least_loaded(self) -> int | None:
-        """A node to ask what any node knows: best one that is ready and has little to do. None while all have failed."""
+        """A node to ask what any node knows: best one that is ready and has little to do, at worst one that was down when it was
+        last tried. None while all have just failed."""
         candidates = list(self._brokers or self._bootstrap)
         self._random.shuffle(candidates)
         best: tuple[int, int] | None = None
         chosen = None
         for node_id in candidates:
             node = self._nodes.get((node_id, Channel.DATA))
+            address = self._addresses.get(node_id)
+            unready = 2 if address is not None and self.reachability.is_down(address) else 1
             if node is None:
-                rank = (1, 0)
+                rank = (unready, 0)
             elif node.is_ready:
                 rank = (0, node.in_flight)
             elif node.connection.state is State.BACKING_OFF or node.throttle is not None:
                 continue
             else:
-                rank = (1, node.in_flight)
+                rank = (unready, node.in_flight)
             if best is None or rank < best:
                 best, chosen = rank, node_id
         return chosen
@@ -251,6 +280,10 @@ class Connections:
         self._is_closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        for probe in self._probes.values():
+            probe.cancel()
+        self._probes.clear()
+        self.reachability.close()
         for node_id, channel in list(self._nodes):
             self._drop(node_id, channel, ClosedError("the client is closed"))
 
@@ -272,8 +305,13 @@ class Connections:
         node = _Node()
 
         def on_event(event: Event) -> None:
-            if event is not Event.CONNECTED:
-                node.versions = None
+            if event is Event.CONNECTED:
+                self.reachability.connected(address, node.connection.peer_address)
+                return
+            was_ready, node.versions = node.versions is not None, None
+            if was_ready and not node.greeting:
+                # Whether the node is down is for the next greeting to tell.
+                self._greet(node, api(ApiKey.API_VERSIONS).versions.highest)
 
         node.connection = NodeConnection(
             self._loop,
@@ -326,7 +364,7 @@ class Connections:
             return
         node = self._node(node_id, channel)
         if node is None:
-            error = NotReachedError(f"the cluster has no broker {node_id} at the moment")
+            error = NotReachedError(f"the cluster has no broker {node_id} at the moment{self.because(None)}")
             self._loop.call_soon(asked.callback, error)
             return
         node.last_used_s = self._loop.time()
@@ -406,24 +444,60 @@ class Connections:
         elif node.waiting and not node.greeting:
             self._greet(node, api(ApiKey.API_VERSIONS).versions.highest)
 
+    # Nodes that are down.
+
+    def _down(self, address: Address, sentence: str) -> None:
+        if self.reachability.failed(address, sentence) and self._on_down is not None:
+            self._on_down()
+        self._probe_later(address)
+
+    def _up(self, address: Address) -> None:
+        probe = self._probes.pop(address, None)
+        if probe is not None:
+            probe.cancel()
+        self.reachability.answered(address)
+
+    def _probe_later(self, address: Address) -> None:
+        if address not in self._probes and not self._is_closed:
+            self._probes[address] = self._loop.call_later(_PROBE_S, self._probe, address)
+
+    def _probe(self, address: Address) -> None:
+        """Look whether a node is back. One that the metadata does not name is none of the cluster's; before there is any, asking
+        for it is what finds nodes."""
+        del self._probes[address]
+        for node_id in self._brokers:
+            if self._addresses.get(node_id) == address:
+                node = self._node(node_id, Channel.DATA)
+                if node is not None and node.versions is None and not node.greeting:
+                    self._greet(node, api(ApiKey.API_VERSIONS).versions.highest)
+                self._probe_later(address)
+                return
+
     # Greeting.
 
     def _greet(self, node: _Node, version: int) -> None:
         node.greeting = True
         connection = node.connection
         request = ApiVersionsRequest(client_software_name="tidelog", client_software_version=__version__)
+        silence = f"{connection.address} has not answered for {SILENCE_S:g} s"
+        patience = self._loop.call_later(SILENCE_S, self._down, connection.address, silence)
 
         def answered(frame: memoryview | RequestFailedError) -> None:
             node.greeting = False
+            patience.cancel()
             if isinstance(frame, RequestFailedError):
+                if not isinstance(frame, ConnectionClosedError):
+                    self._down(connection.address, str(frame))
                 self._fail_waiting(node, self._failed(frame))
                 return
             try:
                 _, response = read_response(frame, ApiKey.API_VERSIONS, version)
             except WireError as error:
                 sentence = f"{connection.address} does not answer as a Kafka node would: {error}"
+                self._down(connection.address, sentence)
                 self._fail_waiting(node, NotReachedError(sentence))
                 return
+            self._up(connection.address)
             assert isinstance(response, ApiVersionsResponse)
             self._greeted(node, response, version)
 

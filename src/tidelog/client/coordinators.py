@@ -60,7 +60,7 @@ class Coordinators:
                 return known
             remaining_s = deadline_s - self._loop.time()
             if remaining_s <= 0:
-                reason = f": {last}" if last is not None else ""
+                reason = self._connections.because(last)
                 what = kind.name.lower()
                 raise TimedOutError(
                     f"the coordinator of {what} {key} was not found within {timeout_ms:g} ms{reason}"
@@ -82,7 +82,7 @@ class Coordinators:
         if node_id is None:
             # Nobody is reached; asking for the metadata is what leads back to the bootstrap servers.
             self._metadata.request_update()
-            raise TimedOutError("no broker is reached")
+            raise self._connections.not_reached()
 
         def request(version: int) -> FindCoordinatorRequest:
             if version >= 4:

@@ -27,11 +27,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from math import inf
 from random import Random
+from socket import gaierror
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from tidelog.kernel_choice import load
-from tidelog.net.address import Address
+from tidelog.net.address import NO_ADDRESS, Address, address_of
 from tidelog.net.errors import (
     ConnectFailedError,
     ConnectionClosedError,
@@ -100,7 +101,7 @@ class Event(Enum):
 class _NodeStream(AnswersCore, FrameStream):
     """One established connection. The requests that wait for an answer on it are the owner's to add and to fail."""
 
-    __slots__ = ("_on_closed", "_title")
+    __slots__ = ("_on_closed", "_title", "peer_address")
 
     def __init__(
         self,
@@ -114,6 +115,11 @@ class _NodeStream(AnswersCore, FrameStream):
         super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, unanswered)
         self._title = title
         self._on_closed = on_closed
+        self.peer_address = NO_ADDRESS
+
+    def _opened(self) -> None:
+        if self._transport is not None:
+            self.peer_address = address_of(self._transport.get_extra_info("peername"))
 
     def __str__(self) -> str:
         return self._title
@@ -177,6 +183,11 @@ class NodeConnection:
     @property
     def is_connected(self) -> bool:
         return self.state is State.CONNECTED
+
+    @property
+    def peer_address(self) -> Address:
+        """Where the node that goes by `address` is, while there is a connection to it."""
+        return NO_ADDRESS if self._stream is None else self._stream.peer_address
 
     def next_correlation_id(self) -> int:
         """A number for the header of the next request."""
@@ -265,9 +276,11 @@ class NodeConnection:
             self._abandon_opening()
             raise
         except ConnectionRefusedError:
-            self._attempt_failed(Event.REFUSED, "refused")
+            self._attempt_failed(Event.REFUSED, "connection refused")
         except TimeoutError:
-            self._attempt_failed(Event.UNREACHABLE, f"no answer within {self._connect_timeout_s:g} s")
+            self._attempt_failed(Event.UNREACHABLE, f"timed out: no answer within {self._connect_timeout_s:g} s")
+        except gaierror:
+            self._attempt_failed(Event.UNREACHABLE, "host not found")
         except OSError as error:
             self._attempt_failed(Event.UNREACHABLE, error.strerror or str(error))
         else:
@@ -335,7 +348,8 @@ class NodeConnection:
 
     def _broke(self, stream: _NodeStream, error: BaseException | None) -> None:
         if self._stream is stream:
-            self._break(Event.BROKEN, ConnectionLostError(f"{self} broke: {error or 'closed by the node'}"))
+            reason = (error.strerror if isinstance(error, OSError) else None) or error or "closed by the node"
+            self._break(Event.BROKEN, ConnectionLostError(f"{self} broke: {reason}"))
 
     def _break(self, event: Event, error: RequestFailedError) -> None:
         stream, self._stream = self._stream, None

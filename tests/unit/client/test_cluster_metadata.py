@@ -141,6 +141,7 @@ def test_failures_are_errors_of_one_kind() -> None:
         world.brokers[1].script = lambda _request: Fault.IGNORE
         with pytest.raises(TimedOutError):
             await client.connections.ask(1, all_topics(), MetadataResponse)
+        world.brokers[1].script = lambda _request: None
         world.brokers[2].kill()
         await asyncio.sleep(1)
         with pytest.raises(NotReachedError, match="refused"):

@@ -137,7 +137,7 @@ def test_a_refused_connection_is_said_at_once_and_retried_with_growing_waits() -
         assert world.event_names == [Event.REFUSED]
         assert isinstance(world.answers[0], ConnectFailedError)
         assert world.answers[0].refused
-        assert "cannot connect to server:9092: refused" in str(world.answers[0])
+        assert "cannot connect to server:9092: connection refused" in str(world.answers[0])
         await asyncio.sleep(10)
         attempts_s = [at_s for at_s, _ in world.events]
         waits_ms = [(after - before) * 1000 for before, after in pairwise(attempts_s)]

@@ -243,7 +243,7 @@ class Requests:
         if node_id is None:
             # Asking for the metadata is what leads back to the bootstrap servers.
             self._metadata.request_update()
-            raise NotReachedError("no broker is reached")
+            raise self._connections.not_reached()
         return node_id
 
     async def _refresh(self, attempts: Attempts) -> None:
@@ -263,7 +263,7 @@ class Requests:
         self._controller_id = answer.controller_id if answer.controller_id in addresses else -1
 
     def _attempts(self) -> Attempts:
-        return Attempts(self._loop, self.options, self._backoff)
+        return Attempts(self._loop, self.options, self._backoff, self._connections)
 
     # Topics, and the leaders of their partitions.
 
@@ -360,10 +360,17 @@ class Requests:
 class Attempts:
     """The attempts at one call: how long it may still take, and how long to wait between two of them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, options: AdminOptions, backoff: RetryBackoff) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        options: AdminOptions,
+        backoff: RetryBackoff,
+        connections: Connections,
+    ) -> None:
         self._loop = loop
         self._options = options
         self._backoff = backoff
+        self._connections = connections
         self._deadline_s = loop.time() + options.default_api_timeout_ms / 1000
         self._failures = 0
 
@@ -384,7 +391,7 @@ class Attempts:
             limit_ms = self._options.default_api_timeout_ms
             raise TimedOutError(
                 f"there was no good answer in {limit_ms - remaining_ms} ms, and the {limit_ms} ms of default_api_timeout_ms "
-                f"leave no time to try again: {reason}"
+                f"leave no time to try again{self._connections.because(reason)}"
             ) from reason
         await asyncio.sleep(wait_ms / 1000)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
@@ -153,6 +154,8 @@ class AsyncConsumer:
         self._has_news = False
         self._wakeup = False
         self._is_closed = False
+        # Set by the first poll, as long as no node has answered.
+        self._gives_up_s: float | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -254,7 +257,8 @@ class AsyncConsumer:
         ...     print(record.key, record.value)
 
         Up to `max_records`, or `max_poll_records`. Rebalances, callbacks and automatic commits happen here, so that an
-        application in a group has to poll at least every `max_poll_interval_ms`.
+        application in a group has to poll at least every `max_poll_interval_ms`. A node that is gone is waited for; TimedOutError
+        where no bootstrap server was ever reached, after `default_api_timeout_ms` of polling.
         """
         count_max = self._options.max_poll_records if max_records is None else max_records
         rows = await self._poll(lambda: self._fetcher.take_rows(count_max), timeout_ms)
@@ -279,6 +283,7 @@ class AsyncConsumer:
         deadline_s = self._loop.time() + timeout_ms / 1000
         while True:
             self._has_news = False
+            gives_up_s = math.inf if self._connections.reachability.was_reached else self._check_bootstrap()
             if self._wakeup:
                 self._wakeup = False
                 raise WakeupError("the consumer was woken up")
@@ -298,7 +303,7 @@ class AsyncConsumer:
                 # An application that polls without waiting must still let the loop run.
                 await asyncio.sleep(0)
                 return None
-            await self._wait(deadline_s)
+            await self._wait(min(deadline_s, gives_up_s))
 
     @property
     def _can_take_directly(self) -> bool:
@@ -369,7 +374,8 @@ class AsyncConsumer:
             self._has_news = False
             self._positions.begin_round()
             if self._loop.time() >= deadline_s:
-                raise TimedOutError(f"the position of {assigned.partition} was not found in time")
+                reason = self._connections.because(self._metadata.error)
+                raise TimedOutError(f"the position of {assigned.partition} was not found in time{reason}")
             await self._wait(deadline_s)
             assigned = self._subscription.of(partition)
         return assigned.position
@@ -599,6 +605,19 @@ class AsyncConsumer:
             for name, topic in self._metadata.topics.items()
             if topic.partitions and (internal_too or not topic.is_internal)
         )
+
+    def _check_bootstrap(self) -> float:
+        """When polls give up on bootstrap servers of which none has answered: after `default_api_timeout_ms`, with TimedOutError,
+        and again after as long. A node that was reached once and is gone is waited for instead."""
+        now_s = self._loop.time()
+        limit_ms = self._options.default_api_timeout_ms
+        if self._gives_up_s is None:
+            self._gives_up_s = now_s + limit_ms / 1000
+        if now_s >= self._gives_up_s:
+            self._gives_up_s = None
+            reason = self._connections.because(None)
+            raise TimedOutError(f"the cluster was not found within the {limit_ms} ms of default_api_timeout_ms{reason}")
+        return self._gives_up_s
 
     def _raise_errors(self) -> None:
         for errors in (self._fetcher.errors, self._positions.errors):

@@ -285,7 +285,7 @@ class CommittedOffsets:
         while True:
             remaining_ms = (deadline_s - self._loop.time()) * 1000
             if remaining_ms <= 0:
-                why = f": {reason}" if reason is not None else ""
+                why = self._connections.because(reason)
                 raise TimedOutError(
                     f"the coordinator of group {self._group_id!r} had no good answer within {timeout_ms:g} ms{why}"
                 ) from reason

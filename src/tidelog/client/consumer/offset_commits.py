@@ -17,7 +17,13 @@ from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.records import OffsetAndMetadata, Offsets, offsets_to_commit
 from tidelog.client.consumer.subscription import Subscription
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ClientError, ClosedError, CommitFailedError, RebalanceInProgressError
+from tidelog.client.errors import (
+    ClientError,
+    ClosedError,
+    CommitFailedError,
+    NotReachedError,
+    RebalanceInProgressError,
+)
 from tidelog.model.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -145,6 +151,9 @@ class OffsetCommits:
                 failed = error
             if on_done is not None:
                 on_done(offsets, failed)
+            elif isinstance(failed, NotReachedError):
+                # The log says of a node that is down once that it is, and the next poll commits again.
+                log.debug("offsets were not committed: %s", failed)
             elif failed is not None:
                 log.warning("offsets were not committed: %s", failed)
 

@@ -201,7 +201,7 @@ class OffsetLookup:
         reason: ClientError | None,
     ) -> None:
         remaining_ms = (deadline_s - self._loop.time()) * 1000
-        why = f": {reason}" if reason is not None else ""
+        why = self._connections.because(reason)
         too_late = TimedOutError(f"nothing was learned about {left[0]} within {timeout_ms:g} ms{why}")
         if remaining_ms <= 0:
             raise too_late from reason

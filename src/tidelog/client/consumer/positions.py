@@ -27,6 +27,7 @@ from tidelog.client.errors import (
     ClosedError,
     CommitFailedError,
     NoOffsetForPartitionError,
+    NotReachedError,
     UnsupportedError,
 )
 from tidelog.client.seams import ClientSeams
@@ -84,7 +85,10 @@ class Positions:
         if not task.cancelled():
             error = task.exception()
             if isinstance(error, ClientError):
-                if error.retriable:
+                if isinstance(error, NotReachedError):
+                    # The log says of a node that is down once that it is.
+                    log.debug("positions were not found, which is tried again: %s", error)
+                elif error.retriable:
                     log.warning("positions were not found, which is tried again: %s", error)
                 elif not isinstance(error, ClosedError):
                     self.errors.append(error)

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
-from tidelog.client.errors import BufferFullError, TimedOutError
 from tidelog.client.producer.batch import Delivery
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
 from tidelog.client.producer.options import ProducerArguments, parse_producer_options
@@ -144,7 +143,8 @@ class AsyncProducer:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._core.sender.flush()
         except TimeoutError:
-            raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
+            assert timeout_ms is not None
+            raise self._core.not_delivered(timeout_ms) from None
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Flush, at most for `timeout_ms`, and end. Records without an outcome by then get ClosedError."""
@@ -154,7 +154,8 @@ class AsyncProducer:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._core.close(flush=timeout_ms is None or timeout_ms > 0)
         except TimeoutError:
-            raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
+            assert timeout_ms is not None
+            raise self._core.not_delivered(timeout_ms) from None
 
     # Transactions.
 
@@ -289,7 +290,4 @@ async def wait_for_room(core: ProducerCore, deadline_s: float) -> None:
         async with asyncio.timeout(max(0.0, deadline_s - loop.time())):
             await future
     except TimeoutError:
-        raise BufferFullError(
-            f"the buffer of {core.options.buffer_memory} bytes was full for {core.options.max_block_ms} ms: "
-            "records come faster than the cluster takes them"
-        ) from None
+        raise core.buffer_full() from None

@@ -194,7 +194,8 @@ class ProducerBatch(BatchBuilder):
             event = threading.Event()
             self.when_done(event.set)
             if not event.wait(timeout_s):
-                raise TimedOutError(f"the record to {self} had no outcome within {timeout_s:g} s")
+                reason = f": {self.last_error}" if self.last_error is not None else ""
+                raise TimedOutError(f"the record to {self} had no outcome within {timeout_s:g} s{reason}")
         return self.metadata(index, timestamp_ms)
 
     def check_process(self) -> None:

@@ -324,7 +324,7 @@ class BatchSender:
         node_id = self._connections.least_loaded()
         if node_id is None:
             self._metadata.request_update()
-            self._identity_failed(NotReachedError("no broker is reached"))
+            self._identity_failed(self._connections.not_reached())
             return
         self._asking_identity = True
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
@@ -585,9 +585,7 @@ class BatchSender:
         return math.inf
 
     def _timed_out(self, queue: PartitionQueue, batch: ProducerBatch) -> DeliveryFailedError:
-        reason = f": {batch.last_error}" if batch.last_error is not None else ""
-        if not reason and self._metadata.error is not None:
-            reason = f": {self._metadata.error}"
+        reason = self._connections.because(batch.last_error or self._metadata.error)
         sentence = f"{queue}: not delivered within {self._options.delivery_timeout_ms} ms{reason}"
         return DeliveryFailedError(ErrorCode.REQUEST_TIMED_OUT, sentence)
 

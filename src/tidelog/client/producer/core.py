@@ -12,10 +12,12 @@ from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.coordinators import Coordinators
 from tidelog.client.errors import (
+    BufferFullError,
     ClientError,
     ClosedError,
     RefusedError,
     SerializationError,
+    TimedOutError,
     TransactionStateError,
 )
 from tidelog.client.producer.accumulator import Accumulator, TopicQueues
@@ -178,6 +180,18 @@ class ProducerCore:
         known = await self.metadata.topic(name, timeout_ms)
         led = [each.index for each in known.partitions if each.leader is not None]
         return self.accumulator.topic(name, len(known.partitions), led)
+
+    def buffer_full(self) -> BufferFullError:
+        """There was no room for `max_block_ms`."""
+        reason = self.connections.because(None) or ": records come faster than the cluster takes them"
+        return BufferFullError(
+            f"the buffer of {self.options.buffer_memory} bytes was full for {self.options.max_block_ms} ms{reason}"
+        )
+
+    def not_delivered(self, timeout_ms: float) -> TimedOutError:
+        """A flush took longer than its caller wanted to wait."""
+        reason = self.connections.because(self.metadata.error)
+        return TimedOutError(f"not everything was delivered within {timeout_ms:g} ms{reason}")
 
     async def close(self, *, flush: bool) -> None:
         """Flush, which may be cancelled, and end. What has no outcome then gets ClosedError."""

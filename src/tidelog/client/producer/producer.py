@@ -122,10 +122,7 @@ class Producer:
         core.accumulator.when_room(room)
         if not event.wait(max(0.0, timeout_s)):
             is_over = True
-            raise BufferFullError(
-                f"the buffer of {core.options.buffer_memory} bytes was full for {core.options.max_block_ms} ms: "
-                "records come faster than the cluster takes them"
-            )
+            raise core.buffer_full()
 
     def send_arrow(
         self,
@@ -151,7 +148,12 @@ class Producer:
         """Send everything now, and wait for the outcome of all that was sent before. TimedOutError after `timeout_ms`."""
         if self._is_released:
             return
-        self._background.call(self._core.sender.flush(), None if timeout_ms is None else timeout_ms / 1000)
+        try:
+            self._background.call(self._core.sender.flush(), None if timeout_ms is None else timeout_ms / 1000)
+        except TimedOutError:
+            if timeout_ms is None:
+                raise
+            raise self._core.not_delivered(timeout_ms) from None
 
     def close(self, timeout_ms: float | None = None) -> None:
         """Flush, at most for `timeout_ms`, and end. Records without an outcome by then get ClosedError."""
@@ -167,7 +169,8 @@ class Producer:
                         timeout_ms / 1000 if timeout_ms else None,
                     )
             except TimedOutError:
-                raise TimedOutError(f"not everything was delivered within {timeout_ms:g} ms") from None
+                assert timeout_ms is not None
+                raise self._core.not_delivered(timeout_ms) from None
             finally:
                 self._background.release()
 

@@ -91,7 +91,7 @@ class TransactionRequests:
     @property
     def reason(self) -> str:
         """What keeps the request that is under way from being done, as the end of a sentence."""
-        return "" if self._problem is None else f": {self._problem}"
+        return self._connections.because(self._problem)
 
     async def init_producer_id(
         self, identity: ProducerIdentity | None, *, keep_prepared: bool = False

@@ -1,0 +1,100 @@
+"""Which nodes a client cannot reach, and why. The log has one line for each change, and none for further attempts.
+
+    from \\ event    answered a greeting       a greeting failed, or is unanswered for SILENCE_S
+    untried          up                        down: WARNING
+    up               up                        down: WARNING
+    down             up: WARNING               down, for the newest reason
+
+A greeting is the first request on a connection; a connection that breaks is greeted anew at once, and only what comes of that
+counts: a broker that closes an idle connection is not down. The clients of one loop, as all blocking clients of a process are,
+share what was said of a node, and one that goes by two names (localhost and 127.0.0.1) is one node once both were connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary, WeakSet
+
+from tidelog.net.address import NO_ADDRESS, Address
+
+log = logging.getLogger(__name__)
+
+# A person who looks at a program that does nothing is told why before giving up on it. A healthy node answers in milliseconds.
+SILENCE_S = 2.0
+
+
+class _Said:
+    """What the log says of the nodes that the clients of one loop talk to."""
+
+    def __init__(self) -> None:
+        # The clients that hold an entry: once they are closed, nothing that they said stands any more.
+        self._down: dict[Address, WeakSet[Reachability]] = {}
+        self._peers: dict[Address, Address] = {}
+
+    def connected(self, address: Address, peer: Address) -> None:
+        self._peers[address] = peer
+
+    def down(self, client: Reachability, address: Address, sentence: str) -> None:
+        holders = self._down.setdefault(self._peers.get(address, address), WeakSet())
+        if not holders:
+            log.warning("%s; trying again", sentence)
+        holders.add(client)
+
+    def up(self, address: Address) -> None:
+        if self._down.pop(self._peers.get(address, address), None):
+            log.warning("%s is reached again", address)
+
+    def forget(self, client: Reachability) -> None:
+        for peer in [peer for peer, holders in self._down.items() if client in holders]:
+            holders = self._down[peer]
+            holders.discard(client)
+            if not holders:
+                del self._down[peer]
+
+
+_said_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Said] = WeakKeyDictionary()
+
+
+class Reachability:
+    """The nodes of one client."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, bootstrap_servers: Iterable[Address]) -> None:
+        self._said = _said_by_loop.setdefault(loop, _Said())
+        self._bootstrap_servers = tuple(bootstrap_servers)
+        self._reasons: dict[Address, str] = {}
+        self.was_reached = False
+        """Whether any node has ever answered."""
+
+    def connected(self, address: Address, peer: Address) -> None:
+        """A connection came about, to this peer. Whether a Kafka node answers on it has yet to be seen."""
+        if peer != NO_ADDRESS:
+            self._said.connected(address, peer)
+
+    def answered(self, address: Address) -> None:
+        """The node is up."""
+        self.was_reached = True
+        self._reasons.pop(address, None)
+        self._said.up(address)
+
+    def failed(self, address: Address, sentence: str) -> bool:
+        """The node is down; the sentence names it and the reason. Whether that is news to this client."""
+        is_news = address not in self._reasons
+        self._reasons[address] = sentence
+        self._said.down(self, address, sentence)
+        return is_news
+
+    def is_down(self, address: Address) -> bool:
+        return address in self._reasons
+
+    def why(self) -> str | None:
+        """Why the client gets nowhere, as far as that is because of nodes that are down; None where it is not."""
+        if not self.was_reached:
+            reasons = [self._reasons.get(each, f"{each} has not answered yet") for each in self._bootstrap_servers]
+            return f"no bootstrap server was reached: {'; '.join(reasons)}"
+        return "; ".join(self._reasons.values()) or None
+
+    def close(self) -> None:
+        """The client is closed: it looks for its nodes no more."""
+        self._said.forget(self)
