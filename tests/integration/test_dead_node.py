@@ -128,7 +128,7 @@ def test_commands_say_that_their_node_has_died_and_that_it_is_back_and_go_on(tmp
                 writer.enter("after")
                 assert reader.output.get(timeout=DEADLINE_S) == "after"
                 assert reader.end() == []
-                assert writer.end() == []
+                assert writer.end() == ["tidelog produce: 2 records written to orders"]
 
 
 def test_clients_that_outlive_their_node_warn_once_and_polls_stay_quiet(

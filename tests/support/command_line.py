@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from tidelog.cli.commands import app
 
 def tidelog(*arguments: str | Path) -> Result:
     """Run a command as a person would type it. A traceback fails the test."""
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        result = CliRunner().invoke(app, list(map(str, arguments)))
+    finally:
+        # A node's log goes to what is standard error during the command, which later tests would write to in vain.
+        for handler in root.handlers[:]:
+            if handler not in handlers:
+                root.removeHandler(handler)
+        root.setLevel(level)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

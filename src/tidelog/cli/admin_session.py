@@ -103,6 +103,12 @@ def comma_separated(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers)) or "-"
 
 
+def remark(command: str, sentence: str) -> None:
+    """Say on stderr what a person should know, and goes on."""
+    sys.stderr.write(f"tidelog {command}: {printable(sentence)}\n")
+    sys.stderr.flush()
+
+
 def complain(command: str, sentence: str, code: int) -> int:
     """Say what is wrong on stderr, and return the code to exit with."""
     sys.stderr.write(f"tidelog {command}: {printable(sentence)}\n")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from tidelog.cli.admin_session import QuestionError, RefusalError
+from tidelog.cli.admin_session import QuestionError, RefusalError, remark
 from tidelog.cli.client_session import with_cluster
 from tidelog.cli.moments import parse_time
 from tidelog.cli.offset_plan import parse_topics
@@ -26,6 +26,8 @@ _COMMAND = "consume"
 BEGINNING, END = "beginning", "end"
 
 _POLL_MS = 200
+# A sentence with more of them is no sentence.
+_PARTITIONS_NAMED_MAX = 3
 _POLL_RECORDS = 2000
 
 
@@ -192,12 +194,29 @@ def _assign(admin: Admin, consumer: Consumer, partitions: Sequence[TopicPartitio
     elif offset is None:
         consumer.seek_to_beginning()
     else:
-        starts = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
-        ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-        for partition in partitions:
-            start, end = value_of(starts[partition]).offset or 0, value_of(ends[partition]).offset or 0
+        starts = _listed(admin, partitions, OffsetSpec.EARLIEST)
+        ends = _listed(admin, partitions, OffsetSpec.LATEST)
+        if offset > max(ends.values(), default=0):
+            _past_the_end(offset, ends, options)
+        for partition, end in ends.items():
             # Before the first record is where it begins; beyond the end is where it will go on.
-            consumer.seek(partition, max(start, min(end, offset if offset >= 0 else end + offset)))
+            consumer.seek(partition, max(starts[partition], min(end, offset if offset >= 0 else end + offset)))
+
+
+def _listed(admin: Admin, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+    listed = admin.list_offsets(dict.fromkeys(partitions, spec))
+    return {partition: value_of(listed[partition]).offset or 0 for partition in partitions}
+
+
+def _past_the_end(offset: int, ends: dict[TopicPartition, int], options: ConsumeOptions) -> None:
+    """No partition goes as far. RefusalError, unless what comes next is waited for."""
+    shown = [f"{partition} ends at {end}" for partition, end in list(ends.items())[:_PARTITIONS_NAMED_MAX]]
+    if len(ends) > len(shown):
+        shown.append(f"{len(ends) - len(shown)} more end before it too")
+    sentence = f"offset {offset} is past the end: {', '.join(shown)}"
+    if not options.follow:
+        raise RefusalError(sentence)
+    remark(_COMMAND, f"{sentence}; following from there")
 
 
 def _offset(start: str | None) -> int | None:

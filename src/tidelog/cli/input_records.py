@@ -1,9 +1,11 @@
 """The records that `tidelog produce` is given: lines of text, or JSON lines as `tidelog consume --json` prints them.
 
 a line                                  the value; with a key separator, what is before it is the key
-{"key": "a", "value": "b",              all fields may be left out; text, {"base64": "AP8="} or null
- "headers": [["name", "text"]],
+{"key": "a", "value": "b",              all fields may be left out; key, value and a header's value are text,
+ "headers": [["name", "text"]],         {"base64": "AP8="} or null, and nothing else: JSON as a value is text too
  "partition": 0, "timestamp": 1794816000000}
+
+`topic` and `offset`, which `consume` prints as well, say where a record was read and have no effect.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from tidelog.cli.admin_session import QuestionError
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_FIELDS = ("key", "value", "headers", "partition", "timestamp", "topic", "offset")
+# As much of a wrong value as a sentence can hold.
+_SHOWN_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +82,25 @@ def _parse_json(line: bytes, number: int, form: InputFormat) -> InputRecord:
         raise QuestionError(f"line {number} is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise QuestionError(f"line {number} is not a JSON object with key and value")
-    key = _bytes(fields.get("key"), number)
+    unknown = next((name for name in fields if name not in _FIELDS), None)
+    if unknown is not None:
+        raise QuestionError(f"line {number} has a field {unknown!r}; a record has {', '.join(_FIELDS)}")
+    key = _bytes(fields.get("key"), number, "key")
     headers = fields.get("headers") or []
     if not isinstance(headers, list) or not all(
         isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in headers
     ):
         raise QuestionError(f"line {number} has headers that are not a list of names with values")
     return InputRecord(
-        value=_bytes(fields.get("value"), number),
+        value=_bytes(fields.get("value"), number, "value"),
         key=form.key if key is None else key,
-        headers=[(name, _bytes(value, number)) for name, value in headers],
+        headers=[(name, _bytes(value, number, "header")) for name, value in headers],
         partition=_number(fields.get("partition"), number, "partition", _INT32_MAX),
         timestamp_ms=_number(fields.get("timestamp"), number, "timestamp", _INT64_MAX),
     )
 
 
-def _bytes(value: object, number: int) -> bytes | None:
+def _bytes(value: object, number: int, what: str) -> bytes | None:
     if value is None:
         return None
     try:
@@ -104,8 +112,12 @@ def _bytes(value: object, number: int) -> bytes | None:
         raise QuestionError(f"line {number} has text that no UTF-8 can hold") from error
     except ValueError as error:
         raise QuestionError(f"line {number} has base64 that cannot be read: {error}") from error
-    # Any other JSON is a value too: what a person would type first.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    shown = json.dumps(value, ensure_ascii=False)
+    if len(shown) > _SHOWN_MAX:
+        shown = f"{shown[:_SHOWN_MAX]}..."
+    raise QuestionError(
+        f'line {number} has {shown} as its {what}: expected text, null or {{"base64": "..."}}; JSON goes in quotes, as text'
+    )
 
 
 def _number(value: object, number: int, name: str, limit: int) -> int | None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidelog.cli.admin_session import QuestionError, RefusalError
+from tidelog.cli.topic_names import check_topic_name
 from tidelog.client.consumer.topic_partition import TopicPartition
 
 _OFFSET_KEYS = ("new_offset", "offset")
@@ -78,6 +79,7 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
         is_list = all(each.isascii() and each.isdigit() and len(each) <= 9 for each in numbers)
         if not name or (colon and not is_list):
             raise QuestionError(f"{text!r} is not a topic: expected its name, or as in orders:0,1 with partitions")
+        check_topic_name(name)
         known = topics.setdefault(name, [] if colon else None)
         if not colon or known is None:
             topics[name] = None

@@ -1,17 +1,20 @@
 """How `tidelog consume` shows a record.
 
-the value alone                      as it is in a file or a pipe; on a terminal without what it might act on
+the value alone                      as it is in a file or a pipe; on a terminal with what it might act on escaped
 with --offsets --times --headers --keys        orders-0@17  2026-11-16T08:00:00.000Z  name=text  key  value, tabs between
 with --json                          everything, one object a line; bytes that are no UTF-8 as {"base64": ...}
+
+What is not printable, tabs apart, is shown on a terminal as \\x1b or \\u202e; within JSON as \\u001b, which reads back.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tidelog.cli.rendering import Json, bytes_as_json, json_line, printable, time_as_text
+from tidelog.cli.rendering import Json, bytes_as_json, json_line, time_as_text
 from tidelog.client.consumer.records import ConsumerRecord
 
 Row: TypeAlias = ConsumerRecord[Any, Any]
@@ -33,7 +36,7 @@ class OutputFormat:
 def renderer(form: OutputFormat) -> Callable[[Row], bytes]:
     """The function that makes the line of a record, its end included."""
     if form.as_json:
-        return _json_line
+        return _json_line_for_terminal if form.is_terminal else _json_line
     shown = _printable if form.is_terminal else _as_is
 
     def line(record: Row) -> bytes:
@@ -43,7 +46,9 @@ def renderer(form: OutputFormat) -> Callable[[Row], bytes]:
         if form.times:
             cells.append(time_as_text(record.timestamp_ms).encode())
         if form.headers:
-            cells.append(b",".join(name.encode() + b"=" + shown(value) for name, value in record.headers) or b"-")
+            cells.append(
+                b",".join(shown(name.encode()) + b"=" + shown(value) for name, value in record.headers) or b"-"
+            )
         if form.keys:
             cells.append(shown(record.key))
         cells.append(shown(record.value))
@@ -65,10 +70,22 @@ def _json_line(record: Row) -> bytes:
     return json_line(fields).encode(errors="backslashreplace") + b"\n"
 
 
+def _json_line_for_terminal(record: Row) -> bytes:
+    # JSON itself leaves in what is not ASCII, some of which a terminal acts on.
+    line = _json_line(record).decode().removesuffix("\n")
+    return _escaped(line, lambda character: json.dumps(character)[1:-1]).encode() + b"\n"
+
+
 def _as_is(data: bytes | memoryview | None) -> bytes:
     return NULL if data is None else bytes(data)
 
 
 def _printable(data: bytes | memoryview | None) -> bytes:
     text = _as_is(data).decode("utf-8", "backslashreplace")
-    return printable(text).encode(errors="backslashreplace")
+    return _escaped(text, lambda character: character.encode("unicode_escape").decode("ascii")).encode()
+
+
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\t" else escape(each) for each in text)

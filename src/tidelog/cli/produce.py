@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO
 
-from tidelog.cli.admin_session import QuestionError, RefusalError, parse_pairs, print_json
+from tidelog.cli.admin_session import QuestionError, RefusalError, print_json, remark
 from tidelog.cli.client_session import with_cluster
 from tidelog.cli.input_records import InputFormat, parse_line, read_lines
 from tidelog.cli.interrupts import EXIT_INTERRUPTED
+from tidelog.cli.topic_names import check_topic_name
 from tidelog.client.admin import Admin
 from tidelog.client.errors import ClientError
 from tidelog.client.producer.producer import Producer
-from tidelog.client.producer.record_metadata import RecordMetadata
+from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.model.clock import SystemClock
+from tidelog.model.errors import ErrorCode
 
 _COMMAND = "produce"
 RECORD_BYTES_MAX = 1_048_576
@@ -45,28 +48,54 @@ class ProduceOptions:
     as_json: bool = False
 
 
-class _Deliveries:
-    """What became of the records. Told on the clients' thread, read on the caller's."""
+class _Outcome:
+    """What became of the lines. Records are told of on the clients' thread, and read of on the caller's."""
 
     def __init__(self) -> None:
-        self.done = 0
+        self.sent = 0
+        self.written = 0
         self.error: ClientError | None = None
+        self.line = 0
+        """Of the record whose error it is."""
+        self.problem: QuestionError | ClientError | None = None
+        """What was wrong with the last line that was read, which was not sent."""
+        self.is_cut_short = False
+        """Whether there may be lines that were not read."""
 
-    def __call__(self, error: ClientError | None, _metadata: RecordMetadata | None) -> None:
-        if error is None:
-            self.done += 1
-        elif self.error is None:
-            self.error = error
+    def of_line(self, number: int) -> OnDelivery:
+        def delivered(error: ClientError | None, _metadata: RecordMetadata | None) -> None:
+            if error is None:
+                self.written += 1
+            elif self.error is None:
+                self.error, self.line = error, number
+
+        return delivered
+
+    def check(self, topic: str) -> None:
+        """QuestionError or RefusalError where not everything was written, with what is in the topic."""
+        rest = ", and nothing that follows was sent" if self.is_cut_short else ""
+        if self.error is not None:
+            raise RefusalError(
+                f"line {self.line} was not written: {self.error}; {self.written} of {_records(self.sent)} that were sent "
+                f"are in {topic}{rest}"
+            )
+        if self.problem is not None:
+            kind = QuestionError if isinstance(self.problem, QuestionError) else RefusalError
+            before = f"the {_records(self.written)} before it" if self.written else "nothing"
+            written = "is" if self.written < 2 else "are"
+            raise kind(f"{self.problem}; {before} {written} in {topic}{rest}") from self.problem
 
 
 def produce(bootstrap: str, topic: str, options: ProduceOptions) -> int:
-    def work(_admin: Admin) -> int:
+    def work(admin: Admin) -> int:
+        check_topic_name(topic)
         form = _format(options)
-        headers = [(name, value.encode()) for name, value in parse_pairs(options.headers).items()]
-        deliveries = _Deliveries()
+        headers = parse_headers(options.headers)
+        outcome = _Outcome()
         code = 0
         with ExitStack() as stack:
             lines = _lines(options.files, stack)
+            is_missing = _is_missing(admin, topic)
             producer = stack.enter_context(
                 Producer(
                     bootstrap_servers=bootstrap,
@@ -80,8 +109,9 @@ def produce(bootstrap: str, topic: str, options: ProduceOptions) -> int:
             )
             pace = _Pace(options.rate)
             try:
-                for number, line in enumerate(lines, 1):
-                    if deliveries.error is not None or (options.count is not None and number > options.count):
+                for number, line in enumerate(islice(lines, options.count), 1):
+                    if outcome.error is not None:
+                        outcome.is_cut_short = True
                         break
                     record = parse_line(line, number, form)
                     pace.wait()
@@ -92,20 +122,46 @@ def produce(bootstrap: str, topic: str, options: ProduceOptions) -> int:
                         partition=options.partition if record.partition is None else record.partition,
                         timestamp_ms=record.timestamp_ms,
                         headers=[*headers, *record.headers],
-                        on_delivery=deliveries,
+                        on_delivery=outcome.of_line(number),
                     )
-                    if options.count is not None and number == options.count:
-                        break
+                    outcome.sent += 1
+                    if is_missing and number == 1:
+                        count = len(producer.partitions_for(topic))
+                        remark(_COMMAND, f"topic {topic} was created, with {count} partition{'s' if count > 1 else ''}")
+            except (QuestionError, ClientError) as error:
+                # What was read before is sent all the same; then it is said how much that is.
+                outcome.problem, outcome.is_cut_short = error, True
             except KeyboardInterrupt:
                 # What was read is sent all the same.
                 code = EXIT_INTERRUPTED
-        if deliveries.error is not None:
-            raise RefusalError(f"{deliveries.done} records were written, and then one was not: {deliveries.error}")
+        outcome.check(topic)
         if options.as_json:
-            print_json([{"topic": topic, "records": deliveries.done}])
+            print_json([{"topic": topic, "records": outcome.written}])
+        else:
+            remark(_COMMAND, f"{_records(outcome.written)} written to {topic}")
         return code
 
     return with_cluster(_COMMAND, bootstrap, work)
+
+
+def parse_headers(texts: Iterable[str]) -> list[tuple[str, bytes]]:
+    """`key=value` as it was typed. A key may come several times, and a value be empty."""
+    headers = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise QuestionError(f"{text!r} is not a header: expected --header key=value, as in --header source=shop")
+        headers.append((name, value.encode(errors="surrogateescape")))
+    return headers
+
+
+def _is_missing(admin: Admin, topic: str) -> bool:
+    described = admin.describe_topics([topic])[topic]
+    return isinstance(described, ClientError) and described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
 
 
 def _format(options: ProduceOptions) -> InputFormat:

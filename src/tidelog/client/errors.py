@@ -6,6 +6,7 @@ ClientError
 │   └── TimedOutError         not within the time that the caller gave
 ├── UnsupportedError          the cluster does not have the API, or no version of it that this client speaks
 ├── ClosedError               the client was closed
+├── MissingExtraError         the call needs a package that an extra of Tidelog brings
 ├── SerializationError        a key or value could not be turned into bytes, or back
 ├── BufferFullError           a producer's buffer had no room for a record in time
 ├── RecordTooLargeError       a record is larger than the producer may send
@@ -59,6 +60,10 @@ class UnsupportedError(ClientError):
 
 class ClosedError(ClientError):
     """The client is closed, and nothing more can be asked of it."""
+
+
+class MissingExtraError(ClientError, ImportError):
+    """A package is not installed that an extra of Tidelog would have brought."""
 
 
 class SerializationError(ClientError):

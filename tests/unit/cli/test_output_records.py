@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -35,10 +36,20 @@ def test_what_is_asked_for_comes_before_the_value() -> None:
 def test_a_value_cannot_act_on_a_terminal() -> None:
     line = renderer(OutputFormat(keys=True, is_terminal=True))
 
-    shown = line(record(b"\x1b[2J", b"\xff"))
+    shown = line(record(b"a\tb\x1b[2J\xc2\x9b", b"\xff"))
 
-    assert b"\x1b" not in shown
-    assert shown == b'\\xff\t"\\u001b[2J"\n'
+    assert shown == b"\\xff\ta\tb\\x1b[2J\\x9b\n"
+
+
+def test_a_headers_name_and_json_cannot_act_on_a_terminal_either() -> None:
+    hostile = record("\x1b[2J\x7f\x9b\u202e\U000e0001é".encode(), headers=(("\x1b", b"\x1b"),))
+
+    shown = renderer(OutputFormat(headers=True, is_terminal=True))(hostile)
+    as_json = renderer(OutputFormat(as_json=True, is_terminal=True))(hostile)
+
+    assert shown.decode() == "\\x1b=\\x1b\t\\x1b[2J\\x7f\\x9b\\u202e\\U000e0001é\n"
+    assert as_json.decode().removesuffix("\n").isprintable()
+    assert json.loads(as_json) == json.loads(renderer(OutputFormat(as_json=True))(hostile))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.consumer.classic_group import ClassicGroup
@@ -271,6 +272,7 @@ class AsyncConsumer:
 
         Deserializers and interceptors see nothing of this.
         """
+        require_arrow("poll_arrow")
         from tidelog.client.consumer.arrow_records import with_place  # noqa: PLC0415 - pyarrow is an extra
 
         taken = await self._poll(self._fetcher.take_columns, timeout_ms)

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.background import Background
 from tidelog.client.consumer.async_consumer import AsyncConsumer, Partition
 from tidelog.client.consumer.errors import ConsumerStateError
@@ -170,6 +171,7 @@ class Consumer:
 
         >>> batch = consumer.poll_arrow(timeout_ms=1000)
         """
+        require_arrow("poll_arrow")
         core = self._core
         with self._acquired():
             if core._can_take_directly:  # noqa: SLF001

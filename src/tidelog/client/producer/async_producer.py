@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
 from tidelog.client.producer.batch import Delivery
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
@@ -129,6 +130,7 @@ class AsyncProducer:
 
         No Python object is made for any row. Waits for room in the buffer as it goes. ValueError for columns that it cannot use.
         """
+        require_arrow("send_arrow")
         from tidelog.client.producer.arrow_rows import send_arrow  # noqa: PLC0415 - pyarrow is an extra
 
         core = self._started()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.background import Background
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
 from tidelog.client.errors import BufferFullError, ClosedError, TimedOutError
@@ -139,6 +140,7 @@ class Producer:
 
         No Python object is made for any row. Blocks for room in the buffer as it goes. ValueError for columns that it cannot use.
         """
+        require_arrow("send_arrow")
         from tidelog.client.producer.arrow_rows import send_arrow  # noqa: PLC0415 - pyarrow is an extra
 
         self._core.check_takes_records()
