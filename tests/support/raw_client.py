@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.apis import api
@@ -19,6 +20,14 @@ _R = TypeVar("_R", bound=Response)
 PRODUCE_VERSION = 9
 
 
+class Sent(NamedTuple):
+    """A request that waits for its answer."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
 class RawClient:
     """A connection on which requests are answered one after another."""
 
@@ -28,6 +37,10 @@ class RawClient:
         self._correlation_id = 0
 
     def call(self, request: Request, answer: type[_R], version: int) -> _R:
+        return self.receive(self.send(request, version), answer)
+
+    def send(self, request: Request, version: int) -> Sent:
+        """A request whose answer is received later. Until then no other one is sent."""
         self._correlation_id += 1
         header = RequestHeader(
             request_api_key=request.api_key,
@@ -38,11 +51,19 @@ class RawClient:
         is_flexible = version in type(request).flexible
         frame = encode(header, 2 if is_flexible else 1) + encode(request, version)
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        return Sent(request.api_key, version, self._correlation_id)
+
+    def receive(self, sent: Sent, answer: type[_R]) -> _R:
         received = self._receive(struct.unpack(">i", self._receive(4))[0])
-        header_version = api(request.api_key).response_header_version(version)
+        header_version = api(sent.api_key).response_header_version(sent.version)
         found, position = decode_from(ResponseHeader, header_version, received)
-        assert found.correlation_id == self._correlation_id
-        return decode(answer, version, received[position:])
+        assert found.correlation_id == sent.correlation_id
+        return decode(answer, sent.version, received[position:])
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether something has arrived that nobody has received yet."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def _receive(self, count: int) -> bytes:
         received = b""

@@ -13,6 +13,7 @@ from tidelog.broker.group_limits import group_limits
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.coordination import decision
+from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.decision import Decision
 from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
 from tidelog.coordination.group_shard import GroupShard
@@ -89,8 +90,8 @@ class GroupCoordinator:
             codec=Compression(config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC]),
         )
 
-    def _new_shard(self, _index: int, _leader_epoch: int) -> GroupShard:
-        return GroupShard(self.settings, self._random, lambda: self._node.image)
+    def _new_shard(self, _index: int, _leader_epoch: int, partition: CoordinatorPartition) -> GroupShard:
+        return GroupShard(self.settings, self._random, lambda: self._node.image, partition)
 
     # --- following the cluster ---------------------------------------------------------------------------------------------
 
@@ -145,8 +146,12 @@ class GroupCoordinator:
         return self._host.decide(self.partition_of(group_id), decide, refuse)
 
     def read(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
-        """What the shard of a group knows."""
+        """What the shard of a group knows, once that is committed."""
         return self._host.read(self.partition_of(group_id), read, refuse)
+
+    def read_committed(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A:
+        """What the shard of a group can say at once, of what is committed."""
+        return self._host.read_committed(self.partition_of(group_id), read, refuse)
 
     def active(self, group_id: str) -> ActiveShard[GroupShard] | None:
         """The shard of a group with its partition of the log, if it is here and decides."""

@@ -214,7 +214,7 @@ class GroupLane:
         if appended is None:
             return False
         first_offset, is_committed = appended
-        take_in = offsets.take_in
+        take_in = offsets.take_in if is_committed else offsets.take_in_uncommitted
         for (_, topic_id, name, _), (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
             committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic_id, first_offset)
             take_in(group_id, name, partition, committed)

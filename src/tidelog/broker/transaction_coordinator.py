@@ -17,6 +17,7 @@ from tidelog.broker.coordinator_elections import CoordinatorElections, Hosting
 from tidelog.broker.transaction_markers import GroupLogs, LocalMarkers, TransactionMarkers
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
+from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.decision import Decision
 from tidelog.coordination.host import CoordinatorHost, HostSeams
 from tidelog.coordination.transaction import ending, initialising
@@ -82,7 +83,7 @@ class TransactionCoordinator:
             self._cluster_markers, timers, turn, is_wanted=self._is_wanted, written=self._markers_written
         )
 
-    def _new_shard(self, _index: int, leader_epoch: int) -> TransactionShard:
+    def _new_shard(self, _index: int, leader_epoch: int, _partition: CoordinatorPartition) -> TransactionShard:
         # A loop between the two: a shard decides what is to be written, and is told when it is.
         return TransactionShard(self.settings, leader_epoch, self.markers.send)
 
@@ -215,15 +216,15 @@ class TransactionCoordinator:
 
     # --- administration ----------------------------------------------------------------------------------------------------
 
-    def read(
+    def read_committed(
         self,
         transactional_id: str,
         read: Callable[[TransactionShard, int], A],
         refuse: Callable[[ErrorCode], A],
-    ) -> A | Pending[A]:
-        """What the shard of a transactional id knows, at the present time."""
+    ) -> A:
+        """What the shard of a transactional id knows at the present time, which is what is committed."""
         now_ms = self._host.now_ms()
-        return self._host.read(self.partition_of(transactional_id), lambda shard: read(shard, now_ms), refuse)
+        return self._host.read_committed(self.partition_of(transactional_id), lambda shard: read(shard, now_ms), refuse)
 
     @property
     def now_ms(self) -> int:

@@ -67,6 +67,7 @@ class EndedTransaction(NamedTuple):
     """A marker in the log."""
 
     producer_id: int
+    offset: int
     is_committed: bool
 
 
@@ -101,7 +102,7 @@ class LogPiece:
                     for row in rows:
                         marker = read_control_type(row.key)
                         if marker in (ControlType.COMMIT, ControlType.ABORT):
-                            yield EndedTransaction(header.producer_id, marker is ControlType.COMMIT)
+                            yield EndedTransaction(header.producer_id, row.offset, marker is ControlType.COMMIT)
                     continue
                 producer_id = header.producer_id if header.is_transactional else -1
                 for row in rows:

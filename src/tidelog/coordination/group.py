@@ -62,6 +62,10 @@ class Group(Protocol):
         """
         ...
 
+    def as_committed(self) -> Group:
+        """The group as its committed records have it, to be looked at and not to be changed."""
+        ...
+
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether this member may ask for committed offsets now. No member id and a negative epoch: an administrator."""
         ...

@@ -13,11 +13,14 @@ from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.classic.groups import ClassicGroups
 from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.consumer.groups import ConsumerGroups
+from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Caller, Decision
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.group_table import GroupTable
 from tidelog.coordination.offsets import Offsets, nothing_fetched
+from tidelog.coordination.timeline import Timeline
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
@@ -65,12 +68,22 @@ _EXPIRE_OFFSETS = ("offsets", "expire")
 class GroupShard:
     """The groups of one partition. `topics` gives the cluster as it is at the moment."""
 
-    def __init__(self, settings: GroupSettings, random: Random, topics: Callable[[], TopicsView]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        random: Random,
+        topics: Callable[[], TopicsView],
+        partition: CoordinatorPartition | None = None,
+    ) -> None:
+        """`partition` is the one of the log that the shard is made from; without, everything counts as committed."""
         self.deadlines = Deadlines()
-        self.groups: dict[str, Group] = {}
+        self.timeline = Timeline(partition)
+        self.groups = GroupTable(self.timeline)
         self.classic = ClassicGroups(self.groups, self.deadlines, settings, random)
-        self.consumer = ConsumerGroups(self.groups, self.deadlines, settings, random, topics(), self.classic)
-        self.offsets = Offsets(settings)
+        self.consumer = ConsumerGroups(
+            self.groups, self.deadlines, settings, random, topics(), self.classic, self.timeline
+        )
+        self.offsets = Offsets(settings, self.timeline)
         self._settings = settings
         self._topics = topics
 
@@ -160,7 +173,9 @@ class GroupShard:
         return self.offsets.commit_in_transaction(request, guard, now_ms)
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        group = self.groups.get(request.group_id)
+        """Stable offsets as of all that is written, for an answer that waits until it is committed; others as of what is."""
+        self.timeline.trim()
+        group = self.groups.get(request.group_id) if require_stable else self.groups.committed(request.group_id)
         if group is None:
             topics = [
                 OffsetFetchResponseTopics(
@@ -207,7 +222,11 @@ class GroupShard:
     # --- administration ----------------------------------------------------------------------------------------------------
 
     def listed(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-        """The groups in one of these states and of one of these types; all where none is named. Letter case is free."""
+        """The groups in one of these states and of one of these types; all where none is named. Letter case is free.
+
+        This and all descriptions are as of what is committed.
+        """
+        self.timeline.trim()
         wanted_states = {state.lower() for state in states}
         wanted_types = {each.lower() for each in types}
         return [
@@ -217,14 +236,15 @@ class GroupShard:
                 group_state=group.state_name,
                 group_type=group.type_name,
             )
-            for group in self.groups.values()
+            for group in self.groups.all_committed()
             if (not wanted_states or group.state_name.lower() in wanted_states)
             and (not wanted_types or group.type_name.lower() in wanted_types)
         ]
 
     def describe(self, group_id: str, api_version: int) -> group_admin.DescribedGroup:
         """As DescribeGroups has it, which knows classic groups alone."""
-        group = self.groups.get(group_id)
+        self.timeline.trim()
+        group = self.groups.committed(group_id)
         if isinstance(group, ClassicGroup):
             return self.classic.describe(group)
         is_error = api_version >= _DESCRIBE_KNOWS_MISSING_GROUPS
@@ -241,7 +261,8 @@ class GroupShard:
 
     def describe_consumer(self, group_id: str) -> consumer_groups.DescribedGroup:
         """As ConsumerGroupDescribe has it, which knows groups of the new protocol alone."""
-        group = self.groups.get(group_id)
+        self.timeline.trim()
+        group = self.groups.committed(group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.describe(group)
         message = f"Group {group_id} is not a consumer group." if group else f"Group {group_id} not found."
@@ -272,6 +293,7 @@ class GroupShard:
     # --- the shard's life --------------------------------------------------------------------------------------------------
 
     def replay(self, record: CoordinatorRecord, offset: int, producer_id: int, now_ms: int) -> None:
+        self.timeline.begin_replay(offset)
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
@@ -283,9 +305,12 @@ class GroupShard:
             self.classic.replay_group(key, value, now_ms)
         else:
             self.consumer.replay(record, now_ms)
+        self.timeline.end_replay()
 
-    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+    def end_transaction(self, producer_id: int, offset: int, *, is_committed: bool) -> None:
+        self.timeline.begin_replay(offset)
         self.offsets.end_transaction(producer_id, is_committed=is_committed)
+        self.timeline.end_replay()
 
     def loaded(self, now_ms: int) -> list[Decision[None]]:
         # While the log was read, the cluster has moved on.

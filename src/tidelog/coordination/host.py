@@ -7,9 +7,10 @@
     Failed           Loading, if newer    -                   (nothing)                      -
 
 A request is decided by an active shard at once, on the caller's stack. Its records are appended, all or none, replayed, and the
-answer leaves when they are committed. What is read waits in the same way for everything that was decided before it, so that
-nobody is told of what may yet be lost. Nothing is ever undone: a refused append changes nothing, and an append that is not
-committed means that another node leads, which drops the shard as a whole.
+answer leaves when they are committed. Nobody is told of what may yet be lost: a reader gets what committed records say, at
+once (`read_committed`), or waits in the same way for everything that was decided before (`read`). Nothing is ever undone: a
+refused append changes nothing, and an append that is not committed means that another node leads, which drops the shard as a
+whole.
 
 Loading reads the log in pieces, so that a long one does not keep the node from its other work.
 """
@@ -72,8 +73,8 @@ class Shard(Protocol):
         """Take in one record. With a producer id it belongs to a transaction that is open still."""
         ...
 
-    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """A transaction of this producer has ended."""
+    def end_transaction(self, producer_id: int, offset: int, *, is_committed: bool) -> None:
+        """A transaction of this producer has ended, with the marker at this offset."""
         ...
 
     def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
@@ -99,12 +100,12 @@ class HostSeams(NamedTuple):
 
 
 class CoordinatorHost(Generic[S]):
-    """All shards of one kind of coordinator on a node. `new_shard` makes an empty one for a partition and its leader's epoch."""
+    """All shards of one kind of coordinator on a node. `new_shard` makes an empty one of a partition in a leader's epoch."""
 
     def __init__(
         self,
         log: CoordinatorLog,
-        new_shard: Callable[[int, int], S],
+        new_shard: Callable[[int, int, CoordinatorPartition], S],
         seams: HostSeams,
         *,
         commit_timeout_ms: int,
@@ -171,8 +172,13 @@ class CoordinatorHost(Generic[S]):
             return refuse(_error_of(state))
         return state.carry_out(decide(state.shard, self.now_ms()), refuse)
 
+    def read_committed(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A:
+        """What the shard can say at once: `read` is to look at what is committed alone."""
+        state = self._shards.get(index)
+        return read(state.shard) if isinstance(state, ActiveShard) else refuse(_error_of(state))
+
     def read(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
-        """What the shard knows, once all of that is committed."""
+        """What the shard knows, once all of that is committed. Whether this node leads still is found out by that wait alone."""
         state = self._shards.get(index)
         if not isinstance(state, ActiveShard):
             return refuse(_error_of(state))
@@ -248,7 +254,7 @@ class _Loading(Generic[S]):
         self.partition = partition
         self.leader_epoch = leader_epoch
         self._host = host
-        self._shard = host.new_shard(index, leader_epoch)
+        self._shard = host.new_shard(index, leader_epoch, partition)
         self._offset = -1
         self._is_dropped = False
 
@@ -281,7 +287,7 @@ class _Loading(Generic[S]):
         try:
             for entry in piece.entries(self._host.log):
                 if isinstance(entry, EndedTransaction):
-                    self._shard.end_transaction(entry.producer_id, is_committed=entry.is_committed)
+                    self._shard.end_transaction(entry.producer_id, entry.offset, is_committed=entry.is_committed)
                 else:
                     self._shard.replay(entry.record, entry.offset, entry.producer_id, now_ms)
         except UnreadableLogError as error:
@@ -452,7 +458,7 @@ class ActiveShard(Generic[S]):
         )
         if isinstance(appended, AppendRefused):
             return appended.error
-        self.shard.end_transaction(producer_id, is_committed=is_committed)
+        self.shard.end_transaction(producer_id, appended.last_offset, is_committed=is_committed)
         self._set_timer()
         return self._partition.when_committed(appended.last_offset + 1)
 

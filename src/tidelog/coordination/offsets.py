@@ -7,13 +7,14 @@ transaction ends after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
 from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.timeline import Earlier, Timeline, as_committed
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.internal_records import CoordinatorRecord
@@ -98,15 +99,18 @@ class _Table:
 class Offsets:
     """The committed offsets of one shard's groups."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, timeline: Timeline | None = None) -> None:
+        """`timeline` keeps what uncommitted records replace."""
         self._settings = settings
+        self._timeline = Timeline() if timeline is None else timeline
+        self._earlier: Earlier[tuple[str, str, int], Committed] = {}
         self.metadata_max = settings.offset_metadata_max_bytes
         """How many characters a commit's metadata may have."""
         self._committed = _Table()
         self._pending: dict[int, _Table] = {}
         """By the id of the producer whose transaction is open."""
         self.take_in: Callable[[str, str, int, Committed], None] = self._committed.put
-        """What `replay` does for a commit outside of any transaction: of a group, for a topic's partition."""
+        """What `replay` does for a committed commit outside of any transaction: of a group, for a topic's partition."""
 
     # --- deciding ----------------------------------------------------------------------------------------------------------
 
@@ -236,7 +240,11 @@ class Offsets:
     def fetch(
         self, group_id: str, topics: Iterable[OffsetFetchRequestTopics], *, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
-        """What a group has committed for these partitions; -1 where there is nothing."""
+        """What a group has committed for these partitions; -1 where there is nothing.
+
+        Stable offsets are those of all that is written, for an answer that waits until it is committed; the others are those of
+        what is committed already.
+        """
         return [
             OffsetFetchResponseTopics(
                 name=topic.name,
@@ -250,7 +258,10 @@ class Offsets:
         ]
 
     def fetch_all(self, group_id: str, *, require_stable: bool) -> list[OffsetFetchResponseTopics]:
-        """Everything that a group has committed."""
+        """Everything that a group has committed. Stable or not: see `fetch`."""
+        by_topic = self._committed.by_group.get(group_id, {})
+        if not require_stable and self._earlier:
+            by_topic = self._all_as_committed(group_id, by_topic)
         return [
             OffsetFetchResponseTopics(
                 name=topic,
@@ -260,7 +271,7 @@ class Offsets:
                     for index in partitions
                 ],
             )
-            for topic, partitions in self._committed.by_group.get(group_id, {}).items()
+            for topic, partitions in by_topic.items()
         ]
 
     def _fetched(
@@ -268,7 +279,8 @@ class Offsets:
     ) -> OffsetFetchResponsePartitions:
         if require_stable and self._is_pending(group_id, topic, index):
             return nothing_fetched(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        committed = self._committed.get(group_id, topic, index)
+        find = self._committed.get if require_stable else self._as_committed
+        committed = find(group_id, topic, index)
         # What was committed for a topic of the same name that has been deleted since is of no use to its successor.
         if committed is None or _is_of_another(committed.topic_id, topic_id):
             return nothing_fetched(index, ErrorCode.NONE)
@@ -293,12 +305,44 @@ class Offsets:
         is_committed = self._committed.get(group_id, topic, partition) is not None
         return is_committed or self._is_pending(group_id, topic, partition)
 
+    def _as_committed(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        now = self._committed.get(group_id, topic, partition)
+        return as_committed(self._earlier, (group_id, topic, partition), now) if self._earlier else now
+
+    def _all_as_committed(
+        self, group_id: str, now: Mapping[str, Mapping[int, Committed]]
+    ) -> dict[str, dict[int, Committed]]:
+        committed = {topic: {**partitions} for topic, partitions in now.items()}
+        for (changed_group, topic, partition), change in self._earlier.items():
+            if changed_group != group_id:
+                continue
+            partitions = committed.setdefault(topic, {})
+            if change.before is None:
+                partitions.pop(partition, None)
+            else:
+                partitions[partition] = change.before
+        return {topic: partitions for topic, partitions in committed.items() if partitions}
+
     # --- replaying ---------------------------------------------------------------------------------------------------------
+
+    def take_in_uncommitted(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+        """`take_in` for a record that is not committed yet."""
+        before = self._committed.get(group_id, topic, partition)
+        key = (group_id, topic, partition)
+        self._timeline.note_at(committed.record_offset + 1, self._earlier, key, before)
+        self._committed.put(group_id, topic, partition, committed)
+
+    def _note(self, group_id: str, topic: str, partition: int) -> None:
+        """What was committed for a partition is about to be replaced."""
+        if self._timeline.is_noting:
+            before = self._committed.get(group_id, topic, partition)
+            self._timeline.note(self._earlier, (group_id, topic, partition), before)
 
     def replay(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, record_offset: int, producer_id: int
     ) -> None:
         if value is None:
+            self._note(key.group, key.topic, key.partition)
             self._committed.remove(key.group, key.topic, key.partition)
             for table in self._pending.values():
                 table.remove(key.group, key.topic, key.partition)
@@ -312,8 +356,12 @@ class Offsets:
             value.topic_id,
             record_offset,
         )
-        table = self._committed if producer_id < 0 else self._pending.setdefault(producer_id, _Table())
-        table.put(key.group, key.topic, key.partition, committed)
+        if producer_id < 0:
+            self._note(key.group, key.topic, key.partition)
+            self._committed.put(key.group, key.topic, key.partition, committed)
+        else:
+            pending = self._pending.setdefault(producer_id, _Table())
+            pending.put(key.group, key.topic, key.partition, committed)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """What a producer's transaction committed counts from now on, or never did."""
@@ -323,6 +371,7 @@ class Offsets:
         for group_id, topic, partition, committed in pending.each():
             known = self._committed.get(group_id, topic, partition)
             if known is None or committed.record_offset > known.record_offset:
+                self._note(group_id, topic, partition)
                 self._committed.put(group_id, topic, partition, committed)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.data_node import NODE, OTHER, DataNode
 from tidelog.broker.led_partition import LedPartition
+from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
 from tidelog.coordination.host import RETRY_MS, CoordinatorHost, HostSeams
@@ -47,7 +48,7 @@ class NotesShard:
             notes = self.notes if producer_id < 0 else self.pending.setdefault(producer_id, {})
             notes[key.group] = value.offset
 
-    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+    def end_transaction(self, producer_id: int, offset: int, *, is_committed: bool) -> None:
         pending = self.pending.pop(producer_id, {})
         if is_committed:
             self.notes.update(pending)
@@ -84,7 +85,7 @@ class Hosted:
             load_buffer_bytes=100,
         )
 
-    def _new_shard(self, _index: int, _leader_epoch: int) -> NotesShard:
+    def _new_shard(self, _index: int, _leader_epoch: int, _partition: CoordinatorPartition) -> NotesShard:
         self.shards.append(NotesShard())
         return self.shards[-1]
 
@@ -329,7 +330,7 @@ def test_time_does_not_jump_with_the_clock(hosted: Hosted) -> None:
     seams = HostSeams(clock, hosted.node.timers, hosted.node.seams.slow_work, nullcontext())
     host = CoordinatorHost(
         CoordinatorLog.CONSUMER_OFFSETS,
-        lambda _index, _leader_epoch: NotesShard(),
+        lambda _index, _leader_epoch, _partition: NotesShard(),
         seams,
         commit_timeout_ms=5_000,
         load_buffer_bytes=100,

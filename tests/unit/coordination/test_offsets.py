@@ -64,6 +64,9 @@ class AGroup:
     ) -> ErrorCode:
         raise NotImplementedError
 
+    def as_committed(self) -> AGroup:
+        return self
+
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         raise NotImplementedError
 

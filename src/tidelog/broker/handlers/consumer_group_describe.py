@@ -6,12 +6,11 @@ v1 whether a member is classic (KIP-1099)
 from __future__ import annotations
 
 from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
+from tidelog.broker.handling import handles
 from tidelog.broker.node_view import Node
 from tidelog.coordination.group_shard import undescribed_consumer_group
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.pending import Pending, when_all
 from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -22,18 +21,16 @@ from tidelog.wire.messages.consumer_groups import (
 @handles(ConsumerGroupDescribeRequest)
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, caller: Caller, node: Node
-) -> Answer[ConsumerGroupDescribeResponse]:
-    def answer(groups: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
-        for group in groups:
-            _hide_topics(group, caller)
-            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = caller.authorized_operations(ResourceType.GROUP, group.group_id)
-        return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=groups)
-
-    return when_all([_describe(group_id, caller, node) for group_id in request.group_ids], answer)
+) -> ConsumerGroupDescribeResponse:
+    groups = [_describe(group_id, caller, node) for group_id in request.group_ids]
+    for group in groups:
+        _hide_topics(group, caller)
+        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+            group.authorized_operations = caller.authorized_operations(ResourceType.GROUP, group.group_id)
+    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=groups)
 
 
-def _describe(group_id: str, caller: Caller, node: Node) -> DescribedGroup | Pending[DescribedGroup]:
+def _describe(group_id: str, caller: Caller, node: Node) -> DescribedGroup:
     def refuse(error: ErrorCode) -> DescribedGroup:
         return undescribed_consumer_group(group_id, error, None)
 
@@ -41,7 +38,7 @@ def _describe(group_id: str, caller: Caller, node: Node) -> DescribedGroup | Pen
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return refuse(ErrorCode.INVALID_GROUP_ID)
-    return node.groups.read(group_id, lambda shard: shard.describe_consumer(group_id), refuse)
+    return node.groups.read_committed(group_id, lambda shard: shard.describe_consumer(group_id), refuse)
 
 
 def _hide_topics(group: DescribedGroup, caller: Caller) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
+from tidelog.broker.handling import handles
 from tidelog.broker.node_view import Node
 from tidelog.coordination.transaction.transaction_shard import undescribed
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.pending import Pending, when_all
 from tidelog.wire.messages.transaction_admin import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -19,23 +18,21 @@ from tidelog.wire.messages.transaction_admin import (
 @handles(DescribeTransactionsRequest)
 def describe_transactions(
     request: DescribeTransactionsRequest, caller: Caller, node: Node
-) -> Answer[DescribeTransactionsResponse]:
-    def answer(states: list[TransactionState]) -> DescribeTransactionsResponse:
-        for state in states:
-            state.topics = [
-                each for each in state.topics if caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, each.topic)
-            ]
-        return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=states)
-
-    return when_all([_describe(each, caller, node) for each in request.transactional_ids], answer)
+) -> DescribeTransactionsResponse:
+    states = [_describe(each, caller, node) for each in request.transactional_ids]
+    for state in states:
+        state.topics = [
+            each for each in state.topics if caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, each.topic)
+        ]
+    return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=states)
 
 
-def _describe(transactional_id: str, caller: Caller, node: Node) -> TransactionState | Pending[TransactionState]:
+def _describe(transactional_id: str, caller: Caller, node: Node) -> TransactionState:
     def refuse(error: ErrorCode) -> TransactionState:
         return undescribed(transactional_id, error)
 
     if not caller.may(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return node.transactions.read(
+    return node.transactions.read_committed(
         transactional_id, lambda shard, now_ms: shard.describe(transactional_id, now_ms), refuse
     )

@@ -3,7 +3,9 @@
 v2 all topics, and an error for the group · v5 leader epoch · v7 stable offsets only (KIP-447) · v8 several groups ·
 v9 member epochs (KIP-848) · v10 topics by id
 
-A group that does not exist has no offsets, which is no error.
+A group that does not exist has no offsets, which is no error. Stable offsets wait until all that was written before is
+committed, and that wait is the only check whether this broker still coordinates the group. The others are read at once, from
+what is committed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from tidelog.coordination.offsets import nothing_fetched
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, TopicId, TopicName
-from tidelog.model.pending import when_all
+from tidelog.model.pending import Pending, when_all
 from tidelog.wire.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -57,14 +59,21 @@ def _fetch_group(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, caller: Caller, node: Node
 ) -> Answer[OffsetFetchResponseGroup]:  # type: ignore[type-var]
     def refuse(error: ErrorCode) -> OffsetFetchResponseGroup:
+        if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            # Consumers before 3.9 do not expect that here. This has them look for the coordinator again, which may be another.
+            error = ErrorCode.NOT_COORDINATOR
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error)
 
     if not caller.may(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     wanted, refused = _sort_out(group, caller, node)
-    found = node.groups.read(
-        group.group_id, lambda shard: shard.fetch_offsets(wanted, require_stable=request.require_stable), refuse
-    )
+    found: OffsetFetchResponseGroup | Pending[OffsetFetchResponseGroup]
+    if request.require_stable:
+        found = node.groups.read(group.group_id, lambda shard: shard.fetch_offsets(wanted, require_stable=True), refuse)
+    else:
+        found = node.groups.read_committed(
+            group.group_id, lambda shard: shard.fetch_offsets(wanted, require_stable=False), refuse
+        )
 
     def answer(fetched: list[OffsetFetchResponseGroup]) -> OffsetFetchResponseGroup:
         only = fetched[0]

@@ -165,6 +165,10 @@ class ClassicGroup:
         self.keep_alive(self.members[member_id], now_ms)
         return _NONE
 
+    def as_committed(self) -> ClassicGroup:
+        # Records do not make it what it is, they follow: it becomes stable when they are committed. As in Kafka.
+        return self
+
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         del member_id, epoch  # Anyone may read the offsets of a classic group.
         return ErrorCode.GROUP_ID_NOT_FOUND if self.state is GroupState.DEAD else ErrorCode.NONE

@@ -11,13 +11,18 @@ Its state is what its members and epochs say, nothing that is kept:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set as AbstractSet
+from enum import Enum
+from typing import TypeVar
 
 from tidelog.coordination.consumer.assignors.subscription import NOTHING, Assignment
 from tidelog.coordination.consumer.member import ConsumerMember, MemberState, OwnedPartitions
 from tidelog.coordination.consumer.records import ResolvedRegex, group_tombstones
+from tidelog.coordination.timeline import Earlier, as_committed
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
+
+V = TypeVar("V")
 
 INITIAL_EPOCH = 1
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -25,6 +30,13 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 _EPOCH_COMMIT_VERSION = 9
 # What a producer says that does not know the member's epoch.
 _NO_EPOCH = -1
+
+
+class EpochOf(Enum):
+    """What a group counts."""
+
+    GROUP = "group"
+    ASSIGNMENT = "assignment"
 
 
 class ConsumerGroup:
@@ -35,6 +47,9 @@ class ConsumerGroup:
         "_subscribers",
         "assignment_epoch",
         "assignment_timestamp_ms",
+        "earlier_epochs",
+        "earlier_members",
+        "earlier_targets",
         "epoch",
         "group_id",
         "has_partition_metadata",
@@ -67,6 +82,10 @@ class ConsumerGroup:
         """The group's epoch when its topics were last compared with the cluster's; None: they are to be compared."""
         self.regexes_version: int | None = None
         """Up to which change of topics the expressions are resolved; None where this node has not done so yet."""
+        self.earlier_epochs: Earlier[EpochOf, int] = {}
+        self.earlier_members: Earlier[str, ConsumerMember] = {}
+        self.earlier_targets: Earlier[str, Assignment] = {}
+        """What uncommitted records have replaced, of all that others are told of the group."""
         self._subscribers: dict[TopicName, int] = {}
         self._owners: dict[TopicId, dict[int, str]] = {}
 
@@ -149,6 +168,20 @@ class ConsumerGroup:
         if epoch > member.member_epoch or since is None or epoch < since:
             return _epoch_error(member)
         return ErrorCode.NONE
+
+    def as_committed(self) -> ConsumerGroup:
+        """Knows members, targets and epochs: enough for its state, its description, and who may fetch offsets."""
+        if not (self.earlier_members or self.earlier_targets or self.earlier_epochs):
+            return self
+        committed = ConsumerGroup(self.group_id)
+        committed.members = _as_committed(self.members, self.earlier_members)
+        committed.targets = _as_committed(self.targets, self.earlier_targets)
+        epoch = as_committed(self.earlier_epochs, EpochOf.GROUP, self.epoch)
+        assignment_epoch = as_committed(self.earlier_epochs, EpochOf.ASSIGNMENT, self.assignment_epoch)
+        assert epoch is not None
+        assert assignment_epoch is not None
+        committed.epoch, committed.assignment_epoch = epoch, assignment_epoch
+        return committed
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         if member_id is None and epoch < 0:
@@ -283,6 +316,16 @@ class ConsumerGroup:
                     del owners[partition]
             if not owners:
                 self._owners.pop(topic, None)
+
+
+def _as_committed(now: Mapping[str, V], earlier: Earlier[str, V]) -> dict[str, V]:
+    committed = {**now}
+    for key, change in earlier.items():
+        if change.before is None:
+            committed.pop(key, None)
+        else:
+            committed[key] = change.before
+    return committed
 
 
 def _epoch_error(member: ConsumerMember) -> ErrorCode:

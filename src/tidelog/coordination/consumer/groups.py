@@ -24,6 +24,7 @@ from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Caller, Decision
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.timeline import Timeline
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
@@ -55,7 +56,8 @@ _CONSUMER_MEMBER = 1
 class ConsumerGroups:
     """All consumer groups in `groups`, which others share for groups of other kinds.
 
-    With `classic` a group may change its protocol while it has members; without, only while it is empty.
+    With `classic` a group may change its protocol while it has members; without, only while it is empty. `timeline` keeps what
+    uncommitted records replace.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class ConsumerGroups:
         random: Random,
         topics: TopicsView,
         classic: ClassicGroups | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
+        self._timeline = Timeline() if timeline is None else timeline
         self._context = GroupContext(groups, deadlines, settings, random, topics)
         self._fencing = Fencing(self._context, classic)
         self._heartbeats = Heartbeats(self._context, self._fencing, classic)
@@ -158,7 +162,7 @@ class ConsumerGroups:
     def replay(self, record: CoordinatorRecord, now_ms: int) -> None:
         """Take in a record of a consumer group; other records are ignored."""
         del now_ms  # Deadlines begin once everything is loaded.
-        replay(self._context.groups, record)
+        replay(self._context.groups, record, self._timeline)
         if record.value is None and isinstance(record.key, ConsumerGroupMemberMetadataKey):
             # Here and not where it was decided: the member is a member until that is written down.
             self._context.forget_member(record.key.group_id, record.key.member_id)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tidelog.coordination.consumer.group import ConsumerGroup
+from tidelog.coordination.consumer.group import ConsumerGroup, EpochOf
 from tidelog.coordination.consumer.member import ConsumerMember
 from tidelog.coordination.consumer.records import ResolvedRegex, names_of, target_of, with_current, with_metadata
 from tidelog.coordination.group import Group
+from tidelog.coordination.timeline import Timeline
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -44,7 +45,7 @@ _KEYS = (
 _GONE = -1
 
 
-def replay(groups: dict[str, Group], record: CoordinatorRecord) -> None:
+def replay(groups: dict[str, Group], record: CoordinatorRecord, timeline: Timeline) -> None:
     """Change the group that a record is about; records of other kinds are not for this package."""
     key, value = record.key, record.value
     if not isinstance(key, _KEYS):
@@ -55,10 +56,25 @@ def replay(groups: dict[str, Group], record: CoordinatorRecord) -> None:
             return
         # A group of the other protocol that only held offsets, or whose tombstone compaction took: this is the newer.
         group = groups[key.group_id] = ConsumerGroup(key.group_id)
+    if timeline.is_noting:
+        _note(group, record, timeline)
     if value is None:
         _take_away(groups, group, record)
     else:
         _put(group, record)
+
+
+def _note(group: ConsumerGroup, record: CoordinatorRecord, timeline: Timeline) -> None:
+    """Keep what the record is about to replace, as far as others are told of it."""
+    match record.key:
+        case ConsumerGroupMetadataKey():
+            timeline.note(group.earlier_epochs, EpochOf.GROUP, group.epoch)
+        case ConsumerGroupTargetAssignmentMetadataKey():
+            timeline.note(group.earlier_epochs, EpochOf.ASSIGNMENT, group.assignment_epoch)
+        case ConsumerGroupMemberMetadataKey() | ConsumerGroupCurrentMemberAssignmentKey() as key:
+            timeline.note(group.earlier_members, key.member_id, group.members.get(key.member_id))
+        case ConsumerGroupTargetAssignmentMemberKey() as key:
+            timeline.note(group.earlier_targets, key.member_id, group.targets.get(key.member_id))
 
 
 def _put(group: ConsumerGroup, record: CoordinatorRecord) -> None:

@@ -371,7 +371,7 @@ class TransactionShard:
         else:
             self._keep(metadata_of(key.transactional_id, value))
 
-    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+    def end_transaction(self, producer_id: int, offset: int, *, is_committed: bool) -> None:
         """Nobody writes to this log in a transaction."""
 
     def loaded(self, now_ms: int) -> list[Decision[None]]:

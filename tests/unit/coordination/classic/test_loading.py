@@ -231,6 +231,9 @@ class _Other:
     ) -> ErrorCode:
         return ErrorCode.NONE
 
+    def as_committed(self) -> _Other:
+        return self
+
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         return ErrorCode.NONE
 

@@ -91,6 +91,6 @@ def test_nobody_writes_to_this_log_in_a_transaction() -> None:
     driver.init()
     before = driver.known()
 
-    driver.shard.end_transaction(PRODUCER, is_committed=False)
+    driver.shard.end_transaction(PRODUCER, 5, is_committed=False)
 
     assert driver.known() == before

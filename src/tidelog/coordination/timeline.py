@@ -1,0 +1,117 @@
+"""A shard's state as of the records that are committed, beside the one as of all that are written.
+
+    timeline.note(earlier, key, before)    by whoever changes something that records hold, before the change
+    timeline.trim()                        first of all by a reader: forget what committed records have replaced
+    as_committed(earlier, key, now)        what the committed records say, where `now` is what all of them say
+
+Decisions go by everything that is written. Whoever only reads must not be told of what may yet be lost, and need not wait for it:
+a value that an uncommitted record has replaced is kept until that record is committed. Where every append is committed at once,
+nothing is kept.
+
+The log limits how much that is: a replica that does not fetch is taken out of the in-sync set after `replica.lag.time.max.ms`,
+and from then on either everything is committed, or nothing more is written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from tidelog.coordination.coordinator_log import CoordinatorPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Change(Generic[K, V]):
+    """One value that was replaced. Changes of the same key are linked, from the first to the last."""
+
+    __slots__ = ("before", "earlier", "end_offset", "key", "last", "later")
+
+    def __init__(self, end_offset: int, earlier: Earlier[K, V], key: K, before: V | None) -> None:
+        self.end_offset = end_offset
+        self.earlier = earlier
+        self.key = key
+        self.before = before
+        self.later: Change[K, V] | None = None
+        self.last: Change[K, V] | None = None
+        """Of the first one: the last one, where that is another."""
+
+
+Earlier: TypeAlias = dict[K, Change[K, V]]
+"""The first uncommitted change of each key of some table."""
+
+
+class Timeline:
+    """What a shard has replaced and may have to be read still. Without a partition everything counts as committed."""
+
+    __slots__ = ("_changes", "_partition", "_replayed_end", "is_noting")
+
+    def __init__(self, partition: CoordinatorPartition | None = None) -> None:
+        self._partition = partition
+        self._changes: deque[Change[Any, Any]] = deque()
+        self._replayed_end = 0
+        self.is_noting = partition is not None
+        """Whether what changes now may be uncommitted."""
+
+    def begin_replay(self, offset: int) -> None:
+        """What changes from now on does so by the record at this offset."""
+        self.is_noting = self._partition is not None and offset >= self._high_watermark()
+        self._replayed_end = offset + 1
+
+    def end_replay(self) -> None:
+        """What changes from now on does so by a decision, whose records are to be appended next."""
+        self.is_noting = self._partition is not None
+        self._replayed_end = 0
+
+    def note(self, earlier: Earlier[K, V], key: K, before: V | None) -> None:
+        """`key` is about to change. `before` is its value, None where it has none."""
+        if self.is_noting:
+            self.note_at(self._replayed_end or self._log_end() + 1, earlier, key, before)
+
+    def note_at(self, end_offset: int, earlier: Earlier[K, V], key: K, before: V | None) -> None:
+        """The same, by a record that ends there, and that is not committed yet."""
+        self.trim()
+        change = Change(end_offset, earlier, key, before)
+        first = earlier.get(key)
+        if first is None:
+            earlier[key] = change
+        else:
+            (first.last or first).later = change
+            first.last = change
+        self._changes.append(change)
+
+    def trim(self) -> None:
+        """Forget what was replaced by records that are committed by now."""
+        changes = self._changes
+        if not changes:
+            return
+        high_watermark = self._high_watermark()
+        while changes and changes[0].end_offset <= high_watermark:
+            change = changes.popleft()
+            later = change.later
+            if later is None:
+                del change.earlier[change.key]
+            else:
+                later.last = None if change.last is later else change.last
+                change.earlier[change.key] = later
+
+    @property
+    def change_count(self) -> int:
+        """How many changes are kept."""
+        return len(self._changes)
+
+    def _high_watermark(self) -> int:
+        log = None if self._partition is None else self._partition.log
+        # Offline: nothing more is committed, and the shard is about to be dropped.
+        return 0 if log is None else log.high_watermark
+
+    def _log_end(self) -> int:
+        log = None if self._partition is None else self._partition.log
+        return 0 if log is None else log.log_end_offset
+
+
+def as_committed(earlier: Earlier[K, V], key: K, now: V | None) -> V | None:
+    """What committed records say of a key. None: nothing. The timeline is trimmed already."""
+    change = earlier.get(key)
+    return now if change is None else change.before

@@ -1,0 +1,137 @@
+"""Groups while replicas of `__consumer_offsets` hang or are gone: who is answered at once, who waits, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster_load import wait_until
+from tests.support.cluster_processes import ClusterProcesses
+from tests.support.raw_client import RawClient
+from tidelog import Admin
+from tidelog.client.admin import NewTopic
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tidelog.wire.messages.group_admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from tidelog.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+
+# A node that hangs stays in the in-sync set for longer than a test takes, and a commit waits for it for so long.
+SETTINGS = {
+    "broker.session.timeout.ms": "60000",
+    "replica.lag.time.max.ms": "60000",
+    "offsets.commit.timeout.ms": "3000",
+}
+# The one controller is no replica that hangs.
+ROLES = {1: "broker,controller", 2: "broker", 3: "broker"}
+HANGING = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    processes = ClusterProcesses(tmp_path_factory.mktemp("groups"), settings=SETTINGS, roles=ROLES)
+    with processes.running():
+        with Admin(bootstrap_servers=processes.bootstrap) as admin:
+            admin.create_topics([NewTopic("orders", partitions=1)])
+        yield processes
+
+
+def groups_elsewhere(cluster: ClusterProcesses, count: int) -> tuple[list[str], str]:
+    """Groups that one node coordinates which is not the one that is going to hang, and where it listens."""
+    with RawClient(cluster.nodes[1].bootstrap) as client:
+
+        def find(group_id: str) -> FindCoordinatorResponse:
+            request = FindCoordinatorRequest(key=group_id, key_type=0, coordinator_keys=[])
+            return client.call(request, FindCoordinatorResponse, 3)
+
+        wait_until(lambda: find("group-0").error_code == ErrorCode.NONE, "there are coordinators")
+        found: dict[str, list[str]] = {}
+        for number in range(100):
+            coordinator = find(f"group-{number}")
+            if coordinator.node_id == HANGING:
+                continue
+            address = f"{coordinator.host}:{coordinator.port}"
+            groups = found.setdefault(address, [])
+            groups.append(f"group-{number}")
+            if len(groups) == count:
+                return groups, address
+    raise AssertionError(f"no node coordinates {count} groups of {found}")
+
+
+def commit_of(group_id: str, offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    topic = OffsetCommitRequestTopic(name="orders", topic_id=ZERO_UUID, partitions=[partition])
+    return OffsetCommitRequest(group_id=group_id, member_id="", topics=[topic])
+
+
+def committed(answer: OffsetCommitResponse) -> int:
+    return answer.topics[0].partitions[0].error_code
+
+
+def fetch(client: RawClient, group_id: str, *, require_stable: bool) -> OffsetFetchResponseGroup:
+    topic = OffsetFetchRequestTopics(name="orders", topic_id=ZERO_UUID, partition_indexes=[0])
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=[topic])], require_stable=require_stable
+    )
+    return client.call(request, OffsetFetchResponse, 8).groups[0]
+
+
+def fetched(client: RawClient, group_id: str, *, require_stable: bool) -> int:
+    answer = fetch(client, group_id, require_stable=require_stable)
+    assert answer.error_code == ErrorCode.NONE
+    return answer.topics[0].partitions[0].committed_offset
+
+
+def test_readers_are_answered_from_what_is_committed_while_a_replica_hangs(cluster: ClusterProcesses) -> None:
+    (group_id, new_group), coordinator = groups_elsewhere(cluster, 2)
+    with RawClient(coordinator) as writer, RawClient(coordinator) as client, RawClient(coordinator) as other:
+        assert committed(writer.call(commit_of(group_id, 5), OffsetCommitResponse, 8)) == ErrorCode.NONE
+        cluster.nodes[HANGING].hold()
+        try:
+            written = writer.send(commit_of(group_id, 9), 8)
+            begun = other.send(commit_of(new_group, 1), 8)
+
+            # Nobody who only reads waits for the replica, nor is told of what it may never have.
+            assert fetched(client, group_id, require_stable=False) == 5
+            listed = client.call(ListGroupsRequest(states_filter=[], types_filter=[]), ListGroupsResponse, 4)
+            assert group_id in [each.group_id for each in listed.groups]
+            assert new_group not in [each.group_id for each in listed.groups]
+            described = client.call(
+                DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False), DescribeGroupsResponse, 5
+            ).groups[0]
+            assert (described.error_code, described.group_state) == (ErrorCode.NONE, "Empty")
+            asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+            answer = client.call(asked, ConsumerGroupDescribeResponse, 0).groups[0]
+            assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            assert not writer.has_answer
+            assert not other.has_answer
+
+            # Who asks for stable offsets does, and is sent to look for the coordinator again.
+            assert fetch(client, group_id, require_stable=True).error_code == ErrorCode.NOT_COORDINATOR
+            timed_out = writer.receive(written, OffsetCommitResponse)
+            assert committed(timed_out) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert committed(other.receive(begun, OffsetCommitResponse)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert fetched(client, group_id, require_stable=False) == 5
+        finally:
+            cluster.nodes[HANGING].go_on()
+        # What was written is not undone: the replica has it now.
+        wait_until(lambda: fetch(client, group_id, require_stable=True).error_code == 0, "the replica is back")
+        assert fetched(client, group_id, require_stable=True) == 9
+        assert fetched(client, group_id, require_stable=False) == 9
