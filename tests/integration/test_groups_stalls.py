@@ -32,6 +32,14 @@ from tidelog.wire.messages.group_offsets import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from tidelog.wire.messages.groups_classic import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 # A node that hangs stays in the in-sync set for longer than a test takes, and a commit waits for it for so long.
 SETTINGS = {
@@ -53,8 +61,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess
         yield processes
 
 
-def groups_elsewhere(cluster: ClusterProcesses, count: int) -> tuple[list[str], str]:
-    """Groups that one node coordinates which is not the one that is going to hang, and where it listens."""
+def groups_of_the_first_node(cluster: ClusterProcesses, count: int) -> list[str]:
+    """Groups that node 1 coordinates, which neither hangs nor stops."""
     with RawClient(cluster.nodes[1].bootstrap) as client:
 
         def find(group_id: str) -> FindCoordinatorResponse:
@@ -62,17 +70,11 @@ def groups_elsewhere(cluster: ClusterProcesses, count: int) -> tuple[list[str], 
             return client.call(request, FindCoordinatorResponse, 3)
 
         wait_until(lambda: find("group-0").error_code == ErrorCode.NONE, "there are coordinators")
-        found: dict[str, list[str]] = {}
-        for number in range(100):
-            coordinator = find(f"group-{number}")
-            if coordinator.node_id == HANGING:
-                continue
-            address = f"{coordinator.host}:{coordinator.port}"
-            groups = found.setdefault(address, [])
-            groups.append(f"group-{number}")
-            if len(groups) == count:
-                return groups, address
-    raise AssertionError(f"no node coordinates {count} groups of {found}")
+        groups = [f"group-{number}" for number in range(100) if find(f"group-{number}").node_id == 1][:count]
+        for group_id in groups:
+            wait_until(lambda: fetch(client, group_id, require_stable=True).error_code == 0, f"{group_id} is loaded")  # noqa: B023
+    assert len(groups) == count
+    return groups
 
 
 def commit_of(group_id: str, offset: int) -> OffsetCommitRequest:
@@ -100,7 +102,8 @@ def fetched(client: RawClient, group_id: str, *, require_stable: bool) -> int:
 
 
 def test_readers_are_answered_from_what_is_committed_while_a_replica_hangs(cluster: ClusterProcesses) -> None:
-    (group_id, new_group), coordinator = groups_elsewhere(cluster, 2)
+    group_id, new_group = groups_of_the_first_node(cluster, 2)
+    coordinator = cluster.nodes[1].bootstrap
     with RawClient(coordinator) as writer, RawClient(coordinator) as client, RawClient(coordinator) as other:
         assert committed(writer.call(commit_of(group_id, 5), OffsetCommitResponse, 8)) == ErrorCode.NONE
         cluster.nodes[HANGING].hold()
@@ -135,3 +138,54 @@ def test_readers_are_answered_from_what_is_committed_while_a_replica_hangs(clust
         wait_until(lambda: fetch(client, group_id, require_stable=True).error_code == 0, "the replica is back")
         assert fetched(client, group_id, require_stable=True) == 9
         assert fetched(client, group_id, require_stable=False) == 9
+
+
+def test_a_group_below_min_isr_backs_off_instead_of_rebalancing_without_end(cluster: ClusterProcesses) -> None:
+    group_id = groups_of_the_first_node(cluster, 3)[-1]
+    with RawClient(cluster.nodes[1].bootstrap) as client, RawClient(cluster.nodes[1].bootstrap) as other:
+        assert committed(client.call(commit_of(group_id, 5), OffsetCommitResponse, 8)) == ErrorCode.NONE
+        for number in (2, 3):
+            cluster.nodes[number].stop()
+        # All that there is was committed before.
+        assert fetched(client, group_id, require_stable=True) == 5
+
+        member_id = client.call(join_of(group_id, ""), JoinGroupResponse, 5).member_id
+        joined = client.call(join_of(group_id, member_id), JoinGroupResponse, 5)
+        assert (joined.error_code, joined.leader) == (ErrorCode.NONE, member_id)
+        synced = client.send(sync_of(group_id, joined), 3)
+        for _ in range(5):
+            assert fetched(other, group_id, require_stable=False) == 5
+        # Otherwise the member would be back at once, and so on a thousand times a second.
+        assert not client.has_answer
+        assert client.receive(synced, SyncGroupResponse).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+        again = client.call(join_of(group_id, member_id), JoinGroupResponse, 5)
+        assert (again.error_code, again.generation_id) == (ErrorCode.NONE, joined.generation_id + 1)
+        synced = client.send(sync_of(group_id, again), 3)
+        cluster.start(2, 3)
+        # The replicas are back: a sync that waits is answered, or the next one.
+        answer = client.receive(synced, SyncGroupResponse)
+        while answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            again = client.call(join_of(group_id, member_id), JoinGroupResponse, 5)
+            answer = client.call(sync_of(group_id, again), SyncGroupResponse, 3)
+        assert (answer.error_code, answer.assignment) == (ErrorCode.NONE, b"assigned")
+
+
+def join_of(group_id: str, member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+
+
+def sync_of(group_id: str, joined: JoinGroupResponse) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"assigned")],
+    )

@@ -119,7 +119,7 @@ class Story:
         return partition.append_run(run)
 
     def do_append_built(self, partition: Partition, count: int) -> object:
-        return partition.append_built(BATCHES.batch(*"c" * count), count, BATCHES.clock.ms)
+        return partition.append_built(BATCHES.batch(*"c" * count), count, BATCHES.clock.ms, -1)
 
     def do_wait(self, partition: Partition, ahead: int) -> object:
         log = partition.log

@@ -245,7 +245,7 @@ class BothWays:
     def _append_built(self, batch: bytes) -> None:
         quick, ordinary = self.partitions
         header = read_header(batch)
-        built = quick.append_built(bytearray(batch), header.record_count, header.max_timestamp)
+        built = quick.append_built(bytearray(batch), header.record_count, header.max_timestamp, -1)
         plain = ordinary.append(bytearray(batch), origin=AppendOrigin.COORDINATOR)
         assert told(built if isinstance(built, AppendRefused) else built[0]) == told(plain)
 

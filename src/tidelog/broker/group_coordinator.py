@@ -37,6 +37,9 @@ GROUP_RESOURCE = 32
 _GROUP_VERSION = "group.version"
 _CONSUMER_PROTOCOL = "consumer"
 _MS_PER_MINUTE = 60_000
+# As in Kafka: while too few replicas are in sync a member waits for its commit time-out and is told to try again, in place of
+# being refused at once and coming back at once.
+LEADER_ONLY = 1
 
 
 class _Limits(NamedTuple):
@@ -85,6 +88,7 @@ class GroupCoordinator:
             CoordinatorLog.CONSUMER_OFFSETS,
             self._new_shard,
             HostSeams(seams.clock, timers, seams.slow_work, turn),
+            required_acks=LEADER_ONLY,
             commit_timeout_ms=config[keys.OFFSETS_COMMIT_TIMEOUT_MS],
             load_buffer_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
             codec=Compression(config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC]),

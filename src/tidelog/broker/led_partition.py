@@ -37,11 +37,14 @@ class LedPartition:
         self,
         records: BytesLike,
         *,
+        required_acks: int,
         origin: AppendOrigin,
         transaction_version: int = 0,
         guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
-        return self._partition.append(records, origin=origin, transaction_version=transaction_version, guard=guard)
+        return self._partition.append(
+            records, required_acks=required_acks, origin=origin, transaction_version=transaction_version, guard=guard
+        )
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         return self._partition.when_committed(offset)

@@ -32,6 +32,7 @@ from tidelog.model.internal_topics import TRANSACTION_STATE
 from tidelog.model.java_hash import partition_of
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
+from tidelog.replication.partition import ALL_IN_SYNC
 from tidelog.storage.seams import Seams
 from tidelog.wire.internal_records import CoordinatorLog
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
@@ -74,6 +75,7 @@ class TransactionCoordinator:
             CoordinatorLog.TRANSACTION_STATE,
             self._new_shard,
             HostSeams(seams.clock, timers, seams.slow_work, turn),
+            required_acks=ALL_IN_SYNC,
             commit_timeout_ms=config[keys.REQUEST_TIMEOUT_MS],
             load_buffer_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
         )

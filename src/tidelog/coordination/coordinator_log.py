@@ -42,14 +42,17 @@ class CoordinatorPartition(Protocol):
         self,
         records: BytesLike,
         *,
+        required_acks: int,
         origin: AppendOrigin,
         transaction_version: int = 0,
         guard: int | None = None,
     ) -> AppendInfo | AppendRefused:
-        """Append with acks=all."""
+        """Append; with acks=all only where `min.insync.replicas` are in sync."""
         ...
 
-    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> tuple[int, bool] | AppendRefused:
+    def append_built(
+        self, batch: bytearray, record_count: int, timestamp_ms: int, required_acks: int
+    ) -> tuple[int, bool] | AppendRefused:
         """Append one plain batch that the coordinator has just made, outside of any transaction.
 
         Its first offset, and whether it is committed already.

@@ -62,6 +62,9 @@ RETRY_MS = 500
 
 NS_PER_MS = 1_000_000
 
+# The `required_acks` of what is not to be written while too few replicas are in sync.
+_ALL_IN_SYNC = -1
+
 
 class Shard(Protocol):
     """The state of one partition of a coordinator's log, and what is decided from it."""
@@ -108,11 +111,15 @@ class CoordinatorHost(Generic[S]):
         new_shard: Callable[[int, int, CoordinatorPartition], S],
         seams: HostSeams,
         *,
+        required_acks: int,
         commit_timeout_ms: int,
         load_buffer_bytes: int,
         codec: Compression = Compression.NONE,
     ) -> None:
+        """With `required_acks` of -1 nothing is written while fewer than `min.insync.replicas` are in sync. Otherwise it is, and
+        waits with its answer until there are enough."""
         self.log = log
+        self.required_acks = required_acks
         self.commit_timeout_ms = commit_timeout_ms
         self.load_buffer_bytes = load_buffer_bytes
         self.codec = codec
@@ -317,6 +324,7 @@ class ActiveShard(Generic[S]):
         "_host",
         "_looked_at",
         "_partition",
+        "_required_acks",
         "_timer",
         "_timer_ms",
         "index",
@@ -336,6 +344,7 @@ class ActiveShard(Generic[S]):
         self._host = host
         self._partition = partition
         self._append_built = partition.append_built
+        self._required_acks = host.required_acks
         self._timer: Timer | None = None
         self._timer_ms = 0
         # Which deadlines the timer is set by.
@@ -407,12 +416,14 @@ class ActiveShard(Generic[S]):
             return ErrorCode.MESSAGE_TOO_LARGE
         is_committed = False
         if producer is None:
-            built = self._partition.append_built(batch, len(records), timestamp_ms)
+            built = self._append_built(batch, len(records), timestamp_ms, self._required_acks)
             if isinstance(built, AppendRefused):
                 return built.error
             first_offset, is_committed = built
         else:
-            appended = self._partition.append(batch, origin=AppendOrigin.COORDINATOR, guard=producer.guard)
+            appended = self._partition.append(
+                batch, required_acks=self._required_acks, origin=AppendOrigin.COORDINATOR, guard=producer.guard
+            )
             if isinstance(appended, AppendRefused):
                 return appended.error
             first_offset = appended.first_offset
@@ -454,7 +465,10 @@ class ActiveShard(Generic[S]):
     ) -> ErrorCode | Pending[ErrorCode]:
         """Append a transaction's marker; the shard follows at once, the answer when it is committed."""
         appended = self._partition.append(
-            marker, origin=AppendOrigin.COORDINATOR, transaction_version=transaction_version
+            marker,
+            required_acks=self._required_acks,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=transaction_version,
         )
         if isinstance(appended, AppendRefused):
             return appended.error
@@ -476,7 +490,7 @@ class ActiveShard(Generic[S]):
         """
         if self._host.codec is not Compression.NONE or len(batch) > self._partition.message_bytes_max:
             return None
-        appended = self._append_built(batch, record_count, timestamp_ms)
+        appended = self._append_built(batch, record_count, timestamp_ms, self._required_acks)
         # Whoever decided may have moved a deadline.
         if self._timer is None or self.shard.deadlines.number != self._looked_at:
             self._set_timer()
@@ -500,7 +514,7 @@ class ActiveShard(Generic[S]):
         log = self._partition.log
         committed = ErrorCode.NOT_COORDINATOR if log is None else self._partition.when_committed(log.log_end_offset)
         if not isinstance(committed, Pending):
-            return self._settle(decision, _coordinator_error(committed), refuse)
+            return self._settle(decision, self._outcome(committed), refuse)
         answer: Pending[A] = Pending()
         self._after(committed, lambda error: _pass_on(self._settle(decision, error, refuse), answer))
         return answer
@@ -515,7 +529,7 @@ class ActiveShard(Generic[S]):
         log = self._partition.log
         committed = ErrorCode.NOT_COORDINATOR if log is None else self._partition.when_committed(log.log_end_offset)
         if not isinstance(committed, Pending):
-            error = _coordinator_error(committed)
+            error = self._outcome(committed)
             return found if error is ErrorCode.NONE else refuse(error)
         answer: Pending[A] = Pending()
         self._after(committed, lambda error: answer.complete(found if error is ErrorCode.NONE else refuse(error)))
@@ -536,7 +550,14 @@ class ActiveShard(Generic[S]):
                 then(error)
 
         outcome.then(settled)
-        committed.then(lambda error: outcome.complete(_coordinator_error(error)))
+        committed.then(lambda error: outcome.complete(self._outcome(error)))
+
+    def _outcome(self, error: ErrorCode) -> ErrorCode:
+        """What a wait for the commit has come to, in a coordinator's words."""
+        if error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND and self._required_acks != _ALL_IN_SYNC:
+            # It is committed. That too few replicas are in sync by now concerns who writes next.
+            return _NONE
+        return _coordinator_error(error)
 
     # Deadlines
 

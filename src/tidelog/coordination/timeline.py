@@ -8,8 +8,9 @@ Decisions go by everything that is written. Whoever only reads must not be told 
 a value that an uncommitted record has replaced is kept until that record is committed. Where every append is committed at once,
 nothing is kept.
 
-The log limits how much that is: a replica that does not fetch is taken out of the in-sync set after `replica.lag.time.max.ms`,
-and from then on either everything is committed, or nothing more is written.
+A partition may stay below `min.insync.replicas` for as long as its replicas are away, while the same offsets are committed again
+and again. Beyond `CHANGES_MAX` only the oldest value of each key is kept, which is then read until the newest one is committed:
+values of committed records still, though not the latest ones while the replicas catch up.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from collections import deque
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidelog.coordination.coordinator_log import CoordinatorPartition
+
+# Before the values between the committed and the newest ones are given up: some ten MB.
+CHANGES_MAX = 100_000
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,11 +49,12 @@ Earlier: TypeAlias = dict[K, Change[K, V]]
 class Timeline:
     """What a shard has replaced and may have to be read still. Without a partition everything counts as committed."""
 
-    __slots__ = ("_changes", "_partition", "_replayed_end", "is_noting")
+    __slots__ = ("_changes", "_changes_max", "_partition", "_replayed_end", "is_noting")
 
     def __init__(self, partition: CoordinatorPartition | None = None) -> None:
         self._partition = partition
         self._changes: deque[Change[Any, Any]] = deque()
+        self._changes_max = CHANGES_MAX
         self._replayed_end = 0
         self.is_noting = partition is not None
         """Whether what changes now may be uncommitted."""
@@ -80,6 +85,22 @@ class Timeline:
             (first.last or first).later = change
             first.last = change
         self._changes.append(change)
+        if len(self._changes) > self._changes_max:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Keep one change of each key: from the first one's value to the last one's end."""
+        merged = []
+        for change in self._changes:
+            if change.earlier.get(change.key) is change:
+                if change.last is not None:
+                    change.end_offset = change.last.end_offset
+                    change.last = change.later = None
+                merged.append(change)
+        merged.sort(key=lambda change: change.end_offset)
+        self._changes = deque(merged)
+        # Where most keys have changed once, there is little to merge: not again with the next change.
+        self._changes_max = max(CHANGES_MAX, 2 * len(merged))
 
     def trim(self) -> None:
         """Forget what was replaced by records that are committed by now."""

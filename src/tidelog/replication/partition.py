@@ -224,9 +224,9 @@ class Partition(PartitionCore):
             producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
         )
 
-    def _append_as_coordinator(self, batch: bytearray) -> tuple[Offset, bool] | AppendRefused:
+    def _append_as_coordinator(self, batch: bytearray, required_acks: int) -> tuple[Offset, bool] | AppendRefused:
         """`append_built` for a batch that cannot go the short way."""
-        appended = self.append(batch, origin=AppendOrigin.COORDINATOR)
+        appended = self.append(batch, required_acks=required_acks, origin=AppendOrigin.COORDINATOR)
         if isinstance(appended, AppendRefused):
             return appended
         log_now = self.log

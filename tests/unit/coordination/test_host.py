@@ -17,6 +17,7 @@ from tidelog.coordination.host import RETRY_MS, CoordinatorHost, HostSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TimestampMs
 from tidelog.model.pending import Pending
+from tidelog.replication.partition import ALL_IN_SYNC
 from tidelog.storage.verification_guard import NO_GUARD
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.internal_records import CoordinatorLog, CoordinatorRecord
@@ -71,8 +72,9 @@ def note(name: str, number: int | None) -> CoordinatorRecord:
 class Hosted:
     """A host on a node whose metadata the test writes."""
 
-    def __init__(self, node: DataNode) -> None:
+    def __init__(self, node: DataNode, required_acks: int = ALL_IN_SYNC) -> None:
         self.node = node
+        self.required_acks = required_acks
         self.shards: list[NotesShard] = []
         self.host = self._new_host()
 
@@ -81,6 +83,7 @@ class Hosted:
             CoordinatorLog.CONSUMER_OFFSETS,
             self._new_shard,
             HostSeams(self.node.clock, self.node.timers, self.node.seams.slow_work, nullcontext()),
+            required_acks=self.required_acks,
             commit_timeout_ms=5_000,
             load_buffer_bytes=100,
         )
@@ -332,6 +335,7 @@ def test_time_does_not_jump_with_the_clock(hosted: Hosted) -> None:
         CoordinatorLog.CONSUMER_OFFSETS,
         lambda _index, _leader_epoch, _partition: NotesShard(),
         seams,
+        required_acks=ALL_IN_SYNC,
         commit_timeout_ms=5_000,
         load_buffer_bytes=100,
     )

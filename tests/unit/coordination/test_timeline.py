@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+import pytest
+
+from tidelog.coordination import timeline
 from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.timeline import Earlier, Timeline, as_committed
 
@@ -95,3 +98,36 @@ def test_nothing_becomes_committed_while_the_log_is_offline() -> None:
     numbers.write("a", 1)
     numbers.partition.log = None
     assert numbers.read("a") is None
+
+
+def test_what_is_kept_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "CHANGES_MAX", 10)
+    log = Log()
+    numbers = Numbers(log)
+    numbers.write("a", 0)
+    numbers.write("b", 0)
+    log.high_watermark = log.log_end_offset
+    for number in range(1, 1_000):
+        numbers.write("a", number)
+        numbers.write("b", number)
+        assert (numbers.read("a"), numbers.read("b")) == (0, 0)
+        assert numbers.timeline.change_count <= 10
+    # A value that was committed is read until the newest one is.
+    log.high_watermark = log.log_end_offset - 2
+    assert numbers.read("a") in range(999)
+    log.high_watermark = log.log_end_offset - 1
+    assert numbers.read("a") == 999
+    log.high_watermark = log.log_end_offset
+    assert (numbers.read("a"), numbers.read("b")) == (999, 999)
+    assert numbers.timeline.change_count == 0
+
+
+def test_many_keys_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "CHANGES_MAX", 10)
+    log = Log()
+    numbers = Numbers(log)
+    for number in range(100):
+        numbers.write(str(number), number)
+    assert all(numbers.read(str(number)) is None for number in range(100))
+    log.high_watermark = 50
+    assert [numbers.read(str(number)) for number in (0, 49, 50, 99)] == [0, 49, None, None]

@@ -101,7 +101,9 @@ cdef class PartitionCore:
     @cython.locals(leading=Leading)
     cpdef object append_run(self, object run)
     @cython.locals(leading=Leading)
-    cpdef object append_built(self, object batch, object record_count, object max_timestamp)
+    cpdef object append_built(
+        self, object batch, object record_count, object max_timestamp, object required_acks
+    )
     @cython.locals(leading=Leading)
     cpdef object when_committed(self, object offset)
     cpdef object _advance_high_watermark(self, Leading leading)

@@ -277,7 +277,7 @@ class PartitionCore:
     def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
         raise NotImplementedError
 
-    def _append_as_coordinator(self, batch: bytearray) -> tuple[Offset, bool] | AppendRefused:
+    def _append_as_coordinator(self, batch: bytearray, required_acks: int) -> tuple[Offset, bool] | AppendRefused:
         raise NotImplementedError
 
     def _divergence(self, log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
@@ -338,7 +338,7 @@ class PartitionCore:
         return outcomes
 
     def append_built(
-        self, batch: bytearray, record_count: int, max_timestamp: int
+        self, batch: bytearray, record_count: int, max_timestamp: int, required_acks: int
     ) -> tuple[Offset, bool] | AppendRefused:
         """`append` for one whole batch that a coordinator has just made, outside of any transaction.
 
@@ -347,7 +347,9 @@ class PartitionCore:
         role = self.role
         if type(role) is Leading:
             leading = role
-            if self.config.keeps_create_time and len(leading.isr) >= leading.min_in_sync:
+            if self.config.keeps_create_time and (
+                required_acks != _ALL_IN_SYNC or len(leading.isr) >= leading.min_in_sync
+            ):
                 log = leading.log
                 try:
                     offset = log.append_built(batch, record_count, max_timestamp, self.leader_epoch)
@@ -362,7 +364,7 @@ class PartitionCore:
                     if self._watchers:
                         self._wakeups.changed(self)
                     return offset, log.high_watermark >= end
-        return self._append_as_coordinator(batch)
+        return self._append_as_coordinator(batch, required_acks)
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""
