@@ -99,8 +99,8 @@ def test_the_environment_configures_a_node(properties: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "level", "sentence"),
     [
-        ("metadata.version", 6, "the cluster uses metadata.version at level 6; this release works with 17 to 30"),
-        ("metadata.version", 31, "the cluster uses metadata.version at level 31; this release works with 17 to 30"),
+        ("metadata.version", 6, "the cluster uses metadata.version at level 6; this release works with 7 to 30"),
+        ("metadata.version", 31, "the cluster uses metadata.version at level 31; this release works with 7 to 30"),
         (
             "teleport.version",
             1,
@@ -171,3 +171,16 @@ def test_directories_named_from_here_are_told_from_anywhere(
 
     assert not isinstance(directories, ClientError)
     assert list(directories) == [f"{tmp_path}/data"]
+
+
+def test_several_log_directories_at_a_level_without_them_are_one_sentence(properties: Path, tmp_path: Path) -> None:
+    directories = f"log.dirs={tmp_path}/a,{tmp_path}/b"
+    ports = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093"
+    formatted = run("format", "--config", properties, "--set", directories, "--set", ports, "-r", "3.6")
+    assert formatted.returncode == 0, formatted.stderr
+
+    broker = run("broker", "--config", properties, "--set", directories, "--log-level", "error")
+
+    assert broker.returncode == 1
+    assert broker.stderr.startswith("tidelog broker: several log directories need metadata.version 3.7-IV2 or higher")
+    assert broker.stderr.count("\n") == 1

@@ -23,7 +23,7 @@ from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
 from tidelog.model.ids import DirectoryId, NodeId, TopicName
 from tidelog.model.slow_work import InlineSlowWork, SlowWork
 from tidelog.model.timers import LoopTimers
-from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, VoterSet
+from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.storage.files import Files
@@ -70,6 +70,7 @@ class MetadataNode:
     voters: VoterSet | None = None
     peers: Peers | None = None
     endpoint: Endpoint | None = None
+    is_static_quorum: bool = False
     levels: Mapping[str, int] = field(default_factory=lambda: BOOTSTRAP_LEVELS)
 
     def __post_init__(self) -> None:
@@ -99,6 +100,7 @@ class MetadataNode:
             clock=self.clock,
             voters=self.voters,
             levels=self.levels,
+            is_static_quorum=self.is_static_quorum,
         )
         return identity
 
@@ -120,11 +122,15 @@ class MetadataNode:
                 topic_defaults=TopicDefaults(dict(self.topic_defaults)),
             ),
             on_fault=self.faults.append,
+            static_voters=self._static_voters() if self.is_static_quorum else None,
             peers=self.peers,
         )
         service.committed.subscribe(lambda image, delta: self.published.append((image, delta)))
         self.service = service
         return service
+
+    def _static_voters(self) -> VoterSet:
+        return VoterSet([Voter(ReplicaKey(self.node_id, None), (_of_quorum(self.controller_endpoint),))])
 
     def start(self) -> MetadataService:
         service = self.open()

@@ -125,7 +125,9 @@ class ClusterLinks:
         """A controller that does not lead tells the one that does where it listens. One that leads has done so itself."""
         known = image.controllers.get(self._node_id)
         is_known = known is not None and known.incarnation_id == service.registration.incarnation_id
-        if is_known or self._is_registering or self._is_closed or not image.features:
+        if is_known or self._is_registering or self._is_closed:
+            return
+        if not image.features or not image.metadata_version.has_controller_registration:
             return
         if service.quorum.leader_node is None or not service.quorum.is_caught_up:
             return

@@ -39,11 +39,14 @@ class DirectoryAssignments:
         *,
         node_id: NodeId,
         broker_epoch: Callable[[], int],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_wanted` says whether the cluster's metadata has directories at its present level."""
         self._ask = ask
         self._timers = timers
         self._node_id = node_id
         self._broker_epoch = broker_epoch
+        self._is_wanted = is_wanted
         self._untold: dict[Replica, DirectoryId] = {}
         self._timer: Timer | None = None
         self._is_started = False
@@ -59,6 +62,10 @@ class DirectoryAssignments:
         self._is_started = True
         self._send_after(0)
 
+    def look_again(self) -> None:
+        """The level of the metadata may have been raised to one that has directories."""
+        self._send_after(0)
+
     def stop(self) -> None:
         self._is_started = False
         if self._timer is not None:
@@ -67,7 +74,8 @@ class DirectoryAssignments:
 
     def _send_after(self, delay_ms: int) -> None:
         # One timer gathers all that a single change of the metadata brings.
-        if self._is_started and not self._is_asking and self._timer is None and self._untold:
+        is_idle = self._is_started and not self._is_asking and self._timer is None
+        if is_idle and self._untold and self._is_wanted():
             self._timer = self._timers.after(delay_ms, self._send)
 
     def _send(self) -> None:

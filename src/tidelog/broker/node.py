@@ -339,6 +339,13 @@ class BrokerNode:
         metadata.start()
         await wait(self._loop, metadata.is_led)
         self._raise_fault()
+        version = self.image.metadata_version
+        paths = self.static_config[keys.LOG_DIRS] or self.static_config[keys.LOG_DIR]
+        if self.is_broker and len(paths) > 1 and not version.has_directories:
+            raise NodeError(
+                f"several log directories need metadata.version 3.7-IV2 or higher, and the cluster is at {version.name}: "
+                "name one in log.dirs, or raise the level first"
+            )
         if self.image.access_control:
             raise NodeError(
                 "the cluster's metadata holds ACLs, and authorisation is not supported yet: remove them first"

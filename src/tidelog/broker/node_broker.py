@@ -101,7 +101,11 @@ class NodeBroker:
         )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self._assignments = DirectoryAssignments(
-            self._ask_controller, timers, node_id=node_id, broker_epoch=lambda: self.registration.epoch
+            self._ask_controller,
+            timers,
+            node_id=node_id,
+            broker_epoch=lambda: self.registration.epoch,
+            is_wanted=lambda: self.image.metadata_version.has_directories,
         )
         self.replication = NodeReplication(
             metadata.links,
@@ -170,6 +174,7 @@ class NodeBroker:
         for directory in self._opened:
             directory.load(is_stray=lambda log: self.partitions.is_stray(self.image, log))
         keep_one_of_each(self.directories)
+        self.replication.follow(self.image)
         self.partitions.apply(self.image)
         self.groups.follow(self.image)
         self.transactions.follow(self.image)
@@ -236,6 +241,7 @@ class NodeBroker:
 
     def _image_changed(self, image: ClusterImage, delta: ImageDelta) -> None:
         self._config.follow(delta)
+        self.replication.follow(image)
         with self._turn:
             self.partitions.apply(image, delta)
             self.groups.follow(image, delta)
@@ -244,6 +250,7 @@ class NodeBroker:
             # After the partitions: whoever hears of a new leader here may turn to this node.
             self.replication.doubted.follow(image)
         self.registration.follow(image)
+        self._assignments.look_again()
         if delta.configs_changed:
             self._log_cleaner.look_soon()
         for name in delta.topics_removed.values():

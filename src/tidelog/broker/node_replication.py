@@ -8,6 +8,7 @@ from tidelog.broker.cluster_links import ClusterLinks
 from tidelog.broker.doubted_brokers import DoubtedBrokers
 from tidelog.controller.cluster_view import is_active
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.metadata_version import NEWEST
 from tidelog.model.clock import Clock
 from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME, REPLICA_LAG_TIME_MAX_MS
 from tidelog.model.config import ConfigValues
@@ -19,6 +20,8 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.replica_fetcher import FetchSettings, ReplicaFetcher
 from tidelog.replication.replica_fetchers import ReplicaFetchers
+
+_ANY_EPOCH = -1
 
 
 class NodeReplication:
@@ -38,6 +41,8 @@ class NodeReplication:
     ) -> None:
         """`own_listener` is the one by which brokers reach each other where the configuration names none."""
         self.node_id = node_id
+        self.fetch_version = NEWEST.fetch
+        self.list_offsets_version = NEWEST.list_offsets
         self._broker_epoch = broker_epoch
         self._links = links
         self._image = image
@@ -54,6 +59,11 @@ class NodeReplication:
     @property
     def broker_epoch(self) -> BrokerEpoch:
         return self._broker_epoch()
+
+    def follow(self, image: ClusterImage) -> None:
+        """The cluster is like this by now: its level says how leaders are asked."""
+        version = image.metadata_version
+        self.fetch_version, self.list_offsets_version = version.fetch, version.list_offsets
 
     def role_changed(self, partition: Partition) -> None:
         """The metadata gave a partition a role."""
@@ -129,6 +139,9 @@ class NodeReplication:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def _serves(self, node: NodeId, epoch: BrokerEpoch) -> bool:
-        """Whether a follower's broker may be in sync. One that has registered again since its fetch may have lost its disk."""
+        """Whether a follower's broker may be in sync. One that has registered again since its fetch may have lost its disk.
+
+        Followers name their epoch from metadata.version 3.5-IV1 on.
+        """
         broker = self._image().brokers.get(node)
-        return broker is not None and is_active(broker) and broker.epoch == epoch
+        return broker is not None and is_active(broker) and epoch in {_ANY_EPOCH, broker.epoch}

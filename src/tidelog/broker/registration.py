@@ -71,6 +71,7 @@ class Registration:
         # The others that leave, as far as this broker has heard; and whether there is news since the last heartbeat.
         self._others_leaving: frozenset[NodeId] = frozenset()
         self._has_news = False
+        self._is_telling_directories = False
 
     def begin(
         self,
@@ -111,6 +112,18 @@ class Registration:
         self._others_leaving = leaving
         if has_news:
             self.report()
+        self._tell_directories(image)
+
+    def _tell_directories(self, image: ClusterImage) -> None:
+        """The level was raised to one that has directories in registrations: the same life registers again, with them."""
+        known = image.brokers.get(self._node_id)
+        is_lacking = known is not None and known.epoch == self.epoch and not known.log_directories
+        if is_lacking and image.metadata_version.has_directories:
+            if not self._is_telling_directories:
+                self._is_telling_directories = True
+                self._register()
+        else:
+            self._is_telling_directories = False
 
     def report(self) -> None:
         """There is news that must not wait for a whole heartbeat interval, such as a log directory that is offline."""

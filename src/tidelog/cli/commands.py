@@ -183,6 +183,16 @@ def format_(
     no_initial_controllers: Annotated[
         bool, typer.Option("--no-initial-controllers", "-N", help="The node joins a cluster that has its voters.")
     ] = False,
+    release_version: Annotated[
+        str | None,
+        typer.Option(
+            "--release-version", "-r", help="Begin with the feature levels of this release of Kafka, 3.3 to 4.3."
+        ),
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature level to begin with; may be repeated."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make the log directories of a node ready. One that is a cluster of its own also does it when it first starts."""
@@ -197,6 +207,8 @@ def format_(
         is_standalone,
         initial_controllers,
         no_initial_controllers,
+        release_version,
+        features or (),
     )
     _exit_with(lambda: run_format(options))
 

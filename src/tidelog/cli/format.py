@@ -4,6 +4,7 @@
     --initial-controllers LIST      these are the voters: the same list, and the same --cluster-id, for every node
     --no-initial-controllers        the node joins a cluster that has its voters
     controller.quorum.voters        in the configuration: the voters are those, and none are written down
+    --release-version, --feature    the feature levels to begin with; without them those of Apache Kafka 4.3
 
 A node that is a cluster of its own formats what is not formatted when it starts; this does it apart, with a cluster id of one's
 own choice. Nodes of one cluster are always formatted by hand: each alone would become a cluster of its own.
@@ -21,6 +22,7 @@ from tidelog.broker.listeners import listener_specs
 from tidelog.broker.node_config import CONTROLLER, is_of_several, log_directories
 from tidelog.broker.quorum_voters import initial_voters
 from tidelog.cli.broker import EXIT_FAILED, EXIT_WRONG_QUESTION, complain, read_server_properties
+from tidelog.cli.first_levels import first_levels
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.controller.formatting import FormatError, check_identity, format_directories, new_cluster_id
 from tidelog.model import broker_config as keys
@@ -48,6 +50,8 @@ class FormatOptions:
     is_standalone: bool = False
     initial_controllers: str | None = None
     no_initial_controllers: bool = False
+    release_version: str | None = None
+    features: Sequence[str] = ()
 
 
 def run_format(options: FormatOptions) -> int:
@@ -74,6 +78,8 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
     is_controller = CONTROLLER in config[keys.PROCESS_ROLES]
     endpoints = controller_endpoints(config) if is_controller else ()
     voters = _initial_voters(config, options, endpoints)
+    is_static_quorum = bool(config[keys.CONTROLLER_QUORUM_VOTERS])
+    levels = first_levels(options.release_version, options.features, is_static_quorum=is_static_quorum)
     paths = log_directories(config)
     seams = Seams(OsFiles(), SystemClock(), InlineSlowWork(), SystemRandom())
     opened: list[LogDirectory] = []
@@ -93,6 +99,7 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
             clock=seams.clock,
             voters=voters,
             is_static_quorum=_writes_no_voters(config, options),
+            levels=levels,
         )
     finally:
         for directory in opened:

@@ -39,8 +39,6 @@ from tidelog.wire.messages.internal import cluster_metadata as records
 
 _FENCE, _UNFENCE = 1, -1
 _STOP = 1
-# First metadata.version in which a broker can report directories that are closed to new replicas.
-_CORDONED_DIRECTORIES = 30
 
 
 # --- registration ----------------------------------------------------------------------------------------------------------
@@ -103,7 +101,7 @@ def decide_register_broker(
         rack=request.rack,
         fenced=existing.fenced if existing is not None and is_same_life else True,
         in_controlled_shutdown=existing is not None and is_same_life and existing.in_controlled_shutdown,
-        log_dirs=list(request.log_dirs),
+        log_dirs=list(request.log_dirs) if image.metadata_version.has_directories else [],
     )
     answer = wire.BrokerRegistrationResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, broker_epoch=epoch)
     return Decision(answer, (*cleanup, framed(image, record)))
@@ -116,6 +114,8 @@ def refuse_register_broker(
 
 
 def _check_directories(image: ClusterImage, request: wire.BrokerRegistrationRequest) -> None:
+    if not image.metadata_version.has_directories:
+        return
     if not request.log_dirs:
         raise RefusedError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
     if any(map(is_reserved, request.log_dirs)):
@@ -252,12 +252,13 @@ def _directory_changes(
     defaults: TopicDefaults,
 ) -> tuple[FramedRecord, ...]:
     changes: list[FramedRecord] = []
+    # Below the level that has directories a registration names none.
     lost = [directory for directory in broker.log_directories if directory in request.offline_log_dirs]
     if lost:
         changes += directories_lost(image, broker.node_id, lost, defaults)
         online = [directory for directory in broker.log_directories if directory not in lost]
         changes.append(_registration_change(broker, 2, log_dirs=list(online)))
-    if request.cordoned_log_dirs is not None and image.metadata_version >= _CORDONED_DIRECTORIES:
+    if request.cordoned_log_dirs is not None and image.metadata_version.has_cordoned_directories:
         cordoned = tuple(map(DirectoryId, request.cordoned_log_dirs))
         if cordoned != broker.cordoned_directories:
             changes.append(_registration_change(broker, 3, cordoned_log_dirs=list(cordoned)))
@@ -307,9 +308,14 @@ def refuse_unregister_broker(_request: wire.UnregisterBrokerRequest, refusal: Re
 
 
 def decide_register_controller(
-    request: wire.ControllerRegistrationRequest,
+    image: ClusterImage, request: wire.ControllerRegistrationRequest
 ) -> Decision[wire.ControllerRegistrationResponse]:
     """A controller tells where it listens and what it supports."""
+    if not image.metadata_version.has_controller_registration:
+        raise RefusedError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller registrations.",
+        )
     record = records.RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

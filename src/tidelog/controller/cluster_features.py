@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
+from msgspec import Struct
+
 from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT, TopicDefaults
 from tidelog.controller.decision import Decision, Refusal, RefusedError
 from tidelog.controller.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
+    KRAFT_VERSION,
     METADATA_VERSION,
-    METADATA_VERSION_NAMES,
     SUPPORTED,
+    dependency_problem,
 )
 from tidelog.controller.image import ClusterImage, SupportedFeature
+from tidelog.controller.metadata_version import METADATA_VERSIONS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.topic_config import MIN_INSYNC_REPLICAS
@@ -24,13 +28,19 @@ from tidelog.wire.messages.features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from tidelog.wire.messages.internal.cluster_metadata import ConfigRecord, FeatureLevelRecord
+from tidelog.wire.messages.internal.cluster_metadata import ConfigRecord, FeatureLevelRecord, NoOpRecord
 
-# The levels of metadata.version that brought new records or fields: below them the log could not say what it says.
-_CHANGING_LEVELS = (23, 30)
-# What a feature's level asks of metadata.version.
-_NEEDED_METADATA_VERSION: Mapping[tuple[str, int], int] = {(ELIGIBLE_LEADER_REPLICAS_VERSION, 1): 23}
-KRAFT_VERSION = "kraft.version"
+FAILED = "The update failed for all features since the following feature had an error: "
+
+
+class QuorumFacts(Struct, frozen=True):
+    """What a decision has to know of the quorum."""
+
+    node_id: NodeId
+    """The controller that decides."""
+    kraft_version: int = 1
+    static_voters: tuple[NodeId, ...] = ()
+    """The voters of a quorum that is in the configuration: all of them must have said what they support."""
 
 
 class UpgradeType(IntEnum):
@@ -42,23 +52,25 @@ class UpgradeType(IntEnum):
 
 
 def decide_update_features(
-    image: ClusterImage, request: UpdateFeaturesRequest, node_id: NodeId, defaults: TopicDefaults
+    image: ClusterImage, request: UpdateFeaturesRequest, quorum: QuorumFacts, defaults: TopicDefaults
 ) -> Decision[UpdateFeaturesResponse]:
-    """All updates or none."""
-    proposed = dict(image.features) | {update.feature: update.max_version_level for update in request.feature_updates}
+    """All updates or none. What is wanted of kraft.version is allowed or not; to do it is for the quorum."""
+    current = dict(image.features) | {KRAFT_VERSION: quorum.kraft_version}
+    proposed = current | {update.feature: update.max_version_level for update in request.feature_updates}
     records: list[FramedRecord] = []
     for update in request.feature_updates:
-        problem = _problem(image, update, node_id, proposed)
+        name, level = update.feature, update.max_version_level
+        problem = _problem(image, update, quorum, current, proposed)
         if problem is not None:
-            raise RefusedError(
-                ErrorCode.INVALID_UPDATE_VERSION,
-                f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}",
-            )
-        if update.max_version_level == image.features.get(update.feature, 0):
+            raise RefusedError(ErrorCode.INVALID_UPDATE_VERSION, FAILED + problem)
+        if level == current.get(name, 0):
             continue
-        level = FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
-        records.append(FramedRecord(level, 0))
-        if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION and update.max_version_level > 0:
+        if name == KRAFT_VERSION:
+            # What the quorum writes has no answer to wait for; as in Kafka, this has.
+            records.append(FramedRecord(NoOpRecord(), 0))
+            continue
+        records.append(FramedRecord(FeatureLevelRecord(name=name, feature_level=level), 0))
+        if name == ELIGIBLE_LEADER_REPLICAS_VERSION and level > 0:
             records += eligible_leader_replicas_records(image, defaults)
     answer = UpdateFeaturesResponse(
         throttle_time_ms=0,
@@ -67,6 +79,12 @@ def decide_update_features(
         results=[_updated(update) for update in request.feature_updates],
     )
     return Decision(answer, () if request.validate_only else tuple(records))
+
+
+def wanted_kraft_version(request: UpdateFeaturesRequest) -> int | None:
+    """The level of kraft.version that an update asks for, if it does."""
+    wanted = (update.max_version_level for update in request.feature_updates if update.feature == KRAFT_VERSION)
+    return next(wanted, None)
 
 
 def refuse_update_features(_request: UpdateFeaturesRequest, refusal: Refusal) -> UpdateFeaturesResponse:
@@ -98,18 +116,31 @@ def _updated(update: FeatureUpdateKey) -> UpdatableFeatureResult:
     return UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
 
 
-def _problem(image: ClusterImage, update: FeatureUpdateKey, node_id: NodeId, proposed: Mapping[str, int]) -> str | None:
-    name, level, current = update.feature, update.max_version_level, image.features.get(update.feature, 0)
+def _problem(
+    image: ClusterImage,
+    update: FeatureUpdateKey,
+    quorum: QuorumFacts,
+    current: Mapping[str, int],
+    proposed: Mapping[str, int],
+) -> str | None:
+    name, level = update.feature, update.max_version_level
     kind = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    reason = _reason(image, name, level, kind, quorum, current.get(name, 0))
+    if reason is None and name not in {METADATA_VERSION, KRAFT_VERSION}:
+        reason = dependency_problem(name, level, proposed)
+    if reason is not None:
+        return f"Invalid update version {level} for feature {name}. {reason}"
+    return _downgrade_problem(image, level, kind) if name == METADATA_VERSION else None
+
+
+def _reason(image: ClusterImage, name: str, level: int, kind: int, quorum: QuorumFacts, current: int) -> str | None:
     if kind not in UpgradeType.__members__.values():
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    problem = _support_problem(image, name, level, node_id)
-    if problem is not None:
-        return problem
-    if name == KRAFT_VERSION:
-        return "The level of kraft.version is decided by the quorum; this release cannot change it."
+    reason = _support_problem(image, name, level, quorum)
+    if reason is not None:
+        return reason
     if level < current and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
@@ -117,35 +148,47 @@ def _problem(image: ClusterImage, update: FeatureUpdateKey, node_id: NodeId, pro
         )
     if level > current and kind != UpgradeType.UPGRADE:
         return "Can't downgrade to a newer version."
-    needed = _NEEDED_METADATA_VERSION.get((name, level), 0)
-    if proposed.get(METADATA_VERSION, 0) < needed:
-        return f"{name} {level} depends on metadata.version {METADATA_VERSION_NAMES[needed]} or later."
-    is_losing = name == METADATA_VERSION and any(level < changing <= current for changing in _CHANGING_LEVELS)
-    if is_losing and kind == UpgradeType.UNSAFE_DOWNGRADE:
-        return "Unsafe metadata downgrade is not supported in this version."
-    if is_losing:
-        return "Refusing to perform the requested downgrade because it might delete metadata information."
+    if name == KRAFT_VERSION and level < current:
+        return "Can't downgrade the version of this feature."
     return None
 
 
-def _support_problem(image: ClusterImage, name: str, level: int, node_id: NodeId) -> str | None:
+def _downgrade_problem(image: ClusterImage, level: int, kind: int) -> str | None:
+    """A level that adds metadata is never left again."""
+    current = image.metadata_version
+    if not current.loses_metadata(METADATA_VERSIONS[level]):
+        return None
+    reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+    if kind == UpgradeType.UNSAFE_DOWNGRADE:
+        reason = "Unsafe metadata downgrade is not supported in this version."
+    return f"Unsupported metadata.version downgrade from {current.level} to {level}. {reason}"
+
+
+def _support_problem(image: ClusterImage, name: str, level: int, quorum: QuorumFacts) -> str | None:
     """Whether every node of the cluster can work at a level."""
     if level == 0 and name != METADATA_VERSION:
-        return None if name in SUPPORTED or name in image.features else _unsupported(f"Local controller {node_id}")
+        return None if name in SUPPORTED or name in image.features else f"Feature {name} not found."
     own = SUPPORTED.get(name)
+    local = f"Local controller {quorum.node_id}"
     if own is None:
-        return _unsupported(f"Local controller {node_id}")
+        return _unsupported(local)
     if not own.lowest <= level <= own.highest:
-        return _unsupported(f"Local controller {node_id}", own.lowest, own.highest)
+        return _unsupported(local, own.lowest, own.highest)
     for broker in image.brokers.values():
         problem = _node_problem(f"Broker {broker.node_id}", broker.features, name, level)
         if problem is not None:
             return problem
+    if not image.metadata_version.has_controller_registration:
+        # The other controllers have not said what they support, and cannot.
+        return None
     for controller in image.controllers.values():
-        if controller.node_id != node_id:
+        if controller.node_id != quorum.node_id:
             problem = _node_problem(f"Controller {controller.node_id}", controller.features, name, level)
             if problem is not None:
                 return problem
+    for voter in quorum.static_voters:
+        if voter not in image.controllers and voter != quorum.node_id:
+            return f"controller {voter} has not registered, and may not support this feature"
     return None
 
 

@@ -65,7 +65,7 @@ def is_online(broker: BrokerRegistration, directory: DirectoryId | None) -> bool
 def default_directory(image: ClusterImage, node: NodeId) -> DirectoryId:
     """Where a new replica goes: to the only directory of its broker, else where the broker will choose."""
     broker = image.brokers.get(node)
-    if broker is None or not broker.log_directories:
+    if broker is None or not broker.log_directories or not image.metadata_version.has_directories:
         return MIGRATING_DIRECTORY
     if len(broker.log_directories) == 1:
         return broker.log_directories[0]

@@ -22,9 +22,11 @@ from msgspec import Struct, field
 from tidelog.controller import brokers, partitions
 from tidelog.controller.broker_sessions import BrokerSessions
 from tidelog.controller.cluster_features import eligible_leader_replicas_records
+from tidelog.controller.cluster_view import has_eligible_leader_replicas
 from tidelog.controller.committed_image import CommittedImage
 from tidelog.controller.decision import Decision, Refusal, RefusedError
-from tidelog.controller.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from tidelog.controller.errors import InconsistentMetadataError
+from tidelog.controller.features import METADATA_VERSION
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_log import LoggedBatch
@@ -33,7 +35,7 @@ from tidelog.controller.requests import APIS, Situation
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.snapshot_file import Snapshot
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset
+from tidelog.model.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerEpoch, LeaderEpoch, NodeId, Offset
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
 from tidelog.raft.log_view import OffsetAndEpoch
@@ -50,7 +52,6 @@ from tidelog.wire.messages.internal.cluster_metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
-    FeatureLevelRecord,
     NoOpRecord,
 )
 from tidelog.wire.schema import Request, Response
@@ -91,6 +92,7 @@ class _Term(Struct):
     image: ClusterImage
     sessions: BrokerSessions
     appended: Offset
+    is_registered: bool = False
     parked: deque[_Parked] = field(default_factory=deque)
     timers: dict[str, Timer] = field(default_factory=dict)
 
@@ -247,6 +249,15 @@ class Controller:
             parked.pending.complete(parked.answer)
             if self._term is not term:
                 return
+        # The level may have been raised to one at which controllers register.
+        self._register(term)
+
+    def _register(self, term: _Term) -> None:
+        """Say where this controller listens and what it supports, once a term, where the level has a record for it."""
+        is_due = not term.is_registered and term.image.metadata_version.has_controller_registration
+        if self._registration is not None and is_due and self._term is term:
+            term.is_registered = True
+            self._append(term, brokers.decide_register_controller(term.image, self._registration).records)
 
     def lead(self, epoch: LeaderEpoch) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -259,8 +270,7 @@ class Controller:
         records = self._activation_records()
         if records:
             self._append(term, records)
-        if self._registration is not None and self._term is term:
-            self._append(term, brokers.decide_register_controller(self._registration).records)
+        self._register(term)
         self._watch_sessions(term)
         self._repeat(term, "idle", self._settings.max_idle_interval_ms, self._write_no_op)
         self._repeat(
@@ -282,15 +292,25 @@ class Controller:
     def _activation_records(self) -> tuple[FramedRecord, ...]:
         """What a leader finds missing in the log: everything, where it is the cluster's first; the end of a transaction that the
         last one could not finish."""
+        is_empty = self._committed.is_empty
+        image = _first_image(self._bootstrap) if is_empty else self._committed.image
+        version = image.metadata_version
+        open_offset = self._committed.open_transaction_offset
+        if open_offset is not None and not version.has_transactions:
+            raise InconsistentMetadataError(
+                f"a metadata transaction begins at offset {open_offset}, and metadata.version {version.name} has none"
+            )
         records: list[FramedRecord] = []
-        if self._committed.open_transaction_offset is not None:
+        if open_offset is not None:
             records.append(FramedRecord(AbortTransactionRecord(reason="Controller failover"), 0))
-        if self._committed.is_empty:
-            records.append(FramedRecord(BeginTransactionRecord(name="Bootstrap records"), 0))
-            records += self._bootstrap
-            if _uses_eligible_leader_replicas(self._bootstrap):
-                records += eligible_leader_replicas_records(ClusterImage(), self._settings.topic_defaults)
-            records.append(FramedRecord(EndTransactionRecord(), 0))
+        if is_empty:
+            first = list(self._bootstrap)
+            if has_eligible_leader_replicas(image):
+                first += eligible_leader_replicas_records(image, self._settings.topic_defaults)
+            if version.has_transactions:
+                first.insert(0, FramedRecord(BeginTransactionRecord(name="Bootstrap records"), 0))
+                first.append(FramedRecord(EndTransactionRecord(), 0))
+            records += first
         return tuple(records)
 
     # --- what time brings --------------------------------------------------------------------------------------------------
@@ -350,10 +370,12 @@ class Controller:
             self._watch_sessions(term)
 
 
-def _uses_eligible_leader_replicas(bootstrap: Sequence[FramedRecord]) -> bool:
-    return any(
-        isinstance(framed.message, FeatureLevelRecord)
-        and framed.message.name == ELIGIBLE_LEADER_REPLICAS_VERSION
-        and framed.message.feature_level > 0
-        for framed in bootstrap
-    )
+def _first_image(bootstrap: Sequence[FramedRecord]) -> ClusterImage:
+    """What a new cluster agrees on. MetadataError where this release cannot do that, or cannot tell."""
+    delta = ImageDelta(ClusterImage())
+    for framed in bootstrap:
+        delta.apply(framed.message, NO_OFFSET)
+    image = delta.image(NO_OFFSET, NO_LEADER_EPOCH, -1)
+    if METADATA_VERSION not in image.features:
+        raise InconsistentMetadataError("the bootstrap file of the node names no level of metadata.version")
+    return image

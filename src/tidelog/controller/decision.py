@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from tidelog.controller.features import record_version
 from tidelog.controller.image import ClusterImage
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.internal_records import FramedRecord
@@ -53,4 +52,4 @@ class RefusedError(Exception):
 
 def framed(image: ClusterImage, record: MetadataRecord) -> FramedRecord:
     """A record in the version that the cluster has agreed on."""
-    return FramedRecord(record, record_version(type(record), image.metadata_version))
+    return FramedRecord(record, image.metadata_version.record_version(type(record)))

@@ -1,86 +1,68 @@
-"""Feature levels: what a cluster has agreed to use, and what that means for the records it writes.
+"""Feature levels: what a cluster has agreed to use (KIP-584).
 
-`metadata.version` is the level of the metadata log itself. A controller writes each record in the version that the agreed level
-gives, never in the newest that it knows, so that every node of the cluster, Apache Kafka's included, can read it.
+`metadata.version` is the level of the metadata log itself; what each of its levels means is in `metadata_version`. The levels of
+the others, what a new cluster starts with, and what asks for what, are those of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from tidelog.wire.messages.internal.cluster_metadata import (
-    BrokerRegistrationChangeRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RegisterBrokerRecord,
-)
-from tidelog.wire.schema import MetadataRecord
+from tidelog.controller import metadata_version
+from tidelog.controller.metadata_version import NEWEST, OLDEST, MetadataVersion
 
-METADATA_VERSION = "metadata.version"
+METADATA_VERSION = metadata_version.FEATURE_NAME
+KRAFT_VERSION = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 
-class FeatureRange(Struct, frozen=True):
+class Feature(Struct, frozen=True):
     """The levels of one feature that this release can work at."""
 
     lowest: int
     highest: int
+    comes_with: Mapping[int, int] = field(default_factory=dict)
+    """For levels above 0 the metadata.version from which on a new cluster starts with them."""
+    needs: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """What a level asks of other features."""
 
 
-# 3.7-IV2 is the first level with directory ids in partitions; below it the log would have to be written without them.
-SUPPORTED: Mapping[str, FeatureRange] = {
-    METADATA_VERSION: FeatureRange(17, 30),
-    "kraft.version": FeatureRange(0, 1),
-    "transaction.version": FeatureRange(0, 2),
-    "group.version": FeatureRange(0, 1),
-    ELIGIBLE_LEADER_REPLICAS_VERSION: FeatureRange(0, 1),
-    "share.version": FeatureRange(0, 1),
-    "streams.version": FeatureRange(0, 1),
+SUPPORTED: Mapping[str, Feature] = {
+    METADATA_VERSION: Feature(OLDEST.level, NEWEST.level),
+    KRAFT_VERSION: Feature(0, 1),
+    "transaction.version": Feature(0, 2, {1: 24, 2: 24}),
+    "group.version": Feature(0, 1, {1: 22}),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, {1: 26}, {1: {METADATA_VERSION: 23}}),
+    "share.version": Feature(0, 1, {1: 28}),
+    "streams.version": Feature(0, 1, {1: 29}),
 }
 
-# What a newly formatted cluster starts with: the levels of Apache Kafka 4.3.
-BOOTSTRAP_LEVELS: Mapping[str, int] = {
-    METADATA_VERSION: 30,
-    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
-}
 
-# The names of metadata.version's levels, as Kafka's tools show and take them.
-METADATA_VERSION_NAMES: Mapping[int, str] = {
-    17: "3.7-IV2",
-    18: "3.7-IV3",
-    19: "3.7-IV4",
-    20: "3.8-IV0",
-    21: "3.9-IV0",
-    22: "4.0-IV0",
-    23: "4.0-IV1",
-    24: "4.0-IV2",
-    25: "4.0-IV3",
-    26: "4.1-IV0",
-    27: "4.1-IV1",
-    28: "4.2-IV0",
-    29: "4.2-IV1",
-    30: "4.3-IV0",
-}
+def bootstrap_levels(version: MetadataVersion, chosen: Mapping[str, int] | None = None) -> dict[str, int]:
+    """What a newly formatted cluster starts with at a metadata.version; `chosen` are levels that somebody wants otherwise.
 
-_ELIGIBLE_LEADER_REPLICAS = 23
-_CORDONED_DIRECTORIES = 30
+    The order is that of Kafka's bootstrap file, and kraft.version, of which the quorum keeps its own record, is not in it.
+    """
+    levels = {
+        name: max((level for level, since in feature.comes_with.items() if since <= version.level), default=0)
+        for name, feature in SUPPORTED.items()
+    } | dict(chosen or {})
+    others = sorted(name for name in levels if name not in {METADATA_VERSION, KRAFT_VERSION} and levels[name] > 0)
+    return {METADATA_VERSION: version.level} | {name: levels[name] for name in others}
 
 
-def record_version(record: type[MetadataRecord], metadata_version: int) -> int:
-    """The version in which a cluster at this metadata.version writes a record."""
-    if record is RegisterBrokerRecord:
-        return 4 if metadata_version >= _CORDONED_DIRECTORIES else 3
-    if record is BrokerRegistrationChangeRecord:
-        return 3 if metadata_version >= _CORDONED_DIRECTORIES else 2
-    if record is PartitionRecord or record is PartitionChangeRecord:
-        return 2 if metadata_version >= _ELIGIBLE_LEADER_REPLICAS else 1
-    return 0
+BOOTSTRAP_LEVELS: Mapping[str, int] = bootstrap_levels(NEWEST)
+
+
+def dependency_problem(name: str, level: int, levels: Mapping[str, int]) -> str | None:
+    """Why a feature cannot be at a level beside those of the others; None if it can."""
+    feature = SUPPORTED.get(name)
+    for other, needed in ({} if feature is None else feature.needs.get(level, {})).items():
+        if levels.get(other, 0) < needed:
+            return f"{name} could not be set to {level} because it depends on {other} level {needed}"
+    return None
 
 
 def unsupported_reason(name: str, level: int) -> str | None:

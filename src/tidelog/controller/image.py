@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidelog.controller.features import METADATA_VERSION
+from tidelog.controller.metadata_version import METADATA_VERSIONS, NEWEST, MetadataVersion
 from tidelog.model.ids import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -180,8 +181,9 @@ class ClusterImage:
     zk_migration_state: int = 0
 
     @property
-    def metadata_version(self) -> int:
-        return self.features.get(METADATA_VERSION, 0)
+    def metadata_version(self) -> MetadataVersion:
+        """The level that the cluster has agreed on; while its log is empty the one that it would begin with."""
+        return METADATA_VERSIONS[self.features.get(METADATA_VERSION, NEWEST.level)]
 
     def topic(self, name: TopicName) -> Topic | None:
         topic_id = self.topic_ids.get(name)

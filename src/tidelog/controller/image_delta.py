@@ -13,13 +13,13 @@ it raises `InconsistentMetadataError`, which stops the node rather than let it a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from tidelog.controller.errors import InconsistentMetadataError, UnsupportedFeatureError
-from tidelog.controller.features import unsupported_reason
+from tidelog.controller.features import KRAFT_VERSION, unsupported_reason
 from tidelog.controller.image import (
     AccessControlEntry,
     BrokerRegistration,
@@ -36,6 +36,7 @@ from tidelog.controller.image import (
     Topic,
 )
 from tidelog.model.ids import (
+    MIGRATING_DIRECTORY,
     BrokerEpoch,
     DirectoryId,
     LeaderEpoch,
@@ -185,7 +186,7 @@ class ImageDelta:
         partitions = self._partitions(record.topic_id)
         partitions[PartitionIndex(record.partition_id)] = Partition(
             replicas=_nodes(record.replicas),
-            directories=tuple(map(DirectoryId, record.directories)),
+            directories=_directories(record.directories, len(record.replicas)),
             isr=_nodes(record.isr),
             leader=NodeId(record.leader),
             leader_epoch=LeaderEpoch(record.leader_epoch),
@@ -215,8 +216,10 @@ class ImageDelta:
             value = getattr(record, name)
             if value is not None:
                 changes[name] = _nodes(value)
-        if record.directories is not None:
-            changes["directories"] = tuple(map(DirectoryId, record.directories))
+        directories = before.directories if record.directories is None else record.directories
+        changes["directories"] = _directories(
+            directories, len(before.replicas if record.replicas is None else record.replicas)
+        )
         if record.leader != _NO_LEADER_CHANGE:
             # A record that names a leader starts an epoch, also when it names the same one again.
             changes |= {"leader": NodeId(record.leader), "leader_epoch": LeaderEpoch(before.leader_epoch + 1)}
@@ -273,6 +276,9 @@ class ImageDelta:
         reason = unsupported_reason(record.name, record.feature_level)
         if reason is not None:
             raise UnsupportedFeatureError(reason)
+        if record.name == KRAFT_VERSION:
+            # Releases before 4.0 wrote it here too. What counts is the quorum's own record.
+            return
         features = self._part("features")
         if record.feature_level == 0:
             features.pop(record.name, None)
@@ -374,6 +380,13 @@ class ImageDelta:
 
 def _nodes(ids: list[int] | tuple[int, ...]) -> tuple[NodeId, ...]:
     return tuple(map(NodeId, ids))
+
+
+def _directories(given: Sequence[bytes], replicas: int) -> tuple[DirectoryId, ...]:
+    """One for each replica, also where the level of the log has none: they are yet to be told."""
+    if all(directory == MIGRATING_DIRECTORY for directory in given):
+        return (MIGRATING_DIRECTORY,) * replicas
+    return tuple(map(DirectoryId, given))
 
 
 def _optional_directories(directories: list[bytes] | None) -> tuple[DirectoryId, ...] | None:

@@ -95,12 +95,15 @@ def change_partition(
     record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
     change.elect(record)
     change.describe(record)
+    if image.metadata_version.bumps_leader_epoch_on_shrink:
+        change.bump_leader_epoch_on_shrink(record)
     if recovery is not None and recovery != partition.leader_recovery:
         record.leader_recovery_state = recovery
-    known = dict(zip(partition.replicas, partition.directories, strict=False)) | dict(directories or {})
-    wanted = [known.get(replica) or default_directory(image, replica) for replica in change.replicas]
-    if tuple(wanted) != partition.directories:
-        record.directories = list(wanted)
+    if image.metadata_version.has_directories:
+        known = dict(zip(partition.replicas, partition.directories, strict=False)) | dict(directories or {})
+        wanted = [known.get(replica) or default_directory(image, replica) for replica in change.replicas]
+        if tuple(wanted) != partition.directories:
+            record.directories = list(wanted)
     unchanged = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
     return None if record == unchanged else framed(image, record)
 
@@ -278,6 +281,12 @@ class _Change:
             record.removing_replicas = list(self._removing)
         if tuple(self._adding) != before.adding_replicas:
             record.adding_replicas = list(self._adding)
+
+    def bump_leader_epoch_on_shrink(self, record: PartitionChangeRecord) -> None:
+        """Who left the in-sync set learns of it by another epoch of the same leader."""
+        is_smaller = record.isr is not None and any(replica not in record.isr for replica in self._before.isr)
+        if is_smaller and record.leader == _NO_LEADER_CHANGE:
+            record.leader = self._before.leader
 
     def _note_last_leader(self, record: PartitionChangeRecord) -> None:
         before = self._before

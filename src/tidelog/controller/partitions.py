@@ -345,6 +345,8 @@ def decide_assign_directories(
     image: ClusterImage, request: log_dirs.AssignReplicasToDirsRequest, defaults: TopicDefaults
 ) -> Decision[log_dirs.AssignReplicasToDirsResponse]:
     """A broker has chosen directories for its replicas."""
+    if not image.metadata_version.has_directories:
+        raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = checked_broker(image, request.broker_id, request.broker_epoch)
     records: list[FramedRecord] = []
     directories = []

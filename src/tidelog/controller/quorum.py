@@ -22,6 +22,7 @@ from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
 from tidelog.controller.snapshot_file import Snapshot, SnapshotHead
 from tidelog.model import controller_config as keys
 from tidelog.model.config import ConfigValues
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
@@ -127,6 +128,7 @@ class MetadataQuorum:
         self._ids = itertools.count(1)
         self._answers: dict[int, Pending[Response]] = {}
         self._appended: dict[int, Appended | None] = {}
+        self._upgrades: dict[int, do.UpgradeAnswered] = {}
         self._shutdown: Pending[bool] | None = None
         self._committed = Offset(0)
         self._delivered = Offset(0)
@@ -270,6 +272,13 @@ class MetadataQuorum:
         """A node's port was found closed after its connection broke."""
         self._post(events.ConnectionRefused(node_id))
 
+    def upgrade(self, kraft_version: int, *, validate_only: bool = False) -> do.UpgradeAnswered | None:
+        """Raise kraft.version, or try whether it could be. What stands in the way, or None; it counts once committed."""
+        upgrade_id = next(self._ids)
+        self._post(events.UpgradeRequested(upgrade_id, self.epoch, kraft_version, validate_only))
+        answer = self._upgrades.pop(upgrade_id, None) or do.UpgradeAnswered(upgrade_id, ErrorCode.NOT_CONTROLLER)
+        return None if answer.error is ErrorCode.NONE else answer
+
     def resign(self) -> None:
         """Let another replica lead, if this one does."""
         if self._leading is not None:
@@ -403,8 +412,8 @@ class MetadataQuorum:
                 self._notices.append(lambda: self._shut_down(is_clean=is_clean))
             case do.LeaderChanged():
                 self._notices.append(self._tell_leader_changed)
-            case do.UpgradeAnswered():
-                pass
+            case do.UpgradeAnswered(upgrade_id):
+                self._upgrades[upgrade_id] = effect
 
     def _send(self, sent: do.Send) -> None:
         request_id = sent.request_id

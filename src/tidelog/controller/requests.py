@@ -11,7 +11,7 @@ from msgspec import Struct
 from tidelog.controller import brokers, cluster_features, configs, partitions, producer_ids, reassignments, topics
 from tidelog.controller.broker_sessions import BrokerSessions
 from tidelog.controller.cluster_view import TopicDefaults
-from tidelog.controller.decision import Decision, Refusal
+from tidelog.controller.decision import Decision, Refusal, RefusedError
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.quorum_description import cut_describe_quorum, describe_quorum, refuse_describe_quorum
@@ -119,6 +119,22 @@ def _register_broker(request: BrokerRegistrationRequest, now: Situation) -> Deci
     )
 
 
+def _update_features(request: UpdateFeaturesRequest, now: Situation) -> Decision[Any]:
+    quorum = now.quorum
+    facts = cluster_features.QuorumFacts(
+        now.settings.node_id,
+        quorum.kraft_version,
+        () if quorum.kraft_version else tuple(key.id for key in quorum.voters.keys),
+    )
+    decision = cluster_features.decide_update_features(now.image, request, facts, now.defaults)
+    wanted = cluster_features.wanted_kraft_version(request)
+    if wanted is not None:
+        refused = quorum.upgrade(wanted, validate_only=request.validate_only)
+        if refused is not None:
+            raise RefusedError(refused.error, cluster_features.FAILED + (refused.message or refused.error.message))
+    return decision
+
+
 APIS: dict[type[Request], Api] = {
     AddRaftVoterRequest: Api(lambda request, now: change_voters(request, now.quorum), refuse_change),
     AllocateProducerIdsRequest: Api(
@@ -147,7 +163,7 @@ APIS: dict[type[Request], Api] = {
     ),
     BrokerRegistrationRequest: Api(_register_broker, brokers.refuse_register_broker),
     ControllerRegistrationRequest: Api(
-        lambda request, _: brokers.decide_register_controller(request), brokers.refuse_register_controller
+        lambda request, now: brokers.decide_register_controller(now.image, request), brokers.refuse_register_controller
     ),
     CreatePartitionsRequest: Api(
         lambda request, now: partitions.decide_create_partitions(now.image, request, now.random),
@@ -185,9 +201,7 @@ APIS: dict[type[Request], Api] = {
         brokers.refuse_unregister_broker,
     ),
     UpdateFeaturesRequest: Api(
-        lambda request, now: cluster_features.decide_update_features(
-            now.image, request, now.settings.node_id, now.defaults
-        ),
+        _update_features,
         cluster_features.refuse_update_features,
     ),
 }

@@ -245,9 +245,15 @@ def new_partition(image: ClusterImage, topic_id: TopicId, index: int, replicas: 
             leader=isr[0],
             leader_epoch=0,
             partition_epoch=0,
-            directories=[default_directory(image, replica) for replica in replicas],
+            directories=_first_directories(image, replicas),
         ),
     )
+
+
+def _first_directories(image: ClusterImage, replicas: Sequence[NodeId]) -> list[bytes]:
+    if not image.metadata_version.has_directories:
+        return []
+    return [default_directory(image, replica) for replica in replicas]
 
 
 # --- DeleteTopics ----------------------------------------------------------------------------------------------------------

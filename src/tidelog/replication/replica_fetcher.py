@@ -59,8 +59,8 @@ logger = logging.getLogger(__name__)
 _read_replica_answer = load("tidelog.wire.kernels", "replica_kernel").read_replica_answer
 
 FETCH_KEY = FetchRequest.api_key
-FETCH_VERSION = 17
-LIST_OFFSETS_VERSION = 9
+# The first version with the replica's state, and its broker's epoch. Earlier ones have the replica's number alone.
+REPLICA_STATE_VERSION = 15
 
 # Leader and follower hear of a change within milliseconds of each other; who is early tries again soon.
 PAUSE_MS_MIN = 20
@@ -116,6 +116,18 @@ class ThisBroker(Protocol):
     def broker_epoch(self) -> BrokerEpoch: ...
 
 
+class FollowingBroker(ThisBroker, Protocol):
+    """Who fetches, and how its cluster agreed to."""
+
+    @property
+    def fetch_version(self) -> int:
+        """The version of Fetch that the cluster's level gives to followers; the next is that of ListOffsets."""
+        ...
+
+    @property
+    def list_offsets_version(self) -> int: ...
+
+
 @dataclass(slots=True)
 class _Followed:
     """One partition, in one epoch of its leader."""
@@ -140,7 +152,7 @@ class ReplicaFetcher:
         leader: NodeId,
         link: LeaderLink,
         settings: FetchSettings,
-        me: ThisBroker,
+        me: FollowingBroker,
         wakeups: Wakeups,
         timers: Timers,
         clock: Clock,
@@ -160,6 +172,8 @@ class ReplicaFetcher:
         self._session = FollowerSession()
         # Counts the fetches: an answer to any but the last is of a connection that was given up.
         self._fetch_number = 0
+        # The version of the last fetch; those that go on from its answer have it too.
+        self._version = me.fetch_version
         self._is_fetching = False
         self._has_news = False
         # Whether all that is followed is asked for, so that the next request may tell of what the answer has changed alone.
@@ -241,12 +255,13 @@ class ReplicaFetcher:
             self._has_news = is_hasty
         elif is_throttled:
             self._fetch_after(self._throttles.follower.delay_ms)
-        self._is_steady = resumes_ms is None and not is_throttled
+        version = self._me.fetch_version
+        # `_fetch_on` knows no earlier version.
+        self._is_steady = resumes_ms is None and not is_throttled and version >= REPLICA_STATE_VERSION
         if not wanted:
             return
         named, forgotten = self._session.next_request(wanted)
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._me.node_id, replica_epoch=self._me.broker_epoch),
             max_wait_ms=self._settings.wait_max_ms,
             min_bytes=self._settings.min_bytes,
             max_bytes=self._settings.response_max_bytes,
@@ -255,7 +270,12 @@ class ReplicaFetcher:
             topics=named,
             forgotten_topics_data=forgotten,
         )
-        self._send(encode(request, FETCH_VERSION))
+        if version >= REPLICA_STATE_VERSION:
+            request.replica_state = ReplicaState(replica_id=self._me.node_id, replica_epoch=self._me.broker_epoch)
+        else:
+            request.replica_id = self._me.node_id
+        self._version = version
+        self._send(encode(request, version))
 
     def _fetch_on(self, changed: Sequence[tuple[Place, _Followed]]) -> None:
         """`_fetch`, where an answer has changed these partitions and nothing else has happened."""
@@ -299,7 +319,7 @@ class ReplicaFetcher:
         self._is_fetching = True
         is_sent = self._link.ask_in_bytes(
             FETCH_KEY,
-            FETCH_VERSION,
+            self._version,
             body,
             partial(self._answered, number),
             timeout_ms=self._settings.socket_timeout_ms,
@@ -376,7 +396,7 @@ class ReplicaFetcher:
         answer: Response | None = None
         if received is not None:
             try:
-                _, answer = read_response(received, FETCH_KEY, FETCH_VERSION)
+                _, answer = read_response(received, FETCH_KEY, self._version)
             except MalformedError as fault:
                 logger.warning("a leader's answer cannot be read: %s", fault)
         if not isinstance(answer, FetchResponse):
@@ -489,7 +509,7 @@ class ReplicaFetcher:
             )
             self._link.ask(
                 request,
-                LIST_OFFSETS_VERSION,
+                self._me.list_offsets_version,
                 partial(asked, timestamp),
                 timeout_ms=self._settings.socket_timeout_ms,
             )

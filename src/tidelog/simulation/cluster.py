@@ -8,9 +8,10 @@ from random import Random
 from typing import TypeVar
 
 from tidelog.broker.node import BrokerNode
-from tidelog.controller.features import BOOTSTRAP_LEVELS
+from tidelog.controller.features import METADATA_VERSION, bootstrap_levels
 from tidelog.controller.formatting import format_directories
 from tidelog.controller.image import ClusterImage, Partition
+from tidelog.controller.metadata_version import METADATA_VERSIONS, NEWEST
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.ids import DirectoryId, NodeId, PartitionIndex, TopicName
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
@@ -137,10 +138,11 @@ class SimulatedCluster:
         on_image: Callable[[ClusterImage], None] | None = None,
     ) -> None:
         """`voters` are the first ones: all controllers, unless it says otherwise. `levels` are the features' where they are not
-        the newest; `on_image` is told of each image of each node that serves.
+        those that a new cluster starts with at its metadata.version; `on_image` is told of each image of each node that serves.
         """
         self.on_image = on_image
-        self._levels = {**BOOTSTRAP_LEVELS, **(levels or {})}
+        version = METADATA_VERSIONS[(levels or {}).get(METADATA_VERSION, NEWEST.level)]
+        self._levels = bootstrap_levels(version, levels)
         self.random = Random(seed)
         self.loop = VirtualTimeLoop()
         self.network = SimulatedNetwork(self.loop, self.random)

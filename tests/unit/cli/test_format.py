@@ -11,6 +11,7 @@ from tidelog.controller.snapshot_file import read_snapshot
 from tidelog.raft.control_records import Voters
 from tidelog.storage.files import OsFiles
 from tidelog.storage.meta_properties import read_meta_properties
+from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 
 
 @pytest.fixture
@@ -47,6 +48,60 @@ def test_what_is_formatted_is_refused_or_left(properties: Path, tmp_path: Path) 
     assert ignoring.exit_code == 0
     assert ignoring.stdout.startswith(f"left {tmp_path}/a: node 4 of cluster")
     assert (tmp_path / "a" / "meta.properties").read_bytes() == before
+
+
+def levels_in(directory: Path) -> dict[str, int]:
+    framed = read_snapshot(OsFiles(), str(directory / "bootstrap.checkpoint")).records
+    levels = [each.message for each in framed if isinstance(each.message, FeatureLevelRecord)]
+    assert len(levels) == len(framed)
+    return {each.name: each.feature_level for each in levels}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "levels"),
+    [
+        (["-r", "3.3"], {"metadata.version": 7}),
+        (["--release-version", "3.7-IV2", "-f", "group.version=1"], {"metadata.version": 17, "group.version": 1}),
+        (["--release-version", "4.0.1"], {"metadata.version": 25, "group.version": 1, "transaction.version": 2}),
+        (["-f", "metadata.version=23", "-f", "group.version=0"], {"metadata.version": 23}),
+        (["-r", "3.9", "--feature", "kraft.version=1"], {"metadata.version": 21}),
+    ],
+)
+def test_a_cluster_begins_with_the_levels_that_are_asked_for(
+    properties: Path, tmp_path: Path, arguments: list[str], levels: dict[str, int]
+) -> None:
+    assert tidelog("format", "--config", properties, *arguments).exit_code == 0
+
+    assert levels_in(tmp_path / "a") == levels_in(tmp_path / "b") == levels
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-r", "3.2"], "'3.2' is no release with a metadata.version that is served: those are 3.3-IV3 to 4.3-IV0"),
+        (["-r", "4.4"], "'4.4' is no release"),
+        (["-f", "metadata.version=31"], "metadata.version has the levels 7 to 30, not 31"),
+        (["-f", "metadata.version=7", "-r", "3.3"], "Use --release-version instead of --feature metadata.version=X"),
+        (["-f", "unheard.of=1"], "Unsupported feature: unheard.of. Supported features are: eligible.leader.replicas"),
+        (["-f", "group.version"], "--feature is a name and a level, for example group.version=1, not 'group.version'"),
+        (["-f", "group.version=-1"], "--feature is a name and a level"),
+        (["-f", "group.version=1", "-f", "group.version=0"], "--feature names group.version twice"),
+        (
+            ["-r", "3.9", "-f", "eligible.leader.replicas.version=1"],
+            "eligible.leader.replicas.version could not be set to 1 because it depends on metadata.version level 23",
+        ),
+        (["-f", "kraft.version=0"], "kraft.version is 0 with controller.quorum.voters and 1 without"),
+    ],
+)
+def test_levels_that_make_no_sense_are_one_sentence(
+    properties: Path, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    result = tidelog("format", "--config", properties, *arguments)
+
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "a" / "meta.properties").exists()
 
 
 def test_another_cluster_is_refused(properties: Path) -> None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.support.metadata_node import CONTROLLER_ENDPOINT, MetadataNode
-from tidelog.controller.cluster_features import UpgradeType, decide_update_features
+from tidelog.controller.cluster_features import QuorumFacts, UpgradeType, decide_update_features
 from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.decision import RefusedError
-from tidelog.controller.image import BrokerRegistration, ClusterImage, ConfigResource, SupportedFeature
+from tidelog.controller.image import (
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    ControllerRegistration,
+    SupportedFeature,
+)
 from tidelog.controller.producer_ids import decide_allocate_producer_ids
 from tidelog.model.config import LONG_MAX
 from tidelog.model.errors import ErrorCode
@@ -24,6 +30,7 @@ from tidelog.wire.messages.quorum import (
 )
 
 UP, SAFE, UNSAFE = UpgradeType
+QUORUM = QuorumFacts(NodeId(1))
 
 
 @pytest.fixture
@@ -78,13 +85,13 @@ class TestFeatures:
             ("group.version", -1, UP, "cannot be less than 0"),
             ("group.version", 7, UP, "Local controller 1 only supports versions 0-1"),
             ("unheard.of", 1, UP, "Local controller 1 does not support this feature."),
-            ("unheard.of", 0, SAFE, "Local controller 1 does not support this feature."),
+            ("unheard.of", 0, SAFE, "Feature unheard.of not found."),
             ("group.version", 0, UP, "Can't downgrade the version of this feature without"),
             ("group.version", 1, SAFE, None),
-            ("kraft.version", 0, SAFE, "decided by the quorum"),
+            ("kraft.version", 0, SAFE, "Can't downgrade the version of this feature."),
             ("metadata.version", 29, SAFE, "might delete metadata information"),
             ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
-            ("metadata.version", 5, SAFE, "only supports versions 17-30"),
+            ("metadata.version", 5, SAFE, "only supports versions 7-30"),
         ],
     )
     def test_what_is_wrong_is_said(
@@ -125,28 +132,63 @@ class TestFeatures:
         )
 
         with pytest.raises(RefusedError, match="Broker 4 does not support this feature"):
-            decide_update_features(image(), request, NodeId(1), TopicDefaults())
+            decide_update_features(image(), request, QUORUM, TopicDefaults())
         with pytest.raises(RefusedError, match="Broker 4 only supports versions 0-0"):
-            decide_update_features(image(SupportedFeature("group.version", 0, 0)), request, NodeId(1), TopicDefaults())
+            decide_update_features(image(SupportedFeature("group.version", 0, 0)), request, QUORUM, TopicDefaults())
 
     def test_a_level_of_metadata_that_changes_nothing_on_disk_may_go_down(self) -> None:
         image = ClusterImage(features={"metadata.version": 29})
         update = FeatureUpdateKey(feature="metadata.version", max_version_level=24, upgrade_type=SAFE)
 
         decision = decide_update_features(
-            image, UpdateFeaturesRequest(feature_updates=[update]), NodeId(1), TopicDefaults()
+            image, UpdateFeaturesRequest(feature_updates=[update]), QUORUM, TopicDefaults()
         )
 
         assert [framed.message for framed in decision.records] == [
             FeatureLevelRecord(name="metadata.version", feature_level=24)
         ]
 
+    @pytest.mark.parametrize(
+        ("level", "registered", "is_refused"), [(14, (), False), (15, (), True), (15, (2,), False)]
+    )
+    def test_every_voter_of_a_static_quorum_must_have_said_what_it_supports(
+        self, level: int, registered: tuple[int, ...], *, is_refused: bool
+    ) -> None:
+        features = (SupportedFeature("group.version", 0, 1),)
+        controllers = {
+            NodeId(each): ControllerRegistration(NodeId(each), b"", False, (), features) for each in registered
+        }
+        image = ClusterImage(features={"metadata.version": level}, controllers=controllers)
+        update = FeatureUpdateKey(feature="group.version", max_version_level=1)
+        request = UpdateFeaturesRequest(feature_updates=[update])
+        quorum = QuorumFacts(NodeId(1), kraft_version=0, static_voters=(NodeId(1), NodeId(2)))
+
+        if is_refused:
+            with pytest.raises(RefusedError, match="controller 2 has not registered, and may not support this feature"):
+                decide_update_features(image, request, quorum, TopicDefaults())
+        else:
+            assert len(decide_update_features(image, request, quorum, TopicDefaults()).records) == 1
+
+    def test_the_first_quorum_that_is_in_the_log_is_a_level_of_its_own(self) -> None:
+        node = MetadataNode(levels={"metadata.version": 21}, is_static_quorum=True)
+        service = node.start()
+        assert service.quorum.kraft_version == 0
+
+        assert self.update(node, ("kraft.version", 1, UP), validate_only=True).error_code == 0
+        assert service.quorum.kraft_version == 0
+        assert self.update(node, ("kraft.version", 1, UP), ("group.version", 1, UP)).error_code == 0
+
+        assert service.quorum.kraft_version == 1
+        assert node.image.features == {"metadata.version": 21, "group.version": 1}
+        node.stop()
+        assert node.start().quorum.kraft_version == 1
+
     def test_eligible_leaders_need_the_log_to_know_them(self) -> None:
         update = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
         request = UpdateFeaturesRequest(feature_updates=[update])
 
-        with pytest.raises(RefusedError, match=r"depends on metadata\.version 4\.0-IV1 or later"):
-            decide_update_features(ClusterImage(features={"metadata.version": 22}), request, NodeId(1), TopicDefaults())
+        with pytest.raises(RefusedError, match=r"because it depends on metadata\.version level 23"):
+            decide_update_features(ClusterImage(features={"metadata.version": 22}), request, QUORUM, TopicDefaults())
 
     def test_with_them_there_is_one_minimum_for_the_cluster(self) -> None:
         image = ClusterImage(
@@ -157,7 +199,7 @@ class TestFeatures:
         decision = decide_update_features(
             image,
             UpdateFeaturesRequest(feature_updates=[update]),
-            NodeId(1),
+            QUORUM,
             TopicDefaults({"min.insync.replicas": "2"}),
         )
 

@@ -133,7 +133,7 @@ class TestTransactions:
 
         told.commit(ABORT, BEGIN, LEVEL, END)
 
-        assert told.committed.image.metadata_version == 30
+        assert told.committed.image.metadata_version.level == 30
         assert not told.committed.is_empty
 
     def test_the_image_moves_as_far_as_is_settled(self, told: Told) -> None:

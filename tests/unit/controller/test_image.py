@@ -9,8 +9,6 @@ from tidelog.controller.errors import InconsistentMetadataError, UnsupportedFeat
 from tidelog.controller.features import (
     BOOTSTRAP_LEVELS,
     METADATA_VERSION,
-    SUPPORTED,
-    record_version,
     unsupported_reason,
 )
 from tidelog.controller.image import ClusterImage, ConfigResource
@@ -246,9 +244,9 @@ def test_eligible_leaders_are_cleared_for_one_topic_or_all() -> None:
 @pytest.mark.parametrize(
     ("name", "level", "part"),
     [
-        ("metadata.version", 31, "works with 17 to 30"),
+        ("metadata.version", 31, "works with 7 to 30"),
         ("teleport.version", 1, "does not know"),
-        ("metadata.version", 7, "17"),
+        ("metadata.version", 6, "works with 7 to 30"),
     ],
 )
 def test_a_feature_that_cannot_be_served_refuses_with_that_sentence(name: str, level: int, part: str) -> None:
@@ -264,16 +262,6 @@ def test_a_feature_that_is_off_is_no_matter() -> None:
         records.FeatureLevelRecord(name="group.version", feature_level=0),
     )
     assert image.features == {}
-
-
-def test_records_are_written_in_the_version_of_the_agreed_level() -> None:
-    assert record_version(records.RegisterBrokerRecord, 30) == 4
-    assert record_version(records.RegisterBrokerRecord, 29) == 3
-    assert record_version(records.PartitionRecord, 22) == 1
-    assert record_version(records.PartitionRecord, 23) == 2
-    assert record_version(records.BrokerRegistrationChangeRecord, 30) == 3
-    assert record_version(records.TopicRecord, 30) == 0
-    assert SUPPORTED[METADATA_VERSION].highest == BOOTSTRAP_LEVELS[METADATA_VERSION]
 
 
 def test_a_snapshot_at_an_older_level_leaves_out_what_that_level_does_not_have() -> None:

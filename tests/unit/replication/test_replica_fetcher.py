@@ -94,6 +94,8 @@ class Follower:
 
     node_id = NODE
     broker_epoch = BrokerEpoch(5)
+    fetch_version = 17
+    list_offsets_version = 9
 
     def __init__(self) -> None:
         self.node = DataNode()

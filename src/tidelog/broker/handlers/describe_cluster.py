@@ -29,6 +29,11 @@ class EndpointType(IntEnum):
 def describe_cluster(request: DescribeClusterRequest, caller: Caller, node: Node) -> DescribeClusterResponse:
     is_controller = node.is_controller_listener(caller.listener_name)
     mine = EndpointType.CONTROLLER if is_controller else EndpointType.BROKER
+    if is_controller and not node.image.metadata_version.has_controller_registration:
+        return _refused(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Direct-to-controller communication is not supported with the current MetadataVersion.",
+        )
     if is_controller and not caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _refused(error, error.message)
