@@ -14,6 +14,7 @@ from tests.support.cluster_processes import ClusterProcesses
 from tests.support.kafka_processes import KafkaProcesses
 from tidelog import Admin
 from tidelog.client.admin import NewTopic, TopicDescription
+from tidelog.controller.metadata_version import NEWEST, OLDEST, MetadataVersion
 
 pytestmark = pytest.mark.compat
 
@@ -101,9 +102,13 @@ def expected(end: int, index: int) -> list[bytes]:
     return [b"%d" % number for number in range(end) if number % 3 == index]
 
 
-def test_a_stopped_cluster_goes_on_as_apache_kafka_and_comes_back(kafka: ApacheKafka, tmp_path: Path) -> None:
-    cluster = ClusterProcesses(tmp_path)
+@pytest.mark.parametrize("version", [NEWEST, OLDEST], ids=lambda version: version.name)
+def test_a_stopped_cluster_goes_on_as_apache_kafka_and_comes_back(
+    kafka: ApacheKafka, tmp_path: Path, version: MetadataVersion
+) -> None:
+    cluster = ClusterProcesses(tmp_path, version=version, is_static=version is OLDEST)
     with cluster.running(), Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        assert admin.describe_features()["metadata.version"].level == version.level
         replicas = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
         admin.create_topics([NewTopic(name, replicas=replicas) for name in ("orders", "payments")])
         write(cluster, range(300))

@@ -14,7 +14,9 @@ from pathlib import Path
 from random import Random
 
 from tests.support.running_node import DEADLINE_S
+from tidelog.controller.features import bootstrap_levels
 from tidelog.controller.formatting import format_directories
+from tidelog.controller.metadata_version import NEWEST, MetadataVersion
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import DirectoryId, NodeId, random_uuid
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
@@ -126,7 +128,8 @@ class ClusterProcesses:
     """Nodes 1 to `size`. All that run at the end of `running` are killed.
 
     Those of `voters`, all controllers unless it says otherwise, are the first voters of a quorum that can change. With
-    `is_static` they are in the configuration instead. `data` says where a node's data are, if not below `directory`.
+    `is_static` they are in the configuration instead. `data` says where a node's data are, if not below `directory`. The cluster
+    begins with the feature levels that go with `version`.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class ClusterProcesses:
         voters: Collection[int] | None = None,
         is_static: bool = False,
         data: Mapping[int, Path] | None = None,
+        version: MetadataVersion = NEWEST,
     ) -> None:
         numbers = range(1, size + 1)
         self.directory = directory
@@ -172,7 +176,7 @@ class ClusterProcesses:
             number: ClusterProcess(number, directory, paths[number], {**self._own_properties(number), **common})
             for number in numbers
         }
-        self._format(voting, is_static=is_static)
+        self._format(voting, version, is_static=is_static)
 
     def _own_properties(self, number: int) -> dict[str, str]:
         role = self._roles[number]
@@ -183,7 +187,7 @@ class ClusterProcesses:
             listeners.append(f"CONTROLLER://{HOST}:{self._controller_ports[number]}")
         return {"node.id": str(number), "process.roles": role, "listeners": ",".join(listeners)}
 
-    def _format(self, voting: list[int], *, is_static: bool) -> None:
+    def _format(self, voting: list[int], version: MetadataVersion, *, is_static: bool) -> None:
         random, clock, files = Random(), SystemClock(), OsFiles()
         voters = VoterSet(
             Voter(
@@ -204,6 +208,7 @@ class ClusterProcesses:
                 clock=clock,
                 voters=voters if is_first else None,
                 is_static_quorum=not is_first,
+                levels=bootstrap_levels(version),
             )
 
     @property

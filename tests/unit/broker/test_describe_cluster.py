@@ -17,6 +17,7 @@ from tidelog.model.acl import OPERATIONS_NOT_ASKED, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 
 HANDLED = describe_cluster
 BROKERS, CONTROLLERS = 1, 2
@@ -68,6 +69,18 @@ def test_a_controller_that_the_client_cannot_reach_is_not_named() -> None:
     node = AdminNode(broker(3, listeners=("INSIDE",)))
 
     assert described(node).controller_id == -1
+
+
+def test_a_level_at_which_controllers_do_not_register_has_none_to_tell_of() -> None:
+    node = AdminNode(broker(1), FeatureLevelRecord(name="metadata.version", feature_level=14))
+
+    answer = described(node, endpoint_type=CONTROLLERS, listener=CONTROLLER_LISTENER)
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert answer.error_message == (
+        "Direct-to-controller communication is not supported with the current MetadataVersion."
+    )
+    assert described(node).error_code == ErrorCode.NONE
 
 
 def test_a_listener_for_controllers_tells_of_controllers() -> None:

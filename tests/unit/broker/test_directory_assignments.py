@@ -22,7 +22,14 @@ class Controller:
         self.timers = ManualTimers(ManualClock())
         self.requests: list[AssignReplicasToDirsRequest] = []
         self.pending: list[Pending[Response]] = []
-        self.assignments = DirectoryAssignments(self._ask, self.timers, node_id=NodeId(1), broker_epoch=lambda: 42)
+        self.has_directories = True
+        self.assignments = DirectoryAssignments(
+            self._ask,
+            self.timers,
+            node_id=NodeId(1),
+            broker_epoch=lambda: 42,
+            is_wanted=lambda: self.has_directories,
+        )
 
     def _ask(self, request: Request) -> Pending[Response]:
         assert isinstance(request, AssignReplicasToDirsRequest)
@@ -47,6 +54,22 @@ class Controller:
             }
             for request in self.requests
         ]
+
+
+def test_at_a_level_without_directories_nothing_is_told_until_it_is_raised() -> None:
+    controller = Controller()
+    controller.has_directories = False
+    controller.assignments.start()
+    controller.place(ORDERS, 0, FIRST)
+    controller.assignments.look_again()
+    controller.timers.advance(10 * RETRY_MS)
+    assert controller.told == []
+
+    controller.has_directories = True
+    controller.assignments.look_again()
+    controller.timers.advance(0)
+
+    assert controller.told == [{FIRST: [(ORDERS, 0)]}]
 
 
 def test_what_is_placed_at_once_is_told_in_one_request() -> None:

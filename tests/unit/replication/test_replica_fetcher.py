@@ -16,7 +16,7 @@ from tidelog.net.node_connection import Event, NodeConnection
 from tidelog.replication.follower_session import FollowerSession
 from tidelog.replication.leader_link import LeaderLink
 from tidelog.replication.offset_lookup import EARLIEST
-from tidelog.replication.replica_fetcher import FetchSettings, ReplicaFetcher
+from tidelog.replication.replica_fetcher import LOOK_AT_ALL_MS, FetchSettings, ReplicaFetcher
 from tidelog.replication.replica_fetchers import ReplicaFetchers
 from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.wire.codec import decode
@@ -48,12 +48,14 @@ class Link(LeaderLink):
     def __init__(self) -> None:
         super().__init__(_no_dialling, lambda: ("leader", 9092), "test")
         self.asked: list[tuple[Request, Callable[[Response | None], None]]] = []
+        self.versions: list[int] = []
         self.resets = 0
 
     def ask(self, request: Request, version: int, then: Callable[[Response | None], None], *, timeout_ms: int) -> bool:
         assert version > 0
         assert timeout_ms > 0
         self.asked.append((request, then))
+        self.versions.append(version)
         return True
 
     def ask_in_bytes(
@@ -94,10 +96,10 @@ class Follower:
 
     node_id = NODE
     broker_epoch = BrokerEpoch(5)
-    fetch_version = 17
     list_offsets_version = 9
 
-    def __init__(self) -> None:
+    def __init__(self, fetch_version: int = 17) -> None:
+        self.fetch_version = fetch_version
         self.node = DataNode()
         self.node.create_topic("orders", replicas=(OTHER, NODE, THIRD), leader=OTHER)
         self.partition = self.node.partition("orders")
@@ -168,6 +170,31 @@ def test_what_the_leader_sends_is_appended_and_asked_for_from_there(follower: Fo
     assert (follower.asked.fetch_offset, follower.asked.last_fetched_epoch) == (3, 0)
     follower.answer(high_watermark=3, log_start_offset=1)
     assert follower.ends == (1, 3, 3)
+
+
+@pytest.mark.parametrize("version", [13, 14, 15, 18])
+def test_the_clusters_level_says_in_which_version_it_is_asked(version: int) -> None:
+    follower = Follower(fetch_version=version)
+    for offset in range(3):
+        asked = follower.link.fetch
+        assert follower.link.versions[-1] == version
+        if version < 15:
+            assert (asked.replica_id, asked.replica_state.replica_id) == (NODE, -1)
+        else:
+            assert (asked.replica_id, asked.replica_state.replica_id, asked.replica_state.replica_epoch) == (
+                -1,
+                NODE,
+                5,
+            )
+        assert follower.asked.fetch_offset == offset
+        follower.answer(records=batch("a", offset=offset))
+
+    # The level is raised; what follows an answer that was on its way goes by it in a moment.
+    follower.fetch_version = 17
+    follower.node.clock.advance(LOOK_AT_ALL_MS)
+    follower.answer(records=batch("a", offset=3))
+    assert follower.link.versions[-1] == 17
+    assert follower.link.fetch.replica_state.replica_id == NODE
 
 
 def test_what_a_reassignment_brings_here_counts_as_such_until_it_is_done(follower: Follower) -> None:
