@@ -15,7 +15,7 @@ from tidelog.cli.client_session import with_cluster
 from tidelog.cli.input_records import InputFormat, parse_line, read_lines
 from tidelog.cli.interrupts import EXIT_INTERRUPTED
 from tidelog.cli.topic_names import check_topic_name
-from tidelog.client.admin import Admin
+from tidelog.client.admin import Admin, ConfigResource, ResourceKind
 from tidelog.client.errors import ClientError
 from tidelog.client.producer.producer import Producer
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
@@ -28,6 +28,7 @@ RECORD_BYTES_MAX = 1_048_576
 # A person waits for the first record: a topic that is not there by then will not come.
 _TOPIC_TIMEOUT_MS = 10_000
 _STDIN = "-"
+_AUTO_CREATE = "auto.create.topics.enable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,10 @@ def produce(bootstrap: str, topic: str, options: ProduceOptions) -> int:
         with ExitStack() as stack:
             lines = _lines(options.files, stack)
             is_missing = _is_missing(admin, topic)
+            if is_missing and _creates_no_topics(admin):
+                raise RefusalError(
+                    f"there is no topic {topic}, and the cluster creates none by itself: `tidelog topics create {topic}` does"
+                )
             producer = stack.enter_context(
                 Producer(
                     bootstrap_servers=bootstrap,
@@ -158,6 +163,21 @@ def parse_headers(texts: Iterable[str]) -> list[tuple[str, bytes]]:
 def _is_missing(admin: Admin, topic: str) -> bool:
     described = admin.describe_topics([topic])[topic]
     return isinstance(described, ClientError) and described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _creates_no_topics(admin: Admin) -> bool:
+    """Whether all brokers say so. One that does not answer, or not to this client, is left to be tried."""
+    try:
+        brokers = [str(each.node_id) for each in admin.describe_cluster().brokers]
+        described = admin.describe_configs(
+            [ConfigResource(ResourceKind.BROKER, name) for name in brokers], keys=[_AUTO_CREATE]
+        )
+    except ClientError:
+        return False
+    return all(
+        not isinstance(each, ClientError) and _AUTO_CREATE in each and each[_AUTO_CREATE].value == "false"
+        for each in described.values()
+    )
 
 
 def _records(count: int) -> str:

@@ -153,12 +153,15 @@ class Connections:
 
     def not_reached(self) -> NotReachedError:
         """Why nobody can be asked."""
-        return NotReachedError(self.reachability.why() or "no broker is reached")
+        return NotReachedError(self._why() or "no broker is reached")
 
     def because(self, last: ClientError | None) -> str:
         """What a call met last, as the end of a sentence: that no node was ever reached, if so."""
-        why = self.reachability.why() if last is None or not self.reachability.was_reached else str(last)
+        why = self._why() if last is None or not self.reachability.was_reached else str(last)
         return "" if why is None else f": {why}"
+
+    def _why(self) -> str | None:
+        return self.reachability.why(self._addresses[node_id] for node_id in self._brokers or self._bootstrap)
 
     def learn(self, node_id: int, address: Address) -> None:
         """A broker's address from elsewhere: an answer that names a leader or a coordinator."""

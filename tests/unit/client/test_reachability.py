@@ -167,6 +167,18 @@ def test_two_names_of_one_node_are_one_node(caplog: pytest.LogCaptureFixture) ->
     assert lines(caplog) == ["127.0.0.1 is down; trying again", "localhost:9092 is reached again"]
 
 
+def test_what_is_remembered_of_nodes_that_are_gone_for_good_is_bounded() -> None:
+    loop = asyncio.new_event_loop()
+    client = Reachability(loop, [])
+    for port in range(1, 2001):
+        client.failed(Address("gone", port), "down")
+    there = [port for port in range(1, 2001) if client.is_down(Address("gone", port))]
+    loop.close()
+
+    assert there == list(range(2001 - len(there), 2001))
+    assert len(there) < 1000
+
+
 TWO_SERVERS = "broker-1:9092,broker-7:9092"
 NEVER = (
     "no bootstrap server was reached: cannot connect to broker-1:9092: connection refused; "
