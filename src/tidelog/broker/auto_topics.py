@@ -15,7 +15,7 @@ from typing import Protocol
 from tidelog.broker.caller import Caller
 from tidelog.controller.topic_names import name_problem
 from tidelog.model import controller_config as keys
-from tidelog.model.config import ConfigValues
+from tidelog.model.config import ConfigKey, ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.internal_topics import INTERNAL_TOPICS
@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 # Nobody waits for the answer; it bounds how long a topic counts as being created. request.timeout.ms is Kafka's bound.
 CREATE_TIMEOUT_MS = 30_000
+
+# KIP-464.
+CONTROLLERS_DEFAULT = -1
 
 # The name of the metadata log belongs to no topic, although it is a legal one.
 _NEVER_CREATED = INTERNAL_TOPICS | {TopicName("__cluster_metadata")}
@@ -69,13 +72,14 @@ class AutoTopics:
         return answers
 
     def _create(self, names: list[TopicName], caller: Caller) -> None:
-        config = self._node.config
+        num_partitions = self._if_set(keys.NUM_PARTITIONS)
+        replication_factor = self._if_set(keys.DEFAULT_REPLICATION_FACTOR)
         self._under_way.update(names)
         topics = [
             CreatableTopic(
                 name=name,
-                num_partitions=config[keys.NUM_PARTITIONS],
-                replication_factor=config[keys.DEFAULT_REPLICATION_FACTOR],
+                num_partitions=num_partitions,
+                replication_factor=replication_factor,
                 assignments=[],
                 configs=[],
             )
@@ -92,3 +96,8 @@ class AutoTopics:
                     log.warning("topic %s was asked for and could not be created: %s", topic.name, reason)
 
         self._node.forward(request, CreateTopicsResponse, caller).then(created)
+
+    def _if_set(self, key: ConfigKey[int]) -> int:
+        """What this broker is configured with. Where it is not, the controller's own setting or default counts."""
+        config = self._node.config
+        return config[key] if key.name in config.given else CONTROLLERS_DEFAULT

@@ -40,6 +40,16 @@ def test_a_topic_is_created_once_until_the_controller_has_answered() -> None:
     assert names(node) == [["orders"], ["payments"], ["orders"]]
 
 
+def test_counts_that_are_not_configured_are_left_to_the_controller() -> None:
+    node = AdminNode(static={})
+
+    node.auto_topics.create([ORDERS], CALLER)
+
+    (request,) = node.forwarded
+    assert isinstance(request, CreateTopicsRequest)
+    assert (request.topics[0].num_partitions, request.topics[0].replication_factor) == (-1, -1)
+
+
 def test_the_configured_counts_are_asked_for() -> None:
     node = AdminNode(static={"num.partitions": "6"})
 

@@ -235,7 +235,9 @@ def test_a_topic_is_created_on_demand_for_the_next_request() -> None:
     assert errors(again) == [("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     (request,) = node.forwarded
     assert isinstance(request, CreateTopicsRequest)
-    assert [(each.name, each.num_partitions, each.replication_factor) for each in request.topics] == [("orders", 1, 1)]
+    assert [(each.name, each.num_partitions, each.replication_factor) for each in request.topics] == [
+        ("orders", -1, -1)
+    ]
 
 
 @pytest.mark.parametrize(("version", "allowed"), [(3, True), (4, False), (12, False)])
