@@ -432,12 +432,21 @@ def test_a_partitions_producers_are_described(node: TransactionNode) -> None:
     assert producers_of(node, index=1).active_producers == []
 
 
+def test_a_follower_describes_the_producers_of_its_log(node: TransactionNode) -> None:
+    producer = node.producer()
+    producer.send("orders", "a")
+    node.change("orders", 0, leader=OTHER, isr=[1, 2], replicas=[1, 2])
+
+    described = producers_of(node)
+
+    assert described.error_code == ErrorCode.NONE
+    assert [each.producer_id for each in described.active_producers] == [producer.producer_id]
+
+
 def test_whose_producers_are_not_described(node: TransactionNode) -> None:
     assert producers_of(node, "no such/name").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert producers_of(node, "nothing").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert producers_of(node, index=7).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    node.change("orders", 0, leader=OTHER, isr=[1, 2], replicas=[1, 2])
-    assert producers_of(node).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     node.authorizer = Denying((AclOperation.READ, "orders"))
     assert producers_of(node).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

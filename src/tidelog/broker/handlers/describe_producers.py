@@ -1,4 +1,7 @@
-"""DescribeProducers (61), v0: who writes to a partition, and since which offset each has a transaction open (KIP-664)."""
+"""DescribeProducers (61), v0: who writes to a partition, and since which offset each has a transaction open (KIP-664).
+
+Any replica answers, of what it has in its log: whoever looks for a hanging transaction may compare them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tidelog.controller.topic_names import name_problem
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
-from tidelog.replication.roles import Leading, Offline
+from tidelog.replication.roles import Offline
 from tidelog.wire.messages.producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -53,12 +56,10 @@ def _problem(name: TopicName, caller: Caller, node: Node) -> tuple[ErrorCode, st
 def _describe_partition(name: TopicName, index: int, node: Node) -> PartitionResponse:
     partition = node.partitions.named(name).get(index)
     if partition is None:
-        error = node.partitions.missing(name, index)
-        return _refused(index, error, error.message)
+        return _refused(index, node.partitions.missing(name, index), None)
     role = partition.role
-    if not isinstance(role, Leading):
-        error = role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return _refused(index, error, error.message)
+    if isinstance(role, Offline):
+        return _refused(index, role.error, None)
     return PartitionResponse(
         partition_index=index,
         error_code=0,
@@ -76,5 +77,5 @@ def _describe_partition(name: TopicName, index: int, node: Node) -> PartitionRes
     )
 
 
-def _refused(index: int, error: ErrorCode, message: str) -> PartitionResponse:
+def _refused(index: int, error: ErrorCode, message: str | None) -> PartitionResponse:
     return PartitionResponse(partition_index=index, error_code=error, error_message=message, active_producers=[])
