@@ -159,10 +159,15 @@ class Machine:
         if not isinstance(leader, Leader):
             return None
         leader.progress.forget_silent_observers(now_ms)
-        own = ReplicaProgress(self._quorum.local.key, self._quorum.log.end.offset, now_ms, now_ms)
-        replicas = (leader.progress.voters, leader.progress.observers)
+        end_offset, own_key = self._quorum.log.end.offset, self._quorum.local.key
+
+        def described(replica: ReplicaProgress) -> ReplicaProgress:
+            # By the name that the voter set has for it: a static one knows no directories, not even the leader's.
+            is_own = replica.key.matches(own_key)
+            return ReplicaProgress(replica.key, end_offset, now_ms, now_ms) if is_own else replica
+
         voters, observers = (
-            tuple(own if replica.key.matches(own.key) else replica for replica in group) for group in replicas
+            tuple(map(described, group)) for group in (leader.progress.voters, leader.progress.observers)
         )
         return QuorumDescription(leader.leader_id, leader.epoch, leader.high_watermark, voters, observers)
 

@@ -427,3 +427,15 @@ def test_a_leader_describes_its_quorum() -> None:
     ]
     assert [(known.key.id, known.end_offset) for known in description.observers] == [(9, 0)]
     assert Bench(stored=state(3, 2)).start().machine.describe(0) is None
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_voters_are_described_with_the_directories_that_the_voter_set_names(*, static: bool) -> None:
+    bench = leader(static=static)
+    ask_fetch(bench, fetch(2, position(FIRST_END if not static else 1, 1)))
+
+    description = bench.machine.describe(bench.now_ms)
+
+    assert description is not None
+    named = [known.key.directory_id is not None for known in description.voters]
+    assert named == [not static] * 3
