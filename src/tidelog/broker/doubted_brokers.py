@@ -6,19 +6,21 @@ second. This node has noticed the death as well, by a connection of its own, so 
 
     a connection breaks         the broker is in doubt; answers that name it as a leader are held back
     a connection comes about    it is not
-    the metadata fences it      it is not any more; for a moment it is still named among the brokers
+    the metadata fences it      it is not any more; if it led until then, it is named among the brokers for a moment longer
     `HOLD_MS` later             it is not: answers tell what is known
 
 It is named for a moment longer because librdkafka gives up a broker that an answer leaves out, and with it, if the same answer
-names a new leader of its partitions, what it has just learned of that one; it then asks again a second later.
+names a new leader of its partitions, what it has just learned of that one; it then asks again a second later. A broker that stops
+cleanly has handed over before it is fenced, and is left out from then on, as in Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 
-from tidelog.controller.image import BrokerRegistration, ClusterImage
+from tidelog.controller.cluster_view import leads_any
+from tidelog.controller.image import ClusterImage
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
@@ -34,7 +36,7 @@ class DoubtedBrokers:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._brokers: Mapping[NodeId, BrokerRegistration] = {}
+        self._image = ClusterImage()
         self._doubts: dict[NodeId, Timer] = {}
         self._waiting: dict[Pending[None], frozenset[NodeId]] = {}
         self.fenced: dict[NodeId, Timer] = {}
@@ -57,14 +59,15 @@ class DoubtedBrokers:
 
     def follow(self, image: ClusterImage) -> None:
         """The metadata has changed."""
-        if image.brokers is self._brokers:
+        former, self._image = self._image, image
+        if image.brokers is former.brokers:
             return
-        former, self._brokers = self._brokers, image.brokers
-        for node, broker in former.items():
+        for node, broker in former.brokers.items():
             now = image.brokers.get(node)
             if now is None or (now.fenced and not broker.fenced):
                 self._forget_fenced(node)
-                self.fenced[node] = self._timers.after(NAMED_MS, partial(self._forget_fenced, node))
+                if leads_any(former, node):
+                    self.fenced[node] = self._timers.after(NAMED_MS, partial(self._forget_fenced, node))
             elif now.epoch != broker.epoch:
                 self._forget_fenced(node)
             else:

@@ -22,6 +22,13 @@ class Observed:
         self.doubted.follow(self.node.image)
         self.events = {broker: self.doubted.connection_of(broker) for broker in (OTHER, THIRD)}
 
+    def lead(self, broker: NodeId) -> None:
+        """A partition is led by `broker` from now on."""
+        if "orders" not in self.node.image.topic_ids:
+            self.node.create_topic("orders", replicas=[ME, OTHER, THIRD])
+        self.node.change("orders", leader=broker)
+        self.doubted.follow(self.node.image)
+
     def fence(self, broker: NodeId) -> None:
         epoch = self.node.image.brokers[broker].epoch
         self.node.commit(BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=1))
@@ -81,8 +88,18 @@ def test_who_asks_for_two_leaders_in_doubt_waits_for_both() -> None:
     assert waiting.is_complete
 
 
-def test_a_fenced_broker_is_named_for_a_moment_longer() -> None:
+def test_a_broker_that_stopped_cleanly_is_not_named_any_longer() -> None:
     observed = Observed()
+    observed.lead(OTHER)
+    # It has handed over, and then it is fenced.
+    observed.lead(THIRD)
+    observed.fence(OTHER)
+    assert [*observed.doubted.fenced] == []
+
+
+def test_a_broker_that_led_when_it_was_fenced_is_named_for_a_moment_longer() -> None:
+    observed = Observed()
+    observed.lead(OTHER)
     observed.fence(OTHER)
     observed.node.timers.advance(NAMED_MS - 1)
     assert [*observed.doubted.fenced] == [OTHER]
@@ -92,6 +109,7 @@ def test_a_fenced_broker_is_named_for_a_moment_longer() -> None:
 
 def test_the_end_answers_all_and_leaves_no_timer() -> None:
     observed = Observed()
+    observed.lead(THIRD)
     observed.fence(THIRD)
     observed.events[OTHER](Event.BROKEN)
     waiting = observed.doubted.settled([OTHER])
