@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
+from tidelog.broker.crash import CrashHandler
 from tidelog.broker.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.clock import SystemClock
@@ -48,7 +49,9 @@ async def start_node(
     seams = Seams(OsFiles(), SystemClock(), slow_work, Random())
     try:
         config = BROKER_KEYS.parse(dict(properties))
-        node = await BrokerNode.start(config, seams, loop, LoopTransport(loop), metrics_address=metrics_address)
+        node = await BrokerNode.start(
+            config, seams, loop, LoopTransport(loop), metrics_address=metrics_address, crashes=CrashHandler.of(loop)
+        )
     except BaseException:
         slow_work.close()
         raise
@@ -65,10 +68,11 @@ class RunningNode:
         port: int = 0,
         settings: Mapping[str, str] | None = None,
         metrics_address: Address | None = None,
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
     ) -> None:
         self._metrics_address = metrics_address
         self._properties = node_properties(directory, port=port, settings=settings)
-        self._loop = uvloop.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="node", daemon=True)
 
     @property

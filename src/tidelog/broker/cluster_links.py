@@ -81,6 +81,7 @@ class ClusterLinks:
             port,
             self._random,
             on_event=on_event,
+            on_bug=self._bug,
             stay_connected=stay_connected,
             reconnect_backoff_ms=RECONNECT_BACKOFF_MS,
             reconnect_backoff_max_ms=RECONNECT_BACKOFF_MAX_MS,
@@ -116,6 +117,11 @@ class ClusterLinks:
         if self._service is not None:
             self.channel.close()
             self.watch.stop()
+
+    def _bug(self, error: Exception) -> None:
+        """Whoever asked another node has failed at its answer: replication, the quorum, a coordinator. The node stops."""
+        message = f"what came from another node could not be handled: {error!r}"
+        self._loop.call_exception_handler({"message": message, "exception": error})
 
     def _refused(self, node_id: NodeId) -> None:
         if self._service is not None:

@@ -20,11 +20,11 @@ from tidelog.broker.produce_lane import ProduceLane
 from tidelog.broker.replica_lane import ReplicaLane
 from tidelog.broker.transaction_lane import TransactionLane
 from tidelog.kernel_choice import load
-from tidelog.model.pending import Pending
+from tidelog.model.pending import Failed, Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.wire.apis import api
 from tidelog.wire.codec import Part, encode, encode_parts, parts_bytes
-from tidelog.wire.errors import MalformedError, UnsupportedVersionError, WireError
+from tidelog.wire.errors import MalformedError, UnsupportedVersionError
 from tidelog.wire.frames import (
     is_unknown_api_versions,
     read_request,
@@ -98,10 +98,18 @@ class Dispatcher(DispatcherCore):
         if isinstance(outcome, Pending):
             self._begun_ns = done_ns = self._now_ns()
 
-            def answer_later(answer: Response) -> None:
-                sent_bytes = _send(slot, answer, version, correlation_id)
-                elapsed_ns = self._now_ns() - begun_ns
-                counts.answered_later(done_ns - begun_ns, elapsed_ns, request_bytes, sent_bytes, answer)
+            def answer_later(answer: Response | Failed) -> None:
+                if isinstance(answer, Failed):
+                    counts.waiting -= 1
+                    _give_up(slot, answer.error)
+                    return
+                try:
+                    sent_bytes = _send(slot, answer, version, correlation_id)
+                    elapsed_ns = self._now_ns() - begun_ns
+                    counts.answered_later(done_ns - begun_ns, elapsed_ns, request_bytes, sent_bytes, answer)
+                except Exception as error:  # noqa: BLE001 - logged
+                    # Whoever completed the answer, on whose stack this runs, has done nothing wrong.
+                    _give_up(slot, error)
 
             counts.waiting += 1
             outcome.then(answer_later)
@@ -127,19 +135,16 @@ def _header_end(api_key: int, version: int) -> bytes:
     return encode(ResponseHeader(correlation_id=0), header_version)[CORRELATION_BYTES:]
 
 
-def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> int:
-    """Gives the answer into its slot. How many bytes it takes.
+def _give_up(slot: AnswerSlot, error: Exception) -> None:
+    """An answer that cannot be made, or not be encoded, is a bug: it costs the asker its connection, and nobody else anything."""
+    logger.error("closing %s: its answer failed: %r", slot.connection, error, exc_info=error)
+    slot.close_connection()
 
-    One that cannot be encoded is a bug, which costs the asker its connection and nobody else anything: least of all whoever
-    completed the answer, on whose stack this may run.
-    """
+
+def _send(slot: AnswerSlot, answer: Response, version: int, correlation_id: int) -> int:
+    """Gives the answer into its slot. How many bytes it takes."""
     header = correlation_id.to_bytes(CORRELATION_BYTES, "big", signed=True) + _header_end(answer.api_key, version)
-    try:
-        parts: list[Any] = encode_parts(answer, version)
-    except WireError:
-        logger.exception("closing %s: its answer cannot be encoded", slot.connection)
-        slot.close_connection()
-        return 0
+    parts: list[Any] = encode_parts(answer, version)
     first: Part = parts[0]
     if isinstance(first, bytes):
         parts[0] = header + first

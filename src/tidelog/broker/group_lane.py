@@ -25,6 +25,7 @@ from tidelog.coordination.host import ActiveShard
 from tidelog.coordination.offsets import Committed
 from tidelog.kernel_choice import load
 from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicId, TopicName
 from tidelog.model.pending import Pending
@@ -215,10 +216,15 @@ class GroupLane:
             return False
         first_offset, is_committed = appended
         take_in = offsets.take_in if is_committed else offsets.take_in_uncommitted
-        for (_, topic_id, name, _), (_, partition, offset, leader_epoch, metadata) in zip(topics, commits, strict=True):
-            committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic_id, first_offset)
-            take_in(group_id, name, partition, committed)
-            first_offset += 1
+        try:
+            for (_, topic_id, name, _), (_, partition, offset, leader_epoch, metadata) in zip(
+                topics, commits, strict=True
+            ):
+                committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic_id, first_offset)
+                take_in(group_id, name, partition, committed)
+                first_offset += 1
+        except Exception as error:
+            raise BugError(f"taking in a commit of group {group_id} broke off") from error
         if not is_committed:
             self._answer_later(connection, frame, begun_ns, active, version, correlation_id, topics, commits, answer)
             return True

@@ -9,6 +9,7 @@ import asyncio
 from random import SystemRandom
 from typing import Self
 
+from tidelog.broker.crash import CrashHandler
 from tidelog.broker.node import BrokerNode, NodeError
 from tidelog.broker.process_metrics import register_process
 from tidelog.controller.errors import MetadataError
@@ -50,7 +51,14 @@ class HostedNode:
         slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
         seams = Seams(OsFiles(), SystemClock(), slow_work, SystemRandom())
         try:
-            node = await BrokerNode.start(config, seams, loop, LoopTransport(loop), metrics_address=metrics_address)
+            node = await BrokerNode.start(
+                config,
+                seams,
+                loop,
+                LoopTransport(loop),
+                metrics_address=metrics_address,
+                crashes=CrashHandler.of(loop),
+            )
         except BaseException:
             slow_work.close()
             raise

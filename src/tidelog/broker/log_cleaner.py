@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tidelog.broker.cleaner_throttle import CleanerThrottle
 from tidelog.model import cleaner_config as keys
+from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import Offset, TopicPartition
 from tidelog.model.timers import Timer, Timers
@@ -54,8 +55,14 @@ class LogCleaner:
     """Runs until `stop`. `config_now` is the node's configuration as it is at the moment."""
 
     def __init__(
-        self, directories: LogDirectories, seams: Seams, timers: Timers, config_now: Callable[[], ConfigValues]
+        self,
+        directories: LogDirectories,
+        seams: Seams,
+        timers: Timers,
+        config_now: Callable[[], ConfigValues],
+        housekeeping: Housekeeping | None = None,
     ) -> None:
+        self._housekeeping = housekeeping or Housekeeping()
         self._directories = directories
         self._seams = seams
         self._timers = timers
@@ -128,6 +135,14 @@ class LogCleaner:
         if self._is_stopped:
             return
         self._last_look_ms = self._seams.clock.now_ms()
+        try:
+            self._begin_cleanings()
+        except Exception as error:  # noqa: BLE001 - counted and logged
+            self._housekeeping.failed("cleaning", error)
+        if self._timer is None:
+            self._look_after(self._backoff_ms())
+
+    def _begin_cleanings(self) -> None:
         # A directory that has failed is not cleaned any more, and a log of the same name is another one.
         self._uncleanable = {(place, name) for place, name in self._uncleanable if name in place.partitions}
         self._apply_retention()
@@ -136,8 +151,6 @@ class LogCleaner:
             if candidate is None:
                 break
             self._clean(candidate)
-        if self._timer is None:
-            self._look_after(self._backoff_ms())
 
     def _apply_retention(self) -> None:
         for directory in self._directories.online:

@@ -16,6 +16,7 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from random import Random
 from typing import TypeVar, cast
@@ -25,6 +26,7 @@ from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.broker_watch import BrokerWatch
 from tidelog.broker.caller import AllowAll, Caller
 from tidelog.broker.controller_dispatcher import ControllerDispatcher
+from tidelog.broker.crash import CrashHandler
 from tidelog.broker.current_config import CurrentConfig
 from tidelog.broker.departure import Departure
 from tidelog.broker.dispatch import Dispatcher
@@ -49,6 +51,7 @@ from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.requests import cut_to_version
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
+from tidelog.model.bugs import Housekeeping
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import BrokerEpoch, NodeId
@@ -80,6 +83,10 @@ LEAVE_TIMEOUT_MS = 5_000
 
 class NodeError(Exception):
     """The node cannot start, in one sentence with what to do."""
+
+
+class NodeCrashedError(NodeError):
+    """A bug has stopped the node. The sentence says what and where; the log has its traceback."""
 
 
 def load_handlers() -> None:
@@ -122,14 +129,17 @@ class BrokerNode:
         self._seams = seams
         self._loop = loop
         self._timers = LoopTimers(loop)
+        self._housekeeping = Housekeeping()
         # Of requests that wait: one for nearly every Fetch.
-        self._request_timers = SharedTimers(self._timers, seams.clock)
+        self._request_timers = SharedTimers(
+            self._timers, seams.clock, partial(self._housekeeping.failed, "the time-out of a request")
+        )
         self._transport = transport
         descriptors_max = seams.files.descriptors_max()
         segments_max = segments_beside(descriptors_max, config[MAX_CONNECTIONS])
         limits = NodeLimits.from_config(config).within(connections_beside(descriptors_max, segments_max))
         self._open_segments = OpenSegments(segments_max)
-        self._server = SocketServer(loop, transport, limits, slow_work=seams.slow_work)
+        self._server = SocketServer(loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping)
         self._specs = listener_specs(config)
         self._config = CurrentConfig(config, self.node_id, lambda: self.image)
         self._metadata: NodeMetadata | None = None
@@ -235,13 +245,18 @@ class BrokerNode:
         transport: Transport,
         *,
         metrics_address: Address | None = None,
+        crashes: CrashHandler | None = None,
     ) -> BrokerNode:
         """A node that serves. One of `hosting.START_ERRORS` says in one sentence why it cannot be.
 
-        With a `metrics_address` it shows its metrics and its health there, from the first moment to the last.
+        With a `metrics_address` it shows its metrics and its health there, from the first moment to the last. `crashes` stops it
+        for bugs; without one the loop has its own way, as the simulator's has.
         """
         load_handlers()
         node = cls(config, seams, loop, transport, metrics_address)
+        if crashes is not None:
+            crashes.add(node)
+            node.stopped.add_done_callback(lambda _stopped: crashes.remove(node))
         try:
             await node._start()
         except BaseException:
@@ -284,6 +299,7 @@ class BrokerNode:
             endpoints=[self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
             stopping=self._stopping,
             is_stopped=self.stopped.done,
+            housekeeping=self._housekeeping,
         )
         self.partitions = broker.partitions
         self.groups = broker.groups
@@ -390,6 +406,7 @@ class BrokerNode:
         registry = self.metrics.registry
         registry.gauge("kafka_server_kafka_server_broker_state", "Kafka's number of the state.", lambda: self.state)
         node_gauges.register_server(registry, self._server)
+        node_gauges.register_housekeeping(registry, self._housekeeping)
         node_gauges.register_waiting(registry, self.metrics.requests)
         node_gauges.register_fetch_sessions(registry, self.fetch_sessions)
         node_gauges.register_flushes(registry, self._seams.flush_times_ms)
@@ -417,6 +434,15 @@ class BrokerNode:
         if self.fault is None:
             logger.critical("the metadata log cannot be followed any further, the node stops: %s", error)
             self.fault = error
+            self.abandon()
+
+    def crash(self, where: str, error: BaseException) -> None:
+        """A bug, and what it has left half done is unknown: stop at once, as a crash would. The next start recovers."""
+        if self.fault is None and not self.stopped.done():
+            what = f"{type(error).__name__}: {error}" if error.__cause__ is None else f"{error}: {error.__cause__!r}"
+            sentence = f"a bug stops the node: {what} ({where})"
+            logger.critical("%s", sentence, exc_info=error)
+            self.fault = NodeCrashedError(sentence)
             self.abandon()
 
     def _raise_fault(self) -> None:
@@ -477,10 +503,14 @@ class BrokerNode:
         """Stop at once, as a crash would: nothing more is written."""
         self._is_stopping = True
         self._server.abort()
-        while self._stopping:
-            self._stopping.pop()()
-        for directory in self._opened:
-            directory.abandon()
+        parts = [*reversed(self._stopping), *(directory.abandon for directory in self._opened)]
+        self._stopping.clear()
+        for stop in parts:
+            try:
+                stop()
+            except Exception:
+                # What has crashed may not be fit to be stopped; the others are to be stopped all the same.
+                logger.exception("a part of the node cannot be stopped")
         self._end()
         # Whoever waits for the start learns from the fault that there is nothing to wait for.
         if self._metadata is not None:

@@ -37,6 +37,7 @@ from tidelog.broker.upkeep import Upkeep
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model import broker_config as keys
+from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import DirectoryId, NodeId
 from tidelog.model.pending import Pending
@@ -73,6 +74,7 @@ class NodeBroker:
         endpoints: list[Endpoint],
         stopping: list[Callable[[], object]],
         is_stopped: Callable[[], bool],
+        housekeeping: Housekeeping,
     ) -> None:
         """`endpoints` are those for clients and other brokers. `stopping` learns how to stop each part."""
         self.node_id = node_id
@@ -89,6 +91,7 @@ class NodeBroker:
         self._endpoints = endpoints
         self._stopping = stopping
         self._is_stopped = is_stopped
+        self._housekeeping = housekeeping
         self.registration = Registration(
             self._ask_controller,
             timers,
@@ -137,7 +140,7 @@ class NodeBroker:
             moves_throttle(seams.clock, lambda: config.now),
             on_placed=self._assignments.placed,
         )
-        self._log_cleaner = LogCleaner(self.directories, seams, timers, lambda: config.now)
+        self._log_cleaner = LogCleaner(self.directories, seams, timers, lambda: config.now, housekeeping)
         self._add_coordinators()
 
     def _add_coordinators(self) -> None:
@@ -203,7 +206,7 @@ class NodeBroker:
         self._assignments.start()
         self._stopping.append(self.replica_moves.stop)
         self.replica_moves.resume()
-        self._upkeep = Upkeep(self.directories, self._timers, self._config.now)
+        self._upkeep = Upkeep(self.directories, self._timers, self._config.now, self._housekeeping)
         self._stopping.append(self._upkeep.stop)
         self._log_cleaner.start()
 

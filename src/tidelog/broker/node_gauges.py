@@ -16,6 +16,7 @@ from tidelog.broker.request_metrics import RequestMetrics
 from tidelog.broker.topic_metrics import PREFIX as TOPIC_METRICS
 from tidelog.controller.image import NO_LEADER, ClusterImage
 from tidelog.controller.metadata_service import MetadataService
+from tidelog.model.bugs import Housekeeping
 from tidelog.model.metrics import Histogram, Kind, Reading, Registry
 from tidelog.net.socket_server import SocketServer
 from tidelog.replication.partition import Partition
@@ -27,6 +28,17 @@ from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.apis import api
 
 _UNKNOWN = -1
+
+
+def register_housekeeping(registry: Registry, housekeeping: Housekeeping) -> None:
+    """What should be 0. Not Kafka's."""
+    registry.family(
+        Kind.COUNTER,
+        "tidelog_node_housekeeping_failures_total",
+        "Failures of what a node does by the clock, such as retention: bugs, which are logged and do not stop it.",
+        ("work",),
+        lambda: [((work,), count) for work, count in housekeeping.failures.items()],
+    )
 
 
 def register_server(registry: Registry, server: SocketServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelog.model import broker_config as keys
+from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import LONG_MAX, ConfigValues
 from tidelog.model.timers import Timer, Timers
 from tidelog.storage.errors import StorageError
@@ -20,8 +21,15 @@ REMOVAL_INTERVAL_MS = 1_000
 class Upkeep:
     """Runs until `stop`. A directory that fails under it is told so by storage, and left out from then on."""
 
-    def __init__(self, directories: LogDirectories, timers: Timers, config: ConfigValues) -> None:
+    def __init__(
+        self,
+        directories: LogDirectories,
+        timers: Timers,
+        config: ConfigValues,
+        housekeeping: Housekeeping | None = None,
+    ) -> None:
         self._directories = directories
+        self._housekeeping = housekeeping or Housekeeping()
         self._timers = timers
         self._running: dict[str, Timer] = {}
         self._is_stopped = False
@@ -61,6 +69,8 @@ class Upkeep:
                 except StorageError:
                     # Reported by the directory itself, which is offline now; the others go on.
                     continue
+                except Exception as error:  # noqa: BLE001 - counted and logged
+                    self._housekeeping.failed(name, error)
             self._running[name] = self._timers.after(min(interval_ms, _LATEST_MS), due)
 
         self._running[name] = self._timers.after(min(interval_ms, _LATEST_MS), due)

@@ -34,6 +34,7 @@ from tidelog.controller.quorum import Appended, MetadataQuorum
 from tidelog.controller.requests import APIS, Situation
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.snapshot_file import Snapshot
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerEpoch, LeaderEpoch, NodeId, Offset
 from tidelog.model.pending import Pending
@@ -211,7 +212,7 @@ class Controller:
                 term.image, term.appended = former, base_offset
                 return None
             if appended.base_offset != base_offset + start:
-                raise RuntimeError(f"records for offset {base_offset + start} went to {appended.base_offset}")
+                raise BugError(f"records for offset {base_offset + start} went to {appended.base_offset}")
         return Appended(base_offset, Offset(base_offset + len(records)))
 
     def _note(self, term: _Term, request: Request, answer: Response) -> None:

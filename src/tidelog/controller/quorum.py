@@ -21,6 +21,7 @@ from tidelog.controller.errors import MetadataError, MetadataFault
 from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
 from tidelog.controller.snapshot_file import Snapshot, SnapshotHead
 from tidelog.model import controller_config as keys
+from tidelog.model.bugs import BugError
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset
@@ -256,7 +257,7 @@ class MetadataQuorum:
         if self._is_stopped or self._leading is None or self._leading.epoch != epoch:
             return None
         if self._is_stepping:
-            raise RuntimeError("records are appended between steps")
+            raise BugError("records are appended between steps")
         append_id = next(self._ids)
         self._post(events.AppendRequested(append_id, epoch, len(records), tuple(records)))
         return self._appended.pop(append_id, None)
@@ -322,6 +323,8 @@ class MetadataQuorum:
                     self._carry_out(effect)
         except StorageError as error:
             self._fail(error)
+        except Exception as error:
+            raise BugError("a step of the metadata quorum broke off") from error
         finally:
             self._is_stepping = False
         self._set_timer()
@@ -338,6 +341,8 @@ class MetadataQuorum:
                 except (StorageError, MetadataError) as error:
                     # Puts a notice of its own at the end, which tells of the fault.
                     self._fail(error)
+                except Exception as error:
+                    raise BugError("following the metadata broke off") from error
         finally:
             self._is_notifying = False
 

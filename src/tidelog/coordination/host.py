@@ -31,6 +31,7 @@ from tidelog.coordination.coordinator_log import (
 )
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Decision, TransactionalProducer
+from tidelog.model.bugs import BugError
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, ProducerId
@@ -300,6 +301,11 @@ class _Loading(Generic[S]):
         except UnreadableLogError as error:
             self._fail(str(error))
             return
+        except Exception as error:
+            # As in Kafka, the partition has no coordinator then. To stop the node would stop the one that leads next, too.
+            logger.exception("a record of %s cannot be taken in", self._host.log)
+            self._fail(repr(error))
+            return
         self._offset = piece.next_offset
         if piece.is_last:
             with self._host.seams.turn:
@@ -429,8 +435,11 @@ class ActiveShard(Generic[S]):
             first_offset = appended.first_offset
         if decision.replays:
             now_ms = self._host.now_ms()
-            for position, each in enumerate(records):
-                self.shard.replay(each, first_offset + position, producer_id, now_ms)
+            try:
+                for position, each in enumerate(records):
+                    self.shard.replay(each, first_offset + position, producer_id, now_ms)
+            except Exception as error:
+                raise BugError(self._broke_off("taking in what was written")) from error
         return is_committed
 
     def _batch_of(
@@ -472,7 +481,10 @@ class ActiveShard(Generic[S]):
         )
         if isinstance(appended, AppendRefused):
             return appended.error
-        self.shard.end_transaction(producer_id, appended.last_offset, is_committed=is_committed)
+        try:
+            self.shard.end_transaction(producer_id, appended.last_offset, is_committed=is_committed)
+        except Exception as error:
+            raise BugError(self._broke_off("the end of a transaction")) from error
         self._set_timer()
         return self._partition.when_committed(appended.last_offset + 1)
 
@@ -521,8 +533,14 @@ class ActiveShard(Generic[S]):
 
     def _settle(self, decision: Decision[A], error: ErrorCode, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         if decision.settled is not None:
-            decision.settled(error)
+            try:
+                decision.settled(error)
+            except Exception as bug:
+                raise BugError(self._broke_off("what follows from a decision")) from bug
         return decision.answer if error is ErrorCode.NONE else refuse(error)
+
+    def _broke_off(self, what: str) -> str:
+        return f"{what} broke off, in partition {self.index} of {self._host.log}"
 
     def answer_when_committed(self, found: A, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         """`found`, once everything that was appended so far is committed."""

@@ -11,12 +11,18 @@ stack. It completes once; a later completion (an event that comes after the time
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _MISSING = object()
+
+
+class Failed(NamedTuple):
+    """In place of an answer: making it failed, which is a bug. Whoever asked is not to wait for it any longer."""
+
+    error: Exception
 
 
 class Pending(Generic[T]):
@@ -60,7 +66,11 @@ class Pending(Generic[T]):
 
 
 def when_all(outcomes: Sequence[T | Pending[T]], then: Callable[[list[T]], R]) -> R | Pending[R]:
-    """`then` of all outcomes in their order: its result at once where none is pending, otherwise when the last one is there."""
+    """`then` of all outcomes in their order: its result at once where none is pending, otherwise when the last one is there.
+
+    Where `then` fails later, the result is `Failed`: it runs on the stack of whoever completes the last outcome, who has nothing
+    to do with it.
+    """
     waiting = [
         index for index, outcome in enumerate(outcomes) if isinstance(outcome, Pending) and not outcome.is_complete
     ]
@@ -77,7 +87,11 @@ def when_all(outcomes: Sequence[T | Pending[T]], then: Callable[[list[T]], R]) -
         values[index] = value
         left -= 1
         if left == 0:
-            result.complete(then(cast("list[T]", values)))
+            try:
+                made: R | Failed = then(cast("list[T]", values))
+            except Exception as error:  # noqa: BLE001 - whoever reads the result decides
+                made = next((each for each in values if isinstance(each, Failed)), Failed(error))
+            result.complete(cast("R", made))
 
     for index in waiting:
         outcome = cast("Pending[T]", outcomes[index])

@@ -16,6 +16,9 @@ with the correlation id. `next_correlation_id` gives them out. The rest of eithe
 
 What waits when an attempt fails, fails with it: only what was sent during the back-off gets the next attempt. A request that gets
 no answer in time closes the connection, since Kafka answers in order and everything later is behind it.
+
+An exception of `on_answer` or `on_event` is a bug of the owner's. A node says by `on_bug` what it means for it; a client's
+connection is closed, so that whoever waits for something else on it fails instead of waiting for ever.
 """
 
 from __future__ import annotations
@@ -110,9 +113,10 @@ class _NodeStream(AnswersCore, FrameStream):
         turn: Turn,
         title: str,
         unanswered: deque[PendingRequest],
+        on_bug: Callable[[Exception], None],
         on_closed: Callable[[_NodeStream, BaseException | None], None],
     ) -> None:
-        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, unanswered)
+        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, unanswered, on_bug)
         self._title = title
         self._on_closed = on_closed
         self.peer_address = NO_ADDRESS
@@ -140,6 +144,7 @@ class NodeConnection:
         random: Random,
         *,
         on_event: Callable[[Event], None] | None = None,
+        on_bug: Callable[[Exception], None] | None = None,
         stay_connected: bool = False,
         in_flight_max: int = IN_FLIGHT_MAX,
         reconnect_backoff_ms: float = 50,
@@ -154,6 +159,7 @@ class NodeConnection:
         self._loop = loop
         self._transport = transport
         self._on_event = on_event or _ignore
+        self._on_bug = on_bug or self._break_for
         self._stay_connected = stay_connected
         self._in_flight_max = in_flight_max
         self._backoff = ReconnectBackoff(random, reconnect_backoff_ms, reconnect_backoff_max_ms)
@@ -287,7 +293,9 @@ class NodeConnection:
             self._connected(stream)
 
     def _new_stream(self) -> _NodeStream:
-        self._opening = _NodeStream(self._loop, self._buffers, self._turn, str(self), self._unanswered, self._ended)
+        self._opening = _NodeStream(
+            self._loop, self._buffers, self._turn, str(self), self._unanswered, self._on_bug, self._ended
+        )
         return self._opening
 
     def _abandon_opening(self) -> None:
@@ -380,33 +388,38 @@ class NodeConnection:
             self._watch_deadline(min(rest))
         timed_out = RequestTimedOutError(f"{self}: no answer in time")
         for each in (*late, *late_unsent):
-            _tell(each.on_answer, timed_out)
+            self._tell(each.on_answer, timed_out)
 
     def _fail_all(self, error: RequestFailedError) -> None:
         failed = [*self._unanswered, *self._unsent]
         self._unanswered.clear()
         self._unsent.clear()
         for each in failed:
-            _tell(each.on_answer, error)
+            self._tell(each.on_answer, error)
 
     def _tell_event(self, event: Event) -> None:
         if self.state is State.CLOSED:
             return
         try:
             self._on_event(event)
-        except Exception:
-            log.exception("%s: handling %s failed", self, event)
+        except Exception as error:  # noqa: BLE001 - whose bug it is decides what stops for it
+            self._on_bug(error)
 
     def _fail_soon(self, on_answer: OnAnswer, error: RequestFailedError) -> None:
         # Never from inside of `send`: a caller that sends again on failure would recurse.
-        self._loop.call_soon(_tell, on_answer, error)
+        self._loop.call_soon(self._tell, on_answer, error)
 
+    def _tell(self, on_answer: OnAnswer, error: RequestFailedError) -> None:
+        try:
+            on_answer(error)
+        except Exception as bug:  # noqa: BLE001 - the others are to be told all the same
+            self._on_bug(bug)
 
-def _tell(on_answer: OnAnswer, error: RequestFailedError) -> None:
-    try:
-        on_answer(error)
-    except Exception:
-        log.exception("handling a failed request failed")
+    def _break_for(self, error: Exception) -> None:
+        """A client's bug: its connection ends with what waits on it."""
+        log.error("%s: closed: handling what came of a request failed: %r", self, error, exc_info=error)
+        if self._stream is not None:
+            self._stream.abort(error)
 
 
 def _take_late(requests: deque[PendingRequest], now_s: float) -> list[PendingRequest]:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Collection
 
+from tidelog.model.bugs import Housekeeping
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import Address
 from tidelog.net.connection import Connection, FrameHandler
@@ -104,8 +105,10 @@ class SocketServer:
         limits: NodeLimits | None = None,
         *,
         slow_work: SlowWork | None = None,
+        housekeeping: Housekeeping | None = None,
     ) -> None:
         """`slow_work` reads files that are not in memory before they are sent; without it the loop waits for the disk."""
+        self._housekeeping = housekeeping or Housekeeping()
         self.limits = limits or NodeLimits()
         self.turn = Turn()
         self.buffers = ReceiveBuffers()
@@ -293,6 +296,13 @@ class SocketServer:
         self._sweep_timer = self._loop.call_later(interval_ms / 1000, self._sweep)
 
     def _sweep(self) -> None:
+        try:
+            self._close_idle()
+        except Exception as error:  # noqa: BLE001 - counted and logged
+            self._housekeeping.failed("closing idle connections", error)
+        self._schedule_sweep()
+
+    def _close_idle(self) -> None:
         self._note_activity()
         idle_since_ms = self._now_ms() - self.limits.connection.idle_ms_max
         for connection in list(self.connections.values()):
@@ -300,7 +310,6 @@ class SocketServer:
                 log.info("%s: closed: idle for %d ms", connection, self.limits.connection.idle_ms_max)
                 self.counts[connection.listener_name].expired += 1
                 connection.abort()
-        self._schedule_sweep()
 
     def _note_activity(self) -> None:
         now_ms = self._now_ms()

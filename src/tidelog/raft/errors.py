@@ -2,10 +2,13 @@
 
 RaftError
   QuorumStateError       the file `quorum-state` holds something that neither this program nor Apache Kafka writes
+BugError
   InvariantError         the machine found itself, or the log it was given, in a state that must not exist: stop the node
 """
 
 from __future__ import annotations
+
+from tidelog.model.bugs import BugError
 
 
 class RaftError(Exception):
@@ -16,7 +19,7 @@ class QuorumStateError(RaftError):
     """The text is not a quorum-state file. The message is one plain sentence."""
 
 
-class InvariantError(RaftError):
+class InvariantError(BugError):
     """Going on would risk committed records. There is no handler for this: the node stops."""
 
 

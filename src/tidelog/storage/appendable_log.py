@@ -23,7 +23,6 @@ from tidelog.storage.append import (
     pack_place,
     place_batches,
 )
-from tidelog.storage.errors import StorageError
 from tidelog.storage.producer_append import AppendOrigin, Duplicate, EndTransactionMarker, PreparedUpdate, ProducerState
 from tidelog.storage.producer_replay import apply_update, marker_of
 from tidelog.storage.rolling_log import RollingLog
@@ -103,7 +102,7 @@ class AppendableLog(RollingLog):
         try:
             segment.write_one(batch, size, end - 1, max_timestamp)
             self._ends_with_it(end)
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return offset
 
@@ -137,7 +136,7 @@ class AppendableLog(RollingLog):
                 and offset < OFFSET_MAX
                 and not segment.should_roll(config, size, offset, marker.timestamp)
             )
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         if not fits:
             appended = self.append_as_leader(
@@ -160,7 +159,7 @@ class AppendableLog(RollingLog):
             self.producers.map_end_offset = Offset(offset + 1)
             if offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return offset
 
@@ -182,7 +181,7 @@ class AppendableLog(RollingLog):
             self.producers.map_end_offset = Offset(offset + 1)
             if offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return True
 
@@ -249,7 +248,7 @@ class AppendableLog(RollingLog):
         try:
             segment.write_one(batch, size, last_offset, max_timestamp)
             self._ends_with_it(last_offset + 1)
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return AppendInfo(Offset(offset), Offset(last_offset), self.log_start_offset)
 
@@ -269,7 +268,7 @@ class AppendableLog(RollingLog):
             with memoryview(buffer) as view:
                 segment.append((view[:end],), written)
             self._ends_with_it(last_offset + 1)
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return AppendInfo(Offset(offset), Offset(last_offset), self.log_start_offset)
 
@@ -378,7 +377,7 @@ class AppendableLog(RollingLog):
             self.producers.map_end_offset = Offset(last_offset + 1)
             if last_offset + 1 - self._durability.recovery_point >= config.flush_messages:
                 self._flush()
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return AppendInfo(
             Offset(first.base_offset),

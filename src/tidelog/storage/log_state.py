@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from tidelog.kernel_choice import load
+from tidelog.model.bugs import BugError
 from tidelog.model.ids import Offset, TopicId, TopicPartition
 from tidelog.storage.durability import Durability
 from tidelog.storage.errors import StorageError
@@ -183,7 +184,10 @@ class LogState(LogCore):
         except StorageError as error:
             self._fail(error)
 
-    def _fail(self, error: StorageError) -> NoReturn:
+    def _fail(self, error: Exception) -> NoReturn:
+        """A write has failed, nobody knows how far it got: for a fault of the disk the directory goes offline."""
+        if not isinstance(error, StorageError):
+            raise BugError(f"a write to {self.directory} broke off") from error
         self._note_fault(error)
         raise error
 

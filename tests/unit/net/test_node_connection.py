@@ -387,22 +387,60 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
     play(main)
 
 
-def test_a_receiver_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+def _fail(_told: object) -> None:
+    raise ValueError("a bug of the receiver")
+
+
+def test_a_client_whose_receiver_fails_loses_its_connection_and_whoever_waits_hears_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(world: World) -> None:
         await world.serve()
-
-        def fail(_answer: memoryview | RequestFailedError) -> None:
-            raise ValueError("a bug of the receiver")
-
-        world.connection.send(request(world.connection, b""), fail, timeout_ms=1000)
+        world.connection.send(request(world.connection, b""), _fail, timeout_ms=1000)
         world.send(b"next")
         await asyncio.sleep(0.1)
-        assert world.answers == [b"answer to next"]
-        world.connection.send(request(world.connection, b""), fail, timeout_ms=1000)
+        assert [type(each) for each in world.answers] == [ConnectionLostError]
+        assert world.event_names == [Event.CONNECTED, Event.BROKEN]
+        world.send(b"after")
+        await asyncio.sleep(0.1)
+        assert world.answers[1:] == [b"answer to after"]
+        world.connection.send(request(world.connection, b""), _fail, timeout_ms=1000)
         world.connection.close()
 
     play(main)
     assert caplog.text.count("ValueError: a bug of the receiver") == 2
+
+
+def test_a_node_whose_receiver_fails_is_told_so_by_answers_failures_and_events() -> None:
+    async def main(world: World) -> None:
+        await world.serve()
+        bugs: list[Exception] = []
+        connection = world.connect(on_bug=bugs.append)
+        connection.send(request(connection, b""), _fail, timeout_ms=1000)
+        world.send(b"next", connection=connection)
+        await asyncio.sleep(0.1)
+        # Whether the node goes on is not for the connection to say.
+        assert world.answers == [b"answer to next"]
+        connection.send(request(connection, b""), _fail, timeout_ms=1000)
+        connection.close()
+        connection.send(request(connection, b""), _fail, timeout_ms=1000)
+        await asyncio.sleep(0.1)
+        assert [str(each) for each in bugs] == ["a bug of the receiver"] * 3
+
+        deaf = NodeConnection(
+            world.loop,
+            world.network.host("client"),
+            "server",
+            9092,
+            Random(6),
+            on_event=_fail,
+            on_bug=bugs.append,
+        )
+        deaf.connect()
+        await asyncio.sleep(0.1)
+        assert len(bugs) == 4
+
+    play(main)
 
 
 def test_a_request_without_an_answer_needs_a_connection() -> None:

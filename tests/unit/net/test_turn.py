@@ -27,6 +27,9 @@ class Noted:
     def flush(self) -> None:
         self._flushed.append(self._name)
 
+    def abort(self, error: BaseException | None = None) -> None:
+        self._flushed.append(f"{self._name} is closed for {error}")
+
 
 def test_leaves_when_the_outermost_turn_ends(turn: Turn) -> None:
     flushed: list[str] = []
@@ -52,7 +55,7 @@ def test_what_a_flush_brings_about_is_part_of_the_turn(turn: Turn) -> None:
     assert flushed == ["first", "later"]
 
 
-def test_a_flush_that_fails_is_its_own_affair(turn: Turn, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flush_that_fails_ends_its_connection_alone(turn: Turn, caplog: pytest.LogCaptureFixture) -> None:
     flushed: list[str] = []
 
     class Broken(Noted):
@@ -62,9 +65,9 @@ def test_a_flush_that_fails_is_its_own_affair(turn: Turn, caplog: pytest.LogCapt
     with turn:
         turn.flush_later(Broken("broken", flushed))
         turn.flush_later(Noted("behind", flushed))
-    assert flushed == ["behind"]
+    assert flushed == ["broken is closed for no such peer", "behind"]
     assert "could not be sent" in caplog.text
     assert not turn.is_open
     with turn:
         turn.flush_later(Noted("next", flushed))
-    assert flushed == ["behind", "next"]
+    assert flushed[-1] == "next"

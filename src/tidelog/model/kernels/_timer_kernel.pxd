@@ -21,6 +21,7 @@ cdef class SharedTimer:
 @cython.final
 cdef class SharedTimers:
     cdef object _timers
+    cdef object _on_failure
     cdef object _now_ns
     cdef readonly list _heap
     cdef long long _number

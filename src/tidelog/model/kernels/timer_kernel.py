@@ -52,10 +52,12 @@ class SharedTimer:
 class SharedTimers:
     """`Timers` over other timers, for waits that mostly end early."""
 
-    __slots__ = ("_armed", "_armed_ns", "_cancelled", "_heap", "_now_ns", "_number", "_timers")
+    __slots__ = ("_armed", "_armed_ns", "_cancelled", "_heap", "_now_ns", "_number", "_on_failure", "_timers")
 
-    def __init__(self, timers: Timers, clock: Clock) -> None:
+    def __init__(self, timers: Timers, clock: Clock, on_failure: Callable[[Exception], None] | None = None) -> None:
+        """`on_failure` hears of what a callback raised, which otherwise goes to the timers below."""
         self._timers = timers
+        self._on_failure = on_failure
         self._now_ns = clock.monotonic_ns
         # The number keeps those of one moment in their order, and timers from being compared.
         self._heap: list[tuple[int, int, SharedTimer]] = []
@@ -114,7 +116,12 @@ class SharedTimers:
                     self._cancelled -= 1
                     continue
                 timer._callback = None  # noqa: SLF001
-                callback()
+                try:
+                    callback()
+                except Exception as error:
+                    if self._on_failure is None:
+                        raise
+                    self._on_failure(error)
         finally:
             # Also where a callback has failed: the others are not to wait for ever.
             self._arm_for_first()

@@ -138,6 +138,7 @@ cdef class PendingRequest:
 
 cdef class AnswersCore(StreamCore):
     cdef object _unanswered
+    cdef object _on_bug
 
     @cython.locals(pending=PendingRequest)
     cdef bint _frame(self, memoryview frame) except -1

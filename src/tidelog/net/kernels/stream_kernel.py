@@ -375,6 +375,8 @@ class Flushable(Protocol):
 
     def flush(self) -> None: ...
 
+    def abort(self, error: BaseException | None = None) -> None: ...
+
 
 class Turn:
     """One for all connections of an event loop. Turns nest; the outermost counts."""
@@ -412,9 +414,10 @@ class Turn:
                     for connection in waiting:
                         try:
                             connection.flush()
-                        except Exception:
+                        except Exception as error:
                             # Those behind it count on this flush, and are not to be left out for it.
-                            log.exception("%s: what was answered could not be sent", connection)
+                            log.exception("%s: closed: what was answered could not be sent", connection)
+                            connection.abort(error)
         finally:
             self._depth -= 1
             self.is_open = self._depth > 0
@@ -659,7 +662,7 @@ class PendingRequest:
 class AnswersCore(StreamCore):
     """Answers come in the order of the requests; each is given to whoever sent the request."""
 
-    __slots__ = ("_unanswered",)
+    __slots__ = ("_on_bug", "_unanswered")
 
     def __init__(
         self,
@@ -668,10 +671,12 @@ class AnswersCore(StreamCore):
         turn: Turn,
         frame_bytes_max: int,
         unanswered: deque[PendingRequest],
+        on_bug: Callable[[Exception], None],
     ) -> None:
-        """`unanswered` is the owner's, who adds to it."""
+        """`unanswered` is the owner's, who adds to it. `on_bug` hears of what a receiver of an answer raised."""
         super().__init__(loop, buffers, turn, frame_bytes_max)
         self._unanswered = unanswered
+        self._on_bug = on_bug
 
     def _frame(self, frame: memoryview) -> bool:
         unanswered = self._unanswered
@@ -685,9 +690,8 @@ class AnswersCore(StreamCore):
         unanswered.popleft()
         try:
             pending.on_answer(frame)
-        except Exception:
-            # The receiver's bug; the connection is sound, and others wait behind.
-            log.exception("%s: handling an answer failed", self)
+        except Exception as error:  # noqa: BLE001 - whose bug it is decides what stops for it
+            self._on_bug(error)
         return not self.is_closed
 
 

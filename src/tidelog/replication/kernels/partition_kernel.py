@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, cast
 
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NO_OFFSET
 from tidelog.model.pending import Pending
@@ -74,8 +75,11 @@ class OffsetWaiters:
     def reached(self, offset: int, error: ErrorCode = _NONE) -> None:
         """All up to `offset` have what they waited for; `error` is what they are told instead of NONE."""
         heap = self.heap
-        while heap and heap[0][0] <= offset:
-            heappop(heap)[2].complete(error)
+        try:
+            while heap and heap[0][0] <= offset:
+                heappop(heap)[2].complete(error)
+        except Exception as bug:
+            raise BugError("telling those who wait for an offset broke off") from bug
 
     def fail(self, error: ErrorCode) -> None:
         """What they wait for will not come."""
@@ -537,9 +541,12 @@ class PartitionCore:
     def _tell_watchers(self) -> None:
         """For `Wakeups` alone: everybody else reports the change there."""
         watchers = self._watchers
-        for watcher in tuple(watchers):
-            if watcher in watchers:
-                watcher.partition_changed(self)  # type: ignore[arg-type] # the only subclass there is
+        try:
+            for watcher in tuple(watchers):
+                if watcher in watchers:
+                    watcher.partition_changed(self)  # type: ignore[arg-type] # the only subclass there is
+        except Exception as error:
+            raise BugError(f"telling the watchers of {self.topic_partition} broke off") from error
         role = self.role
         if type(role) is Leading:
             leading = role

@@ -510,7 +510,7 @@ class LogCore:
     def _raise_offline(self) -> NoReturn:
         raise NotImplementedError
 
-    def _fail(self, error: StorageError) -> NoReturn:
+    def _fail(self, error: Exception) -> NoReturn:
         raise NotImplementedError
 
     def _flush(self) -> None:
@@ -587,7 +587,7 @@ class LogCore:
             if is_awaited and size < _FRESH_BYTES_MAX:
                 self._reader.keep_fresh(segment, bytes(view), offset, end)
             self._end_at_offset(end)
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._fail(error)
         return first_offset
 
@@ -649,7 +649,7 @@ class LogCore:
                 if is_awaited and segment.size_bytes - position < _FRESH_BYTES_MAX:
                     self._reader.keep_fresh(segment, b"".join(views), first_offset, offset)
                 self._end_at_offset(offset)
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001 - raised again
                 self._fail(error)
         return outcomes
 
