@@ -39,6 +39,7 @@ from tidelog.wire.messages.topics import CreatableTopicConfigs
 # The length of a record's string, which is where it ends up.
 VALUE_BYTES_MAX = 32767
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
+_CORDONED_LOG_DIRS = "cordoned.log.dirs"
 _RESOURCE_NOUNS = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}
 _CLIENT_METRICS_RESOURCE = 16
 
@@ -170,7 +171,9 @@ def config_records(
                 return refusal
         # A broker takes the same value again as a reason to look, for instance at a key store that has changed.
         if value != current.get(change.name) or resource.type == BROKER_RESOURCE:
-            refusal = _min_insync_problem(image, resource, change.name, value)
+            refusal = _min_insync_problem(image, resource, change.name, value) or _level_problem(
+                image, resource, change.name
+            )
             if refusal is not None:
                 return refusal
             records.append(
@@ -322,6 +325,17 @@ def _is_int(text: str) -> bool:
         return -INT_MAX - 1 <= int(text) <= INT_MAX
     except ValueError:
         return False
+
+
+def _level_problem(image: ClusterImage, resource: ConfigResource, name: str) -> Refusal | None:
+    """A key that the level of the metadata log has no field for."""
+    is_cordoned = name == _CORDONED_LOG_DIRS and resource.type == BROKER_RESOURCE
+    if not is_cordoned or image.metadata_version.has_cordoned_directories:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_CONFIG,
+        f"The {name} configuration value cannot be set because it requires metadata.version >= 4.3-IV0",
+    )
 
 
 def _min_insync_problem(image: ClusterImage, resource: ConfigResource, name: str, value: str | None) -> Refusal | None:

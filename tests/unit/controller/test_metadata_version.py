@@ -24,6 +24,12 @@ from tidelog.wire.messages.broker_lifecycle import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from tidelog.wire.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig as AlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource as AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tidelog.wire.messages.features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tidelog.wire.messages.internal import cluster_metadata as records, cluster_security as security
 from tidelog.wire.messages.log_dirs import (
@@ -348,6 +354,21 @@ class TestBelowControllerRegistration:
 
         assert list(node.image.controllers) == [1]
         assert node.ask(self.REQUEST, ControllerRegistrationResponse).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("level", "is_refused"), [(29, True), (30, False)])
+def test_a_key_without_a_field_at_the_level_is_refused(level: int, *, is_refused: bool) -> None:
+    node = controller_at(METADATA_VERSIONS[level])
+    node.serve(1)
+    config = AlterableConfig(name="cordoned.log.dirs", config_operation=0, value="/logs")
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])], validate_only=False
+    )
+
+    [answer] = node.ask(request, IncrementalAlterConfigsResponse).responses
+
+    assert (answer.error_code == ErrorCode.INVALID_CONFIG) is is_refused
+    assert ("it requires metadata.version >= 4.3-IV0" in (answer.error_message or "")) is is_refused
 
 
 def test_a_log_without_transactions_begins_with_one_batch_and_goes_on() -> None:
