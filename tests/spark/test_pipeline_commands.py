@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import textwrap
+import time
 import zipfile
 from pathlib import Path
 
@@ -32,7 +33,13 @@ def test_validate_tells_all_mistakes_and_exits_with_2(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         """
-        a = Pipeline(name="a", source=FromTopic("t", options={"startingOffset": "x"}), sink=ToTopic("t"), trigger="x")
+        a = Pipeline(
+            name="a",
+            source=FromTopic("t", Json("id bigin"), options={"startingOffset": "x", "failOnDataLoss": "x", "subscribe": "y"}),
+            sink=ToTopic("t", encode="xml", kei="id", options={"kafka.acks": "7"}),
+            trigger="x",
+            output_mode=5,
+        )
         b = Pipeline(name="b", source=FromTopic("t"), sink=ToTable("tables/t"))
         """,
     )
@@ -40,12 +47,19 @@ def test_validate_tells_all_mistakes_and_exits_with_2(tmp_path: Path) -> None:
     result = tidelog("pipeline", "validate", path, "--without-spark")
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
+        "tidelog pipeline: a: output_mode is 5; it is text",
+        "tidelog pipeline: a: source: the schema of Json is wrong: there is no type bigin; did you mean bigint?",
+        "tidelog pipeline: a: source: the option subscribe is said by the topic: leave it out",
         "tidelog pipeline: a: source: there is no option startingoffset; did you mean startingOffsets?",
+        "tidelog pipeline: a: source: failOnDataLoss is 'x'; it is true or false",
+        "tidelog pipeline: a: sink: ToTopic has no argument kei; did you mean key? (line 6)",
+        "tidelog pipeline: a: sink: encode is 'xml'; it can be json or columns",
+        "tidelog pipeline: a: sink: an option that begins with kafka. is wrong: acks is '7'; it can be 'all' (or -1), 1 or 0",
         "tidelog pipeline: a: sink writes to t, which the pipeline reads",
         "tidelog pipeline: a: trigger is 'x'; it is a time such as '10 seconds', or available_now",
     ]
     listed = json_lines(tidelog("pipeline", "validate", path, "--without-spark", "--json"))
-    assert [each["problem"][:2] for each in listed] == ["a:", "a:", "a:"]
+    assert [each["problem"][:2] for each in listed] == ["a:"] * 10
 
     fine = tidelog("pipeline", "validate", path, "--without-spark", "--only", "b")
     assert (fine.exit_code, fine.stdout) == (0, "nothing is wrong with b, as far as that shows without Spark\n")
@@ -54,15 +68,85 @@ def test_validate_tells_all_mistakes_and_exits_with_2(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_loaded_is_one_sentence_for_every_command(tmp_path: Path) -> None:
-    path = written(tmp_path, "Pipeline()")
+    path = written(tmp_path, "Pipeline(name=a)")
 
     for name in ("run", "validate", "status"):
         result = tidelog("pipeline", name, path)
         assert result.exit_code == 2
         assert len(result.stderr.splitlines()) == 1
-        assert "jobs.py, line 2: TypeError: " in result.stderr
+        assert "jobs.py, line 2: NameError: " in result.stderr
     assert tidelog("pipeline", "run", tmp_path / "none.py").stderr.endswith("none.py\n")
     assert "is not a setting" in tidelog("pipeline", "run", path, "--conf", "spark").stderr
+
+
+def test_validate_tells_what_it_knows_before_spark_starts_and_shows_nothing_of_sparks_log(tmp_path: Path) -> None:
+    # A wrong type, wrong SQL and a wrong key: each once hid the others, behind half a minute and eight lines of Spark's log.
+    path = written(
+        tmp_path,
+        """
+        a = Pipeline(
+            name="a",
+            source=FromTopic("orders", Json("id bigin, price double")),
+            transform="SELEC id FROM orders",
+            sink=ToTopic("out", key="id +"),
+        )
+        """,
+    )
+    known = "tidelog pipeline: a: source: the schema of Json is wrong: there is no type bigin; did you mean bigint?"
+    began_s = time.monotonic()
+    with subprocess.Popen(
+        command("pipeline", "validate", path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        first_s = time.monotonic() - began_s
+        output, rest = process.communicate(timeout=DEADLINE_S)
+
+    assert first == f"{known}\n"
+    # It takes less than a second of a machine that has nothing else to do; Spark takes ten.
+    assert first_s < min(20, (time.monotonic() - began_s) / 2)
+    assert (process.returncode, output) == (2, "")
+    assert rest.splitlines() == [
+        "tidelog pipeline: a: transform: Syntax error at or near 'SELEC'.",
+        "tidelog pipeline: a: sink: Syntax error at or near end of input.",
+    ]
+
+
+def test_a_spark_that_does_not_start_says_why_in_one_sentence(tmp_path: Path) -> None:
+    path = written(tmp_path, 'a = Pipeline(name="a", source=FromTopic("t"), sink=ToTable("t"), master="lokal[2]")')
+
+    result = subprocess.run(
+        command("pipeline", "run", path),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=DEADLINE_S,
+    )
+
+    assert (result.returncode, result.stdout) == (1, "starting Spark on lokal[2]\n")
+    assert result.stderr == (
+        "tidelog pipeline: Spark does not start: Master must either be yarn or start with spark, k8s, or local; "
+        "--verbose shows what it logs\n"
+    )
+
+
+def test_wrong_arguments_are_told_by_every_command(tmp_path: Path) -> None:
+    path = written(tmp_path, 'a = Pipeline(name="a", sorce=FromTopic(5), spark=[])')
+    sentences = [
+        "tidelog pipeline: a: Pipeline has no argument sorce; did you mean source? (line 2)",
+        "tidelog pipeline: a: Pipeline needs source= (line 2)",
+        "tidelog pipeline: a: Pipeline needs sink= (line 2)",
+        'tidelog pipeline: a: spark is []; it is a dictionary, as in {"name": "value"}',
+    ]
+
+    for arguments in (("run",), ("validate", "--without-spark"), ("status",), ("run", "--bootstrap", "elsewhere:9092")):
+        result = tidelog("pipeline", arguments[0], path, *arguments[1:])
+        assert (result.exit_code, result.stderr.splitlines()) == (2, sentences), arguments
 
 
 def test_status_of_what_never_ran_and_of_what_has_died(cluster: EmbeddedCluster, tmp_path: Path) -> None:
@@ -189,13 +273,15 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
             producer.send("ctrl-c", b'{"id": %d}' % number).result(30)
 
     send(1)
-    run = subprocess.Popen(
-        command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment(),
-    )
+    said = tmp_path / "stderr"
+    with said.open("w") as errors:
+        run = subprocess.Popen(
+            command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment(),
+        )
     assert run.stdout is not None
     try:
         lines: list[str] = []
@@ -215,6 +301,7 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
         run.wait()
         run.stdout.close()
 
+    assert said.read_text() == "", "what Spark logs is for --verbose"
     assert lines[0] == "starting Spark on local[2]"
     assert lines[-2:] == ["stopping after the batches that are under way", lines[-3].replace("running", "stopped")]
     assert status["state"] == "running"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from tidelog.spark.pipelines import Avro, FromTopic, Json, Pipeline, Text, ToTable, ToTopic, Watermark
 from tidelog.spark.pipelines.query_options import dead_letter_options, sink_options, source_options
+from tidelog.spark.pipelines.schema_text import unknown_types
 from tidelog.spark.pipelines.validation import problems_of
 
 ORDERS = FromTopic("orders", Json("id bigint, price double"))
@@ -40,6 +43,7 @@ def test_a_pipeline_that_can_run_has_no_problem() -> None:
         ({"name": "a b"}, "a b: 'a b' cannot be the name of a pipeline: letters"),
         ({"name": ".."}, "cannot be the name"),
         ({"source": []}, "revenue: there is no source"),
+        ({"sink": None}, "revenue: there is no sink"),
         ({"source": "orders"}, "revenue: source: expected FromTopic, not str"),
         ({"source": [ORDERS, ORDERS]}, "2 sources have the name orders: give one of them name="),
         ({"source": [ORDERS, replace(ORDERS, name="o")], "transform": None}, "several sources need a transform"),
@@ -99,6 +103,79 @@ def test_each_mistake_has_its_sentence(changes: dict[str, Any], sentence: str) -
 )
 def test_each_mistake_of_a_source_has_its_sentence(changes: dict[str, Any], sentence: str) -> None:
     assert sentence in "\n".join(with_source(**changes))
+
+
+@pytest.mark.parametrize(
+    ("made", "sentences"),
+    [
+        (lambda: FromTopic(5), ["topic is 5; it is text, or None"]),  # type: ignore[arg-type]
+        (lambda: FromTopic("orders", "json"), ["decode is 'json'; it is Json, Avro, Protobuf or Text, or None"]),  # type: ignore[arg-type]
+        (lambda: FromTopic("orders", expect=["price > 0"]), ["expect is ['price > 0']; it is a dictionary of texts"]),  # type: ignore[arg-type]
+        (lambda: FromTopic("orders", Json(5)), ["schema is 5; it is text or a StructType"]),  # type: ignore[arg-type]
+        (
+            lambda: FromTopic("orders", Json("id int", frame=True)),  # type: ignore[call-arg]
+            ["Json has no argument frame; did you mean framed? (line N)"],
+        ),
+        (lambda: FromTopic("orders", watermark="1 minute"), ["watermark is '1 minute'; it is a Watermark, or None"]),  # type: ignore[arg-type]
+        (
+            lambda: FromTopic("orders", watermark=Watermark("at", 5, 6)),  # type: ignore[arg-type]
+            ["delay is 5; it is text", "expression is 6; it is text, or None"],
+        ),
+        (
+            lambda: FromTopic("orders", Json("id int, at timestmp"), "o", nam="x"),  # type: ignore[call-arg]
+            [
+                "FromTopic is given 3 arguments without names, and takes 2 such (line N)",
+                "FromTopic has no argument nam; did you mean name? (line N)",
+                "the schema of Json is wrong: there is no type timestmp; did you mean timestamp?",
+            ],
+        ),
+        (lambda: FromTopic("orders", topic="o"), ["FromTopic is given topic twice (line N)"]),  # type: ignore[misc]
+    ],
+)
+def test_arguments_that_are_none_or_of_a_wrong_type_have_their_sentences(
+    made: Callable[[], FromTopic], sentences: list[str]
+) -> None:
+    found = problems_of([replace(REVENUE, source=made(), transform=None)])
+
+    assert [re.sub(r"line \d+", "line N", each) for each in found] == [f"revenue: source: {each}" for each in sentences]
+
+
+def test_wrong_types_elsewhere_hide_nothing() -> None:
+    sink = ToTopic(7, key=8, delivery=None, options={"acks": None})  # type: ignore[arg-type,dict-item]
+    table = ToTable(b"t", partition_by=5)  # type: ignore[arg-type]
+    pipeline = Pipeline(name=None, source=None, sink=sink, trigger=5, output_mode="x")  # type: ignore[arg-type]
+
+    assert problems_of([pipeline, replace(REVENUE, sink=table)]) == [
+        "a pipeline without a name: name is None; it is text",
+        "a pipeline without a name: trigger is 5; it is text, or None",
+        "a pipeline without a name: there is no source",
+        "a pipeline without a name: sink: topic is 7; it is text",
+        "a pipeline without a name: sink: key is 8; it is text, or None",
+        "a pipeline without a name: sink: delivery is None; it is text",
+        """a pipeline without a name: sink: options is {'acks': None}; it is a dictionary, as in {"name": "value"}""",
+        "a pipeline without a name: output_mode is 'x'; it can be append, update, complete",
+        "revenue: sink: path is b't'; it is text, or None",
+        "revenue: sink: partition_by is 5; it is a list of columns",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "wrong"),
+    [
+        ("id bigint, price double", []),
+        ("id: BIGINT NOT NULL COMMENT 'a, b', `a b` decimal(10, 2)", []),
+        ("a array<map<string, struct<b: int, c: strin>>>, d interval day to second, e doubl", ["strin", "doubl"]),
+        ("s string COLLATE UTF8_BINARY, t timestamp_ntz", []),
+        # Wrong in another way, of which Spark knows more.
+        ("id bigint price double", []),
+        ("a array<int", []),
+        ("id", []),
+        ("a int,, b strin", []),
+        ("a strin, b (", ["strin"]),
+    ],
+)
+def test_types_that_spark_does_not_have_are_found_in_a_schema(schema: str, wrong: list[str]) -> None:
+    assert [each.split(";")[0] for each in unknown_types(schema)] == [f"there is no type {name}" for name in wrong]
 
 
 def test_all_mistakes_are_told_at_once() -> None:

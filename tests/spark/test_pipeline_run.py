@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tests.spark.topics import fill
 from tests.support.command_line import json_lines, tidelog
@@ -21,7 +23,9 @@ from tidelog.spark.pipelines.errors import DefinitionError, QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, load_pipelines
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.pipelines.progress import PipelineProgress, read_progress
-from tidelog.spark.pipelines.query_plan import plan_pipeline
+from tidelog.spark.pipelines.query_plan import plan_checked, plan_pipeline
+from tidelog.spark.pipelines.schema_text import SIMPLE_TYPES, unknown_types
+from tidelog.spark.pipelines.validation import check_pipeline
 from tidelog.testing import EmbeddedCluster
 
 ORDER = Json("id string, product string, price double, at timestamp")
@@ -239,6 +243,66 @@ def test_what_only_spark_can_know_is_told_before_anything_runs(
 
     with pytest.raises(DefinitionError, match=f"^p: .*{sentence}"):
         plan_pipeline(spark, replace(pipeline, **changes))  # type: ignore[arg-type]  # each by its name
+
+
+def test_all_that_spark_can_know_is_told_at_once(spark: SparkSession) -> None:
+    orders = FromTopic(
+        "o", ORDER, name="orders", expect={"it is cheap": "prize < 5", "it is sold": "id <"}, dead_letters="dead"
+    )
+    pipeline = Pipeline(name="p", source=orders, transform="SELEC id FROM orders", sink=ToTopic("t", key="id +"))
+
+    with pytest.raises(DefinitionError) as raised:
+        plan_pipeline(spark, pipeline)
+
+    found = raised.value.problems
+    assert [each[: each.index("Syntax" if "Syntax" in each else "A column")] for each in found] == [
+        "p: source: expect 'it is cheap': ",
+        "p: source: expect 'it is sold': ",
+        "p: transform: ",
+        "p: sink: ",
+    ]
+
+
+def test_what_depends_on_a_mistake_is_only_read(spark: SparkSession) -> None:
+    orders = FromTopic("o", Json("id bigin"), name="orders", expect={"it is sold": "id <"}, dead_letters="dead")
+    checked = check_pipeline(
+        Pipeline(
+            name="p",
+            source=[orders, FromTopic("p", ORDER, options={"startingOffset": "x"}), FromTopic("q", Text("a b"))],
+            transform="SELECT id, any FROM orders JOIN p USING (id) JOIN",
+            sink=ToTopic("t", key="any", encode="xml"),
+        )
+    )
+
+    queries, found = plan_checked(spark, checked)
+
+    assert queries == []
+    assert len(checked.problems) == 4
+    assert [each[: each.index("Syntax")] for each in found] == ["p: source 1: expect 'it is sold': ", "p: transform: "]
+
+
+def test_a_function_that_raises_is_a_sentence(spark: SparkSession) -> None:
+    def transform(orders: DataFrame) -> DataFrame:
+        raise KeyError("price")
+
+    pipeline = Pipeline(name="p", source=FromTopic("o", ORDER), transform=transform, sink=ToTopic("t"))
+
+    with pytest.raises(DefinitionError, match=r"^p: transform: the function raises KeyError: 'price'$"):
+        plan_pipeline(spark, pipeline)
+
+
+def test_the_types_of_a_schema_are_sparks(spark: SparkSession) -> None:
+    for name in sorted(SIMPLE_TYPES):
+        length = "(10)" if name in {"char", "character", "varchar", "geometry", "geography"} else ""
+        text = f"a {name}{length}, b array<{name}{length}>, c map<string, struct<d: {name}{length} NOT NULL>>"
+        if name in {"geometry", "geography"}:
+            text = text.replace("(10)", "(4326)")
+        assert unknown_types(text) == []
+        assert StructType.fromDDL(text) is not None
+    for name in ("bigin", "bool", "text", "datetime", "float64"):
+        assert len(unknown_types(f"a int, b {name}")) == 1
+        with pytest.raises(PySparkException):
+            StructType.fromDDL(f"a int, b {name}")
 
 
 def test_the_examples_have_no_mistake(spark: SparkSession) -> None:

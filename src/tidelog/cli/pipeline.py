@@ -6,7 +6,7 @@ import dataclasses
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from tidelog.cli.admin_session import (
 from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
-from tidelog.spark.pipelines.validation import problems_of
+from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, problems_of, problems_of_file
 
 COMMAND = "pipeline"
 
@@ -61,28 +61,36 @@ def run_pipelines(options: RunOptions) -> int:
 
 
 def validate_pipelines(path: str, only: Sequence[str], *, without_spark: bool, as_json: bool) -> int:
-    """0 if there is nothing wrong with them."""
-    names = ""
+    """0 if there is nothing wrong with them. What shows without Spark is told before Spark is started."""
+    told = 0
+
+    def tell(problems: Iterable[str]) -> None:
+        nonlocal told
+        for each in problems:
+            told += 1
+            if as_json:
+                print_json([{"problem": each}])
+            else:
+                complain(COMMAND, each, EXIT_WRONG_QUESTION)
+        sys.stdout.flush()
+
     try:
         file = load(path, only, None)
-        names = ", ".join(each.name for each in file.pipelines)
-        problems = problems_of(file.pipelines)
-        if not problems and not without_spark:
-            problems = _plan_problems(file)
     except PipelineFileError as error:
-        problems = [str(error)]
-    except PipelineError as error:
-        return complain(COMMAND, f"{error}; --without-spark checks the rest", EXIT_REFUSED)
-    if as_json:
-        print_json({"problem": each} for each in problems)
-    else:
-        for each in problems:
-            complain(COMMAND, each, EXIT_WRONG_QUESTION)
-        if not problems:
-            print_line(
-                f"nothing is wrong with {names}" + (", as far as that shows without Spark" if without_spark else "")
-            )
-    return EXIT_WRONG_QUESTION if problems else 0
+        tell([str(error)])
+        return EXIT_WRONG_QUESTION
+    checked = [check_pipeline(each) for each in file.pipelines]
+    tell(problems_of_file(checked))
+    if not without_spark:
+        try:
+            tell(_plan_problems(file, checked))
+        except PipelineError as error:
+            code = EXIT_WRONG_QUESTION if told else EXIT_REFUSED
+            return complain(COMMAND, f"{error}; --without-spark checks the rest", code)
+    if not told and not as_json:
+        names = ", ".join(each.name for each in file.pipelines)
+        print_line(f"nothing is wrong with {names}" + (", as far as that shows without Spark" if without_spark else ""))
+    return EXIT_WRONG_QUESTION if told else 0
 
 
 def build_package(output: str, more: Sequence[str], *, as_json: bool) -> int:
@@ -115,8 +123,7 @@ def load(path: str, only: Sequence[str], bootstrap: str | None) -> PipelineFile:
     file = load_pipelines(path, only)
     if bootstrap is None:
         return file
-    moved = [dataclasses.replace(each, bootstrap=bootstrap) for each in file.pipelines]
-    return dataclasses.replace(file, pipelines=moved)
+    return dataclasses.replace(file, pipelines=[each.moved_to(bootstrap) for each in file.pipelines])
 
 
 def _check(file: PipelineFile) -> None:
@@ -163,23 +170,19 @@ def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _plan_problems(file: PipelineFile) -> list[str]:
-    from tidelog.spark.pipelines.query_plan import plan_pipeline  # noqa: PLC0415 - imports PySpark
-
-    # A plan is the same wherever it would run.
+def _plan_problems(file: PipelineFile, checked: Sequence[CheckedPipeline]) -> Iterator[str]:
+    """What Spark finds wrong, as it finds it."""
+    # A plan is the same wherever it would run, and what is wrong with Spark's own settings is not asked here.
     settings = SessionSettings(master="local[1]", conf={"spark.ui.enabled": "false"})
-    conf = session_conf(file.pipelines, settings, is_checkpoint_local=True)
+    conf = session_conf([each.sound for each in checked], settings, is_checkpoint_local=True)
     spark = start_session(conf, file.modules, is_verbose=False)
-    problems = []
     try:
-        for each in file.pipelines:
-            try:
-                plan_pipeline(spark, each)
-            except DefinitionError as error:
-                problems += error.problems
+        from tidelog.spark.pipelines.query_plan import plan_checked  # noqa: PLC0415 - imports PySpark
+
+        for each in checked:
+            yield from plan_checked(spark, each)[1]
     finally:
         spark.stop()
-    return problems
 
 
 def _complain(error: Exception, code: int, *, is_verbose: bool) -> int:

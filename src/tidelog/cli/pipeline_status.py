@@ -14,6 +14,7 @@ from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, Pipeline
 from tidelog.spark.pipelines.errors import PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
 from tidelog.spark.pipelines.progress import QueryProgress, read_progress
+from tidelog.spark.pipelines.validation import wrong_arguments
 
 _NEVER_RUN = "never run"
 _DIED = "died"
@@ -24,6 +25,11 @@ def show_status(path: str, only: Sequence[str], *, bootstrap: str | None, as_jso
         file = load(path, only, bootstrap)
     except PipelineFileError as error:
         return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
+    problems = [problem for each in file.pipelines for problem in wrong_arguments(each)]
+    for problem in problems:
+        complain(COMMAND, problem, EXIT_WRONG_QUESTION)
+    if problems:
+        return EXIT_WRONG_QUESTION
     code = 0
     rows: list[dict[str, Json]] = []
     for pipeline in file.pipelines:

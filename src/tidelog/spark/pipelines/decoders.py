@@ -13,7 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from tidelog.spark.pipelines.declaration import Declaration, lenient
 from tidelog.spark.pipelines.errors import DefinitionError
+from tidelog.spark.pipelines.schema_text import unknown_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -44,8 +46,9 @@ class Decoder(Protocol):
         ...
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class Json:
+class Json(Declaration):
     """JSON by a schema of Spark's. Fields that it does not name are left out, those that a value lacks are null."""
 
     schema: str | StructType
@@ -57,6 +60,8 @@ class Json:
     def problems(self) -> list[str]:
         if isinstance(self.schema, str) and not self.schema.strip():
             return ["the schema of Json is empty: name its columns, as in 'id bigint, price double'"]
+        if isinstance(self.schema, str):
+            return [f"the schema of Json is wrong: {each}" for each in unknown_types(self.schema)]
         return []
 
     def decoded(self, value: Column, *, keeps_broken: bool) -> Decoded:
@@ -77,8 +82,9 @@ class Json:
         return Decoded(found, value.isNotNull() & (found.isNull() | found.getField(CORRUPT).isNotNull()))
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class Avro:
+class Avro(Declaration):
     """Avro by a schema in JSON. Needs fastavro: `pip install tidelog[avro]`."""
 
     schema: str
@@ -107,8 +113,9 @@ class Avro:
         return Decoded(found, value.isNotNull() & found.isNull() if keeps_broken else None)
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class Protobuf:
+class Protobuf(Declaration):
     """Protobuf by a message of a descriptor set (`protoc --include_imports --descriptor_set_out`). Needs protobuf."""
 
     message: str
@@ -134,8 +141,9 @@ class Protobuf:
         return Decoded(found, value.isNotNull() & found.isNull() if keeps_broken else None)
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Declaration):
     """The value as one column of text. Every value is some text, so none is broken."""
 
     column: str = "text"

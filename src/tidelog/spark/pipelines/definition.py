@@ -3,17 +3,18 @@
     Pipeline    from FromTopic, one or several, through SQL or a function, to ToTopic or ToTable
 
 In the transformation each source is a table of the columns that its values are decoded to, and of one struct more, `record`:
-key, value, topic, partition, offset, timestamp, timestampType, headers. Nothing is checked here: `validation` finds all
-mistakes at once.
+key, value, topic, partition, offset, timestamp, timestampType, headers. Nothing is checked here, not even whether an argument
+exists (`declaration`): `validation` finds all mistakes at once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
+from tidelog.spark.pipelines.declaration import Declaration, lenient
 from tidelog.spark.pipelines.decoders import Decoder
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 RECORD = "record"
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class Watermark:
+class Watermark(Declaration):
     """How late events may be: Spark's `withWatermark`, for windows and for state that has an end."""
 
     column: str
@@ -38,8 +40,9 @@ class Watermark:
     """Makes the column, where the values have none: 'timestamp_millis(at_ms)', or 'record.timestamp'."""
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class FromTopic:
+class FromTopic(Declaration):
     """Where records come from."""
 
     topic: str | None = None
@@ -66,8 +69,9 @@ class FromTopic:
         return self.name or re.sub(r"\W", "_", self.topic or "", flags=re.ASCII)
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class ToTopic:
+class ToTopic(Declaration):
     """A topic for what comes out, each row once."""
 
     topic: str
@@ -82,8 +86,9 @@ class ToTopic:
     bootstrap: str | None = None
 
 
+@lenient
 @dataclass(frozen=True, slots=True)
-class ToTable:
+class ToTable(Declaration):
     """Files in a directory, or a table of a catalog."""
 
     path: str | None = None
@@ -96,8 +101,9 @@ class ToTable:
     """More of the format's."""
 
 
+@lenient
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
+class Pipeline(Declaration):
     """One job: what `tidelog pipeline run` runs."""
 
     name: str
@@ -118,6 +124,12 @@ class Pipeline:
     """Spark's. The one line to change for a cluster of Spark's."""
     spark: Mapping[str, str | int | bool] = field(default_factory=dict)
     """Configuration of the Spark session, which all pipelines of a file share."""
+
+    def moved_to(self, bootstrap: str) -> Pipeline:
+        """The same for another cluster, with the same mistakes."""
+        moved = replace(self, bootstrap=bootstrap)
+        object.__setattr__(moved, "mistakes", self.mistakes)
+        return moved
 
     @property
     def sources(self) -> Sequence[FromTopic]:

@@ -9,10 +9,10 @@ Each pipeline has a session of its own (`spark.newSession()`), because its sourc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
@@ -21,9 +21,12 @@ from tidelog.spark.pipelines.decoders import CORRUPT
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline, ToTable, ToTopic
 from tidelog.spark.pipelines.errors import DefinitionError, sentence_of
 from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, sink_options, source_options
+from tidelog.spark.pipelines.validation import UNKNOWN_MODE, CheckedPipeline
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_Made = TypeVar("_Made")
 
 _DECODED, _BROKEN = "__decoded", "__broken"
 _UNDECODABLE = "the value cannot be decoded"
@@ -55,24 +58,121 @@ class PlannedQuery:
 
 
 def plan_pipeline(spark: SparkSession, pipeline: Pipeline) -> list[PlannedQuery]:
-    """The queries of a pipeline. DefinitionError for what Spark finds wrong with it; no cluster is asked."""
-    session = spark.newSession()
-    try:
-        result = _result(session, pipeline)
-        queries = [_main_query(pipeline, result)]
-        if pipeline.has_dead_letters:
-            queries.append(_dead_letters(session, pipeline))
-        for each in queries:
-            _check_streaming(session, each)
-    except PySparkException as error:
-        raise DefinitionError([f"{pipeline.name}: {sentence_of(error)}"]) from error
-    except DefinitionError as error:
-        raise DefinitionError([f"{pipeline.name}: {each}" for each in error.problems]) from None
+    """The queries of a pipeline. DefinitionError for all that Spark finds wrong with it; no cluster is asked."""
+    queries, problems = plan_checked(spark, CheckedPipeline(pipeline.name, (), pipeline))
+    if problems:
+        raise DefinitionError(problems)
     return queries
 
 
-def _result(session: SparkSession, pipeline: Pipeline) -> DataFrame:
-    frames = [_good(session, pipeline, source) for source in pipeline.sources]
+def plan_checked(spark: SparkSession, checked: CheckedPipeline) -> tuple[list[PlannedQuery], list[str]]:
+    """The queries of a pipeline as far as they can be planned, and all that Spark finds wrong, each with the pipeline's name.
+
+    What depends on something that is wrong is read by Spark's parser alone.
+    """
+    planning = _Planning(spark.newSession(), checked)
+    queries = planning.run()
+    return queries, [f"{checked.name}: {each}" for each in dict.fromkeys(planning.problems)]
+
+
+class _Planning:
+    """One pipeline, part by part: a part that fails leaves a sentence, and the others go on."""
+
+    def __init__(self, session: SparkSession, checked: CheckedPipeline) -> None:
+        self.problems: list[str] = []
+        self._session = session
+        self._checked = checked
+        self._pipeline = checked.sound
+
+    def run(self) -> list[PlannedQuery]:
+        session, pipeline = self._session, self._pipeline
+        frames = [self._source(index, source) for index, source in enumerate(pipeline.sources)]
+        # Dead letters are made of nothing but the sources, and would only tell the same once more.
+        has_dead_letters = pipeline.has_dead_letters and None not in frames and not self.problems
+        result = self._result(frames)
+        main = self._main_query(result)
+        dead = None
+        if has_dead_letters:
+            dead = self._tried("dead letters", lambda: _dead_letters(session, pipeline))
+        queries = [each for each in (main, dead) if each is not None]
+        rows = [(each.rows, each.output_mode) for each in queries]
+        if main is None and result is not None and result.isStreaming:
+            rows.append((result, pipeline.output_mode))
+        for each, output_mode in rows:
+            if output_mode != UNKNOWN_MODE:
+                self._tried(None, partial(_check_streaming, session, each, output_mode))
+        return queries
+
+    def _source(self, index: int, source: FromTopic) -> DataFrame | None:
+        session, pipeline = self._session, self._pipeline
+        where = "source" if len(pipeline.sources) == 1 else f"source {index + 1}"
+        rows = None
+        if index not in self._checked.unknown_sources:
+            rows = self._tried(where, lambda: _flat(session, pipeline, source, pipeline.name))
+        found = len(self.problems)
+        for reason, condition in source.expect.items():
+            self._tried(f"{where}: expect {reason!r}", partial(_check_condition, session, rows, condition))
+        if rows is not None:
+            # A condition that is wrong takes no column away.
+            usable = source if len(self.problems) == found else replace(source, expect={})
+            return self._tried(where, lambda: _good(session, pipeline, usable))
+        if source.watermark is not None and source.watermark.expression is not None:
+            self._tried(f"{where}: watermark", partial(_check_expression, session, source.watermark.expression))
+        return None
+
+    def _result(self, frames: Sequence[DataFrame | None]) -> DataFrame | None:
+        session, pipeline = self._session, self._pipeline
+        transform = pipeline.transform
+        known = [each for each in frames if each is not None]
+        if not self._checked.has_transform:
+            return None
+        if self._checked.has_all_sources and len(known) == len(frames):
+            return self._tried("transform", lambda: _transformed(session, pipeline, known))
+        if isinstance(transform, str):
+            self._tried("transform", partial(_check_syntax, session, transform))
+        return None
+
+    def _main_query(self, result: DataFrame | None) -> PlannedQuery | None:
+        pipeline = self._pipeline
+        if not self._checked.has_sink:
+            return None
+        if result is not None:
+            return self._tried("sink", lambda: _main_query(pipeline, result))
+        if isinstance(pipeline.sink, ToTopic) and pipeline.sink.key is not None:
+            self._tried("sink", partial(_check_expression, self._session, pipeline.sink.key))
+        return None
+
+    def _tried(self, where: str | None, step: Callable[[], _Made]) -> _Made | None:
+        """What a step makes; None where Spark finds something wrong in it, which is kept as a sentence."""
+        try:
+            return step()
+        except PySparkException as error:
+            found = [sentence_of(error)]
+        except DefinitionError as error:
+            found = error.problems
+        self.problems += [each if where is None else f"{where}: {each}" for each in found]
+        return None
+
+
+def _check_condition(session: SparkSession, rows: DataFrame | None, condition: str) -> None:
+    """Over these rows; where there are none, only as Spark reads it."""
+    if rows is not None:
+        rows.where(F.expr(condition))
+    else:
+        _check_expression(session, condition)
+
+
+def _check_syntax(session: SparkSession, text: str) -> None:
+    """Read a query in SQL without asking what its names mean."""
+    session._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - Spark has no other way to ask
+
+
+def _check_expression(session: SparkSession, text: str) -> None:
+    """The same for an expression, which Spark reads only when it meets rows."""
+    session._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
+
+
+def _transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
     transform = pipeline.transform
     if transform is None:
         return frames[0]
@@ -80,7 +180,13 @@ def _result(session: SparkSession, pipeline: Pipeline) -> DataFrame:
         for source, frame in zip(pipeline.sources, frames, strict=True):
             frame.createOrReplaceTempView(source.view)
         return session.sql(transform)
-    result = transform(*frames)
+    try:
+        result = transform(*frames)
+    except PySparkException:
+        raise
+    except Exception as error:
+        # It is the file's own code, and may do anything wrong.
+        raise DefinitionError([f"the function raises {type(error).__name__}: {error}"]) from error
     if not isinstance(result, DataFrame):
         raise DefinitionError([f"transform returns {type(result).__name__}; it has to return a DataFrame"])
     return result
@@ -111,15 +217,13 @@ def _encoded(result: DataFrame, sink: ToTopic) -> DataFrame:
     return result.select((key if kind == "binary" else key.cast("string")).alias("key"), value)
 
 
-def _decoded(
-    session: SparkSession, pipeline: Pipeline, source: FromTopic, group_id: str
-) -> tuple[DataFrame, Column | None]:
-    """Rows of record and decoded columns, and why a row is a dead letter: null if it is none."""
+def _flat(session: SparkSession, pipeline: Pipeline, source: FromTopic, group_id: str) -> DataFrame:
+    """Rows of record and decoded columns; where there are dead letters, also whether the value is broken."""
     options = source_options(pipeline, source, group_id=group_id)
     raw = session.readStream.format("tidelog").options(**options).load()
     record = F.struct(*[F.col(name) for name in raw.columns]).alias(RECORD)
     if source.decode is None:
-        return raw.select(record), None
+        return raw.select(record)
     keeps_broken = source.dead_letters is not None
     decoded = source.decode.decoded(F.col("value"), keeps_broken=keeps_broken)
     broken = F.lit(False) if decoded.is_broken is None else decoded.is_broken
@@ -133,8 +237,16 @@ def _decoded(
         if taken in names:
             raise DefinitionError([f"the values have a column {taken}, which is what a pipeline calls its own"])
     flat = rows.select(RECORD, *[F.col(f"{_DECODED}.`{name}`").alias(name) for name in names], _BROKEN)
-    if not keeps_broken:
-        return flat.drop(_BROKEN), None
+    return flat if keeps_broken else flat.drop(_BROKEN)
+
+
+def _decoded(
+    session: SparkSession, pipeline: Pipeline, source: FromTopic, group_id: str
+) -> tuple[DataFrame, Column | None]:
+    """Rows of record and decoded columns, and why a row is a dead letter: null if it is none."""
+    flat = _flat(session, pipeline, source, group_id)
+    if source.decode is None or source.dead_letters is None:
+        return flat, None
     reason = F.when(F.col(_BROKEN), F.lit(_UNDECODABLE))
     for text, condition in source.expect.items():
         # What is null is not as expected either. A tombstone has no columns, so nothing is expected of it.
@@ -194,11 +306,11 @@ def _dead_letters(session: SparkSession, pipeline: Pipeline) -> PlannedQuery:
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 
 
-def _check_streaming(session: SparkSession, query: PlannedQuery) -> None:
+def _check_streaming(session: SparkSession, rows: DataFrame, output_mode: str) -> None:
     """What Spark would refuse when the query starts, such as windows without a watermark in append mode."""
     jvm = session._jvm  # noqa: SLF001 - Spark has no other way to ask before a query starts
     if jvm is None:
         return
-    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, query.output_mode.capitalize())()
-    plan = query.rows._jdf.queryExecution().analyzed()  # noqa: SLF001
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
     jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)

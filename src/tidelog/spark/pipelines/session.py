@@ -17,6 +17,7 @@ from tidelog.spark.java_home import ensure_java
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import PipelineError, sentence_of
 from tidelog.spark.pipelines.query_options import as_text
+from tidelog.spark.pipelines.spark_log import SparkLog
 from tidelog.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ PACKAGES = "tidelog_packages"
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # A rename within a directory is all that a local file system needs: 50 ms less for each batch.
 LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+# A process that has ended has said all; what is in the pipe is read in no time.
+_LOG_END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,8 @@ def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
+        if not is_verbose:
+            _launch_quietly(conf)
         session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         raise PipelineError(f"Spark does not start: {sentence_of(error)}") from error
@@ -98,6 +104,26 @@ def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_
     if not is_verbose:
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _launch_quietly(conf: Mapping[str, str]) -> None:
+    """Start Spark's Java with nowhere to show what it says. PipelineError with its reason where it does not start."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - one for the process, and there is no other way to ask
+        return
+    log = SparkLog()
+    try:
+        given = SparkConf().setAll(list(conf.items()))
+        gateway = launch_gateway(conf=given, popen_kwargs={"stderr": log.descriptor})  # type: ignore[no-untyped-call]
+    except PySparkException as error:
+        log.hand_over()
+        reason = log.reason(_LOG_END_S) or sentence_of(error)
+        raise PipelineError(f"Spark does not start: {reason}; --verbose shows what it logs") from error
+    log.hand_over()
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - as SparkContext itself would do it
 
 
 def _choose_python(conf: Mapping[str, str]) -> None:

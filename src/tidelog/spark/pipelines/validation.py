@@ -9,8 +9,11 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from tidelog.spark.errors import OptionError
+from tidelog.spark.pipelines.declaration import Declaration, missing
 from tidelog.spark.pipelines.definition import (
     AVAILABLE_NOW,
     RECORD,
@@ -20,6 +23,7 @@ from tidelog.spark.pipelines.definition import (
     ToTopic,
     Watermark,
 )
+from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import (
     SINK_FIELDS,
     SOURCE_FIELDS,
@@ -31,6 +35,9 @@ from tidelog.spark.pipelines.query_options import (
 from tidelog.spark.sink_options import parse_sink_options
 from tidelog.spark.source_options import parse_source_options, stream_start
 
+if TYPE_CHECKING:
+    from tidelog.spark.pipelines.decoders import Decoder
+
 # Names of topics have the same characters, and so may be part of a path.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -38,11 +45,36 @@ _VIEW = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _INTERVAL = re.compile(r"(\d+ (nano|micro|milli)?(second|minute|hour|day|week|month|year)s?( |$))+", re.IGNORECASE)
 _OUTPUT_MODES = ("append", "update", "complete")
 _ENCODINGS = ("json", "columns")
+# For an output mode that is wrong: what it would allow is not to be looked at.
+UNKNOWN_MODE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPipeline:
+    """What is wrong with a pipeline without Spark, and what is left for Spark to look at."""
+
+    name: str
+    problems: Sequence[str]
+    """Sentences, without the pipeline's name."""
+    sound: Pipeline
+    """The same with stand-ins for what is wrong, so that one mistake hides no other."""
+    unknown_sources: frozenset[int] = frozenset()
+    """Those whose columns nobody knows, because their decoding is wrong."""
+    has_all_sources: bool = True
+    has_transform: bool = True
+    """False where it is neither SQL nor a function of so many sources."""
+    has_sink: bool = True
 
 
 def problems_of(pipelines: Sequence[Pipeline]) -> list[str]:
     """Every mistake of the pipelines of one file, each a sentence that begins with the pipeline's name."""
-    found = [f"{each.name}: {problem}" for each in pipelines for problem in pipeline_problems(each)]
+    return problems_of_file([check_pipeline(each) for each in pipelines])
+
+
+def problems_of_file(checked: Sequence[CheckedPipeline]) -> list[str]:
+    """The mistakes of each pipeline, and of all of them together."""
+    found = [f"{each.name}: {problem}" for each in checked for problem in each.problems]
+    pipelines = [each.sound for each in checked]
     for name, times in Counter(each.name for each in pipelines).items():
         if times > 1:
             found.append(
@@ -61,30 +93,79 @@ def problems_of(pipelines: Sequence[Pipeline]) -> list[str]:
     return found
 
 
-def pipeline_problems(pipeline: Pipeline) -> list[str]:
-    found = []
-    if not _NAME.fullmatch(pipeline.name) or pipeline.name in {".", ".."}:
-        found.append(
-            f"{pipeline.name!r} cannot be the name of a pipeline: letters, digits, '.', '_' and '-', 200 at most"
-        )
-    sources = pipeline.sources
-    if not sources:
+def wrong_arguments(pipeline: Pipeline) -> list[str]:
+    """Arguments of the pipeline and its sources that are missing, or none, or of a wrong type: nobody can work with those."""
+    found = [f"{pipeline.name}: {each}" for each in with_right_types(pipeline)[1]]
+    sources: Sequence[object] = pipeline.sources
+    for each in sources:
+        if isinstance(each, FromTopic):
+            found += [f"{pipeline.name}: source: {problem}" for problem in with_right_types(each)[1]]
+        elif each is not None:
+            found.append(f"{pipeline.name}: source: expected FromTopic, not {type(each).__name__}")
+    return found
+
+
+def check_pipeline(declared: Pipeline) -> CheckedPipeline:
+    pipeline, found = with_right_types(declared)
+    name = declared.name if isinstance(declared.name, str) else "a pipeline without a name"
+    if name == pipeline.name and (not _NAME.fullmatch(name) or name in {".", ".."}):
+        found.append(f"{name!r} cannot be the name of a pipeline: letters, digits, '.', '_' and '-', 200 at most")
+    is_source_given = cast("object", declared.source) is not None
+    if not (is_source_given and pipeline.sources) and not _is_told_missing("source", found):
         found.append("there is no source")
-    for index, source in enumerate(sources):
-        where = "source" if len(sources) == 1 else f"source {index + 1}"
-        found += [f"{where}: {problem}" for problem in _source_problems(pipeline, source)]
-    if any(not isinstance(each, FromTopic) for each in sources):
-        return found
-    for view, times in Counter(source.view.lower() for source in sources).items():
-        if times > 1:
-            found.append(f"{times} sources have the name {view}: give one of them name=")
-    found += _transform_problems(pipeline.transform, sources)
-    found += [f"sink: {problem}" for problem in _sink_problems(pipeline, pipeline.sink)]
-    if pipeline.has_dead_letters and isinstance(pipeline.sink, ToTable):
-        found += _option_problems(
-            "dead letters", lambda: parse_sink_options(dead_letter_options(pipeline), is_stream=True)
-        )
-    found += _loops(pipeline)
+    sources: list[FromTopic] = []
+    unknown = set()
+    declared_sources: Sequence[object] = pipeline.sources if is_source_given else ()
+    for index, source in enumerate(declared_sources):
+        where = "source" if len(pipeline.sources) == 1 else f"source {index + 1}"
+        if not isinstance(source, FromTopic):
+            found.append(f"{where}: expected FromTopic, not {type(source).__name__}")
+            continue
+        sound, is_known, problems = _check_source(pipeline, source)
+        found += [f"{where}: {problem}" for problem in problems]
+        if not is_known:
+            unknown.add(len(sources))
+        sources.append(sound)
+    has_sources = is_source_given and len(sources) == len(pipeline.sources)
+    transform_problems = _transform_problems(pipeline.transform, sources) if has_sources else []
+    if has_sources:
+        for view, times in Counter(source.view.lower() for source in sources).items():
+            if times > 1:
+                found.append(f"{times} sources have the name {view}: give one of them name=")
+    found += transform_problems
+    pipeline = replace(pipeline, source=sources)
+    is_sink_given = cast("object", declared.sink) is not None
+    if not is_sink_given and not _is_told_missing("sink", found):
+        found.append("there is no sink")
+    if is_sink_given:
+        sink, sink_problems = _check_sink(pipeline, pipeline.sink)
+        found += [f"sink: {problem}" for problem in sink_problems]
+        pipeline = replace(pipeline, sink=sink)
+        if has_sources and pipeline.has_dead_letters and isinstance(sink, ToTable):
+            found += [
+                f"dead letters: {each}" for each in _option_problems(dead_letter_options(pipeline), {}, _parse_sink)
+            ]
+        found += _loops(pipeline)
+    found += _setting_problems(pipeline)
+    if pipeline.output_mode not in _OUTPUT_MODES:
+        pipeline = replace(pipeline, output_mode=UNKNOWN_MODE)
+    return CheckedPipeline(
+        name,
+        found,
+        pipeline,
+        frozenset(unknown),
+        has_all_sources=has_sources,
+        has_transform=not transform_problems,
+        has_sink=is_sink_given and isinstance(declared.sink, ToTopic | ToTable),
+    )
+
+
+def _is_told_missing(name: str, found: Sequence[str]) -> bool:
+    return any(each.startswith(missing(Pipeline.__name__, name)) for each in found)
+
+
+def _setting_problems(pipeline: Pipeline) -> list[str]:
+    found = []
     if pipeline.output_mode not in _OUTPUT_MODES:
         found.append(f"output_mode is {pipeline.output_mode!r}; it can be {', '.join(_OUTPUT_MODES)}")
     if pipeline.trigger is not None and pipeline.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(pipeline.trigger):
@@ -96,37 +177,69 @@ def pipeline_problems(pipeline: Pipeline) -> list[str]:
     return found
 
 
-def _source_problems(pipeline: Pipeline, source: object) -> list[str]:
-    if not isinstance(source, FromTopic):
-        return [f"expected FromTopic, not {type(source).__name__}"]
-    found = []
+def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, bool, list[str]]:
+    """A source that can be planned, whether its columns can be known, and its problems."""
+    source, found = with_right_types(declared)
+    is_known = source.decode is declared.decode
     if (source.topic is None) == (source.pattern is None):
         found.append("give a topic or a pattern, one of them")
-    found += _given_elsewhere(source.options, SOURCE_FIELDS)
+        source = replace(source, topic=source.topic or "unknown", pattern=None)
     if source.pattern is not None and source.name is None:
         found.append("a pattern is no name for a table: give name= as well")
+        is_known = False
     elif not _VIEW.fullmatch(source.view):
         found.append(f"{source.view!r} cannot be the name of a table in SQL: give name=")
-    if source.decode is None:
+        is_known = False
+    decoder_problems = _decoder_problems(source)
+    found += decoder_problems
+    is_known = is_known and not decoder_problems
+    if declared.decode is None:
         if source.expect:
             found.append("expect is about columns, and without decode= there are none but record")
         if source.dead_letters is not None:
             found.append("dead_letters without decode=: no value can be broken")
-    else:
-        found += source.decode.problems()
     if source.expect and source.dead_letters is None:
         found.append("expect needs dead_letters=, a topic for what is not as expected")
-    found += [f"expect {reason!r} has no condition" for reason, text in source.expect.items() if not text.strip()]
+    empty = [reason for reason, text in source.expect.items() if not text.strip()]
+    found += [f"expect {reason!r} has no condition" for reason in empty]
+    source = replace(source, expect={reason: text for reason, text in source.expect.items() if reason not in empty})
     if source.dead_letters is not None and not _is_topic(source.dead_letters):
         found.append(f"{source.dead_letters!r} cannot be the name of a topic")
     if source.watermark is not None:
-        found += _watermark_problems(source.watermark)
-    if not found:
-        options = source_options(pipeline, source, group_id=pipeline.name)
-        found += _option_problems("", lambda: stream_start(parse_source_options(options)))
-        if "columns" in {name.lower() for name in source.options}:
-            found.append("columns would take away from record what a pipeline needs")
-    return found
+        watermark, wrong = with_right_types(source.watermark)
+        wrong += _watermark_problems(watermark)
+        found += wrong
+        source = replace(source, watermark=None if wrong else watermark)
+    return _with_right_options(pipeline, source, found), is_known, found
+
+
+def _decoder_problems(source: FromTopic) -> list[str]:
+    decoder = source.decode
+    if decoder is None:
+        return []
+    if isinstance(decoder, Declaration):
+        sound, found = with_right_types(decoder)
+        # Its own look would meet what has been told.
+        return found or cast("Decoder", sound).problems()
+    return decoder.problems()
+
+
+def _with_right_options(pipeline: Pipeline, source: FromTopic, found: list[str]) -> FromTopic:
+    """The source without its options where one is wrong, which is added to `found`."""
+    elsewhere = _given_elsewhere(source.options, SOURCE_FIELDS)
+    found += elsewhere
+    chosen = {name: value for name, value in source.options.items() if name.lower() not in SOURCE_FIELDS}
+    own = replace(source, options={})
+    wrong = _option_problems(
+        source_options(pipeline, own, group_id="any"),
+        as_text(chosen),
+        lambda options: stream_start(parse_source_options(options)),
+        lambda options: source_options(pipeline, replace(source, options=options), group_id="any"),
+    )
+    if "columns" in {name.lower() for name in chosen} and not wrong:
+        wrong.append("columns would take away from record what a pipeline needs")
+    found += wrong
+    return own if elsewhere or wrong else source
 
 
 def _watermark_problems(watermark: Watermark) -> list[str]:
@@ -159,28 +272,43 @@ def _transform_problems(transform: object, sources: Sequence[FromTopic]) -> list
     return []
 
 
-def _sink_problems(pipeline: Pipeline, sink: object) -> list[str]:
-    match sink:
+def _check_sink(pipeline: Pipeline, declared: object) -> tuple[ToTopic | ToTable, list[str]]:
+    """A sink that can be planned, and its problems."""
+    match declared:
         case ToTopic():
-            return _topic_sink_problems(pipeline, sink)
+            return _check_topic_sink(pipeline, declared)
         case ToTable():
-            return _table_problems(pipeline, sink)
-    return [f"expected ToTopic or ToTable, not {type(sink).__name__}"]
+            table, found = with_right_types(declared)
+            found += _table_problems(pipeline, table)
+            return (replace(table, partition_by=()) if found else table), found
+    return ToTable("unknown"), [f"expected ToTopic or ToTable, not {type(declared).__name__}"]
 
 
-def _topic_sink_problems(pipeline: Pipeline, sink: ToTopic) -> list[str]:
-    found = _given_elsewhere(sink.options, SINK_FIELDS)
+def _check_topic_sink(pipeline: Pipeline, declared: ToTopic) -> tuple[ToTopic, list[str]]:
+    sink, found = with_right_types(declared)
+    elsewhere = _given_elsewhere(sink.options, SINK_FIELDS)
+    found += elsewhere
     if not _is_topic(sink.topic):
         found.append(f"{sink.topic!r} cannot be the name of a topic")
+        sink = replace(sink, topic="unknown")
     if sink.encode not in _ENCODINGS:
         found.append(f"encode is {sink.encode!r}; it can be {' or '.join(_ENCODINGS)}")
+        sink = replace(sink, encode="json")
     if sink.key is not None and sink.encode == "columns":
         found.append("key= is for rows that are encoded; with encode='columns' a column key says it")
+        sink = replace(sink, key=None)
     if sink.key is not None and not sink.key.strip():
         found.append("key is empty: leave it out, or name a column")
-    if not found:
-        found += _option_problems("", lambda: parse_sink_options(sink_options(pipeline, sink), is_stream=True))
-    return found
+        sink = replace(sink, key=None)
+    chosen = {name: value for name, value in sink.options.items() if name.lower() not in SINK_FIELDS}
+    own = replace(sink, options={})
+    wrong = _option_problems(sink_options(pipeline, own), as_text(chosen), _parse_sink)
+    found += wrong
+    return (own if elsewhere or wrong else sink), found
+
+
+def _parse_sink(options: Mapping[str, str]) -> object:
+    return parse_sink_options(options, is_stream=True)
 
 
 def _table_problems(pipeline: Pipeline, table: ToTable) -> list[str]:
@@ -189,7 +317,7 @@ def _table_problems(pipeline: Pipeline, table: ToTable) -> list[str]:
         found.append("give the path of a directory or the name of a table, one of them")
     if isinstance(table.partition_by, str):
         found.append(f"partition_by is a list of columns: [{table.partition_by!r}]")
-    if table.path is not None and pipeline.output_mode != "append":
+    if table.path is not None and pipeline.output_mode in _OUTPUT_MODES[1:]:
         found.append(
             f"files are only added: output_mode {pipeline.output_mode} needs a topic, or a table that can change"
         )
@@ -215,12 +343,30 @@ def _given_elsewhere(options: Mapping[str, object], fields: Mapping[str, str]) -
     ]
 
 
-def _option_problems(where: str, parse: Callable[[], object]) -> list[str]:
-    try:
-        parse()
-    except OptionError as error:
-        return [f"{where}: {error}" if where else str(error)]
-    return []
+def _option_problems(
+    own: Mapping[str, str],
+    chosen: Mapping[str, str],
+    parse: Callable[[Mapping[str, str]], object],
+    together: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None,
+) -> list[str]:
+    """What is wrong with options: with the pipeline's own, with each that was chosen by itself, or else with all together."""
+
+    def problem_of(options: Mapping[str, str]) -> str | None:
+        try:
+            parse(options)
+        except OptionError as error:
+            return str(error)
+        return None
+
+    whole = together or (lambda options: {**own, **options})
+    first = problem_of(own)
+    if first is not None:
+        return [first]
+    each = [problem for name, text in chosen.items() if (problem := problem_of(whole({name: text}))) is not None]
+    if each:
+        return list(dict.fromkeys(each))
+    last = problem_of(whole(chosen))
+    return [] if last is None else [last]
 
 
 def _is_topic(name: str) -> bool:

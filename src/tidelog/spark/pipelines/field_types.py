@@ -1,0 +1,119 @@
+"""What the fields of declarations may hold. Python does not say when a number is given for a text; this does, for all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from tidelog.spark.pipelines.declaration import Declaration, missing
+from tidelog.spark.pipelines.decoders import Avro, Json, Protobuf, Text
+from tidelog.spark.pipelines.definition import FromTopic, Pipeline, ToTable, ToTopic, Watermark
+
+_Declared = TypeVar("_Declared", bound=Declaration)
+
+
+class Kind(NamedTuple):
+    """Values of a field."""
+
+    words: str
+    allows: Callable[[Any], bool]
+    stand_in: Any
+    """What other checks are given instead of a wrong value."""
+
+
+def _optional(kind: Kind) -> Kind:
+    return Kind(f"{kind.words}, or None", lambda value: value is None or kind.allows(value), None)
+
+
+def _is_options(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(each, str | int | bool) for name, each in value.items()
+    )
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for item in value.items() for text in item)
+
+
+def _is_decoder(value: object) -> bool:
+    return callable(getattr(value, "problems", None)) and callable(getattr(value, "decoded", None))
+
+
+_TEXT = Kind("text", lambda value: isinstance(value, str), "unknown")
+_FLAG = Kind("True or False", lambda value: isinstance(value, bool), False)
+_OPTIONS = Kind('a dictionary, as in {"name": "value"}', _is_options, {})
+_TEXTS = Kind("a dictionary of texts", _is_texts, {})
+_BYTES = Kind("bytes", lambda value: isinstance(value, bytes), b"")
+_TOPIC = _optional(_TEXT)._replace(stand_in="unknown")
+
+_FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
+    Pipeline: {
+        "name": _TEXT,
+        "output_mode": _TEXT._replace(stand_in="append"),
+        "trigger": _optional(_TEXT),
+        "checkpoint": _optional(_TEXT),
+        "bootstrap": _optional(_TEXT),
+        "master": _TEXT._replace(stand_in="local[*]"),
+        "spark": _OPTIONS,
+    },
+    FromTopic: {
+        "topic": _TOPIC,
+        "decode": _optional(Kind("Json, Avro, Protobuf or Text", _is_decoder, None)),
+        "pattern": _optional(_TEXT),
+        "name": _optional(_TEXT),
+        "expect": _TEXTS,
+        "dead_letters": _optional(_TEXT),
+        "watermark": _optional(Kind("a Watermark", lambda value: isinstance(value, Watermark), None)),
+        "options": _OPTIONS,
+        "bootstrap": _optional(_TEXT),
+    },
+    ToTopic: {
+        "topic": _TEXT,
+        "key": _optional(_TEXT),
+        "encode": _TEXT._replace(stand_in="json"),
+        "delivery": _TEXT._replace(stand_in="exactly_once"),
+        "options": _OPTIONS,
+        "bootstrap": _optional(_TEXT),
+    },
+    ToTable: {
+        "path": _optional(_TEXT)._replace(stand_in="unknown"),
+        "name": _optional(_TEXT),
+        "format": _TEXT._replace(stand_in="parquet"),
+        # A text alone has a sentence of its own.
+        "partition_by": Kind(
+            "a list of columns",
+            lambda value: isinstance(value, str | list | tuple) and all(isinstance(each, str) for each in value),
+            (),
+        ),
+        "options": _OPTIONS,
+    },
+    Watermark: {"column": _TEXT, "delay": _TEXT._replace(stand_in="1 minute"), "expression": _optional(_TEXT)},
+    Json: {
+        "schema": Kind(
+            "text or a StructType", lambda value: isinstance(value, str) or hasattr(value, "fields"), "a int"
+        ),
+        "framed": _FLAG,
+        "options": _TEXTS,
+    },
+    Avro: {"schema": _TEXT, "framed": _FLAG, "registry": _optional(_TEXT)},
+    Protobuf: {"message": _TEXT, "descriptor_set": _BYTES, "framed": _FLAG},
+    Text: {"column": _TEXT},
+}
+
+
+def with_right_types(declared: _Declared) -> tuple[_Declared, list[str]]:
+    """A declaration that other checks can read, and a sentence for each argument that is none or of a wrong type."""
+    title = type(declared).__name__
+    # A copy that nobody declared has none.
+    problems = list(getattr(declared, "mistakes", ()))
+    wrong = {}
+    for name, kind in _FIELDS.get(type(declared), {}).items():
+        value = getattr(declared, name)
+        if kind.allows(value):
+            continue
+        wrong[name] = kind.stand_in
+        # What was not given has been told.
+        if not any(each.startswith(missing(title, name)) for each in problems):
+            problems.append(f"{name} is {value!r}; it is {kind.words}")
+    return (replace(declared, **wrong) if wrong else declared), problems  # type: ignore[type-var]
