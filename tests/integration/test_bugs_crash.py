@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -28,6 +29,7 @@ from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.pending import Pending
 from tidelog.net.address import Address
 from tidelog.net.socket_server import SocketServer
+from tidelog.net.stream import FrameStream
 from tidelog.replication.replica_fetcher import ReplicaFetcher
 from tidelog.storage.durable_log import DurableLog
 from tidelog.storage.log_directory import LogDirectory
@@ -45,6 +47,7 @@ from tidelog.wire.messages.group_offsets import (
 from tidelog.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.records import Record, build_batch
 
+LOOPS = [pytest.param(uvloop.new_event_loop, id="uvloop"), pytest.param(asyncio.new_event_loop, id="asyncio")]
 TOPIC = "orders"
 BATCH = bytes(build_batch([Record(0, 0, None, b"a", ())]))
 
@@ -148,7 +151,7 @@ def _in_a_reader_of_what_is_committed(running: RunningNode, client: RawClient) -
     produce(client)
 
 
-@pytest.mark.parametrize("new_loop", [uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"])
+@pytest.mark.parametrize("new_loop", LOOPS)
 @pytest.mark.parametrize(
     "plant",
     [
@@ -277,6 +280,19 @@ def test_a_request_that_cannot_be_handled_ends_its_connection(
             with pytest.raises(ConnectionError):
                 client.call(ListGroupsRequest(states_filter=[], types_filter=[]), ListGroupsResponse, 5)
     check_serves(running)
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_what_escapes_from_a_clients_connection_ends_that_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    with RunningNode(tmp_path, new_loop=new_loop) as running:
+        host, port = running.bootstrap.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 30) as client, monkeypatch.context() as patched:
+            patched.setattr(FrameStream, "eof_received", planted)
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+        check_serves(running)
 
 
 def test_an_answer_that_cannot_be_made_later_ends_its_connection(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.model.pending import Pending, when_all
+from tidelog.model.pending import Failed, Pending, when_all
 
 
 def test_the_reader_gets_the_answer_when_it_comes() -> None:
@@ -67,3 +67,22 @@ def test_the_last_outcome_completes_the_whole_in_order() -> None:
     first.complete(1)
 
     assert whole.value == [1, 5, 2]
+
+
+def quotient(values: list[int]) -> int:
+    return values[0] // values[1]
+
+
+def test_making_an_answer_that_fails_is_no_affair_of_whoever_completes_the_last_part() -> None:
+    parts: list[int | Pending[int]] = [7, Pending()]
+    inner = when_all(parts, quotient)
+    divided: list[int | Pending[int]] = [inner, 1]
+    outer = when_all(divided, quotient)
+    assert isinstance(outer, Pending)
+
+    assert isinstance(parts[1], Pending)
+    parts[1].complete(0)
+
+    failed: object = outer.value
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, ZeroDivisionError)

@@ -54,9 +54,11 @@ class Scene:
         self.loop.run_until_complete(asyncio.sleep(ms / 1000))
 
 
-def _new_timers(twin: Twin, below: Timers, clock: Clock) -> SharedTimers:
+def _new_timers(
+    twin: Twin, below: Timers, clock: Clock, on_failure: Callable[[Exception], None] | None = None
+) -> SharedTimers:
     kernel = twin_of("timer_kernel", twin, "tidelog.model.kernels")
-    timers: SharedTimers = kernel.SharedTimers(below, clock)
+    timers: SharedTimers = kernel.SharedTimers(below, clock, on_failure)
     return timers
 
 
@@ -161,6 +163,22 @@ def test_a_callback_that_fails_keeps_none_of_the_others_from_theirs(scene: Scene
 
     assert [type(each) for each in failures] == [LookupError]
     assert scene.gone_off == [("same moment", 10), ("later", 30)]
+
+
+def test_whoever_counts_failures_hears_of_each_of_them(scene: Scene, twin: Twin) -> None:
+    failures: list[Exception] = []
+    timers = _new_timers(twin, scene.below, VirtualClock(scene.loop), failures.append)
+
+    def fail() -> None:
+        raise LookupError("a bug")
+
+    timers.after(10, fail)
+    timers.after(10, fail)
+    timers.after(30, partial(_note, scene, "later"))
+    scene.run(100)
+
+    assert [str(each) for each in failures] == ["a bug", "a bug"]
+    assert scene.gone_off == [("later", 30)]
 
 
 @pytest.mark.parametrize("seed", range(20))
