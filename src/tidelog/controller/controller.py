@@ -171,16 +171,17 @@ class Controller:
             if isinstance(decided, Pending):
                 return decided
             decision = decided
-        except RefusedError as refused:
-            decision = Decision(refuse(refused.refusal))
-        except Exception:
-            # A decision is pure: nothing has changed, and the next request is as good as if this one had never come.
-            logger.exception("%s cannot be decided", type(request).__name__)
-            decision = Decision(refuse(Refusal.of(ErrorCode.UNKNOWN_SERVER_ERROR)))
-        else:
             if decision.records and self._append(term, decision.records) is None:
                 pending.complete(refuse(Refusal.of(ErrorCode.NOT_CONTROLLER)))
                 return pending
+        except RefusedError as refused:
+            decision = Decision(refuse(refused.refusal))
+        except Exception:
+            # A decision is pure, and its records are tried before they are written: nothing has changed, and the next request
+            # is as good as if this one had never come.
+            logger.exception("%s cannot be decided", type(request).__name__)
+            decision = Decision(refuse(Refusal.of(ErrorCode.UNKNOWN_SERVER_ERROR)))
+        else:
             self._note(term, request, decision.answer)
             if decision.records:
                 asking = f"{context.principal}, client {context.client_id}"

@@ -10,7 +10,8 @@ import pytest
 from tests.support.log_builder import HeldSlowWork
 from tests.support.metadata_node import SOMEBODY, MetadataNode, creatable
 from tidelog.controller import controller
-from tidelog.controller.requests import APIS
+from tidelog.controller.decision import Decision
+from tidelog.controller.requests import APIS, Api
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.simulation.disk import SimulatedDisk
@@ -210,6 +211,25 @@ class TestAnswers:
         assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
         run(work)
         assert set(node.image.topic_ids) == {"a", "b"}
+
+    def test_records_that_do_not_fit_the_image_are_not_written_and_harm_nobody_else(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        node = MetadataNode()
+        node.start()
+        node.serve(1)
+        end = node.image.offset
+        kind: type[Request] = UnregisterBrokerRequest
+        unknown = FramedRecord(records.UnregisterBrokerRecord(broker_id=77, broker_epoch=1), 0)
+        answer = UnregisterBrokerResponse(throttle_time_ms=0, error_code=0, error_message=None)
+        with monkeypatch.context() as patched:
+            broken = Api(lambda _request, _now: Decision(answer, (unknown,)), APIS[kind].refuse)
+            patched.setitem(APIS, kind, broken)
+            refused = node.ask(UnregisterBrokerRequest(broker_id=77), UnregisterBrokerResponse)
+
+        assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert node.image.offset == end
+        assert node.create_topic("t").error_code == ErrorCode.NONE
 
     def test_a_request_that_is_not_for_the_controller_is_a_bug(self) -> None:
         node = MetadataNode()
