@@ -5,7 +5,8 @@ Whatever escapes from a callback of the loop comes here: from a timer, from slow
 a follower that never fetches again or a coordinator that forgot half of a decision.
 
 The operating system's errors are no bugs: a loop reports, for instance, that there was no descriptor left to accept with. What
-escapes from a client's connection, and is no `BugError`, has ended that connection: the loop sees to it.
+escapes from the protocol of a connection, and is no `BugError`, has ended that connection, be it a client's or a scraper's: the
+loop sees to it.
 
 Nodes that share a loop, as those of an embedded cluster do, stop together: a callback does not say whose it is.
 """
@@ -15,8 +16,6 @@ from __future__ import annotations
 import asyncio
 import traceback
 from typing import Any, Protocol, Self
-
-from tidelog.net.connection import Connection
 
 
 class Crashing(Protocol):
@@ -51,8 +50,8 @@ class CrashHandler:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error: BaseException | None = context.get("exception")
-        is_clients = isinstance(context.get("protocol"), Connection) and isinstance(error, Exception)
-        if error is None or isinstance(error, OSError) or is_clients or not self._nodes:
+        is_connections = "protocol" in context and isinstance(error, Exception)
+        if error is None or isinstance(error, OSError) or is_connections or not self._nodes:
             if self._former is None:
                 loop.default_exception_handler(context)
             else:

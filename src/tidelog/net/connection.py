@@ -75,7 +75,10 @@ UNKNOWN_SOFTWARE = ClientSoftware("unknown", "unknown")
 
 
 class FrameHandler(Protocol):
-    """What requests mean. An exception is a bug of the handler: it is logged and ends that connection alone."""
+    """What requests mean. An exception is a bug of the handler: it is logged and ends that connection alone.
+
+    `BugError`, which is none, passes: what the handler called cannot go on.
+    """
 
     def connection_opened(self, connection: Connection) -> None: ...
 
