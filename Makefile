@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: help demo up test check format bench compat soak environment clean
+.PHONY: help demo up test check format bench compat soak wheels environment clean
 
 help:
 	@echo "make demo     set-up, and the main job: a cluster, live orders, an exactly-once Spark pipeline, a verified result"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java and, once, mvn)"
 	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat and go)"
 	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then processes in turmoil: groups and transactions (SOAK_MINUTES=3), voters, full disks, a replaced node"
+	@echo "make wheels   the sdist, and for each CPython from 3.11 on a wheel, into dist/; each is installed and tried (needs cc)"
 	@echo "make format   put the source into its canonical form"
 
 environment:
@@ -48,6 +49,9 @@ compat: environment
 soak: environment
 	SOAK_EXAMPLES=$${SOAK_EXAMPLES:-2000} $(RUN) -m pytest -n 2 --timeout 3600 --hypothesis-profile soak tests/property
 	$(RUN) -m pytest -s -m soak --timeout 36000 tests/simulation tests/soak
+
+wheels:
+	$(PYTHON) tools/wheels.py
 
 clean:
 	rm -rf .venv .venv-ready .venv-lock build src/tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
