@@ -102,6 +102,20 @@ def expressions(talk: Talk, version: int) -> None:
     talk.describe_consumer()
 
 
+def an_expression_that_is_resolved_later(talk: Talk, version: int) -> None:
+    said: dict[str, Any] = {"rebalance_ms": REBALANCE_MS, "owned": {}, "version": version}
+    epoch = talk.beat("member", 0, regex="orders|pay.*", **said).member_epoch
+    # How soon after that it is resolved is each one's own.
+    wait_until(lambda: talk.ask_group().group_epoch > epoch, "the expression is resolved")
+    talk.describe_consumer()
+    epoch = talk.beat("member", epoch, version=version).member_epoch
+    talk.describe_consumer()
+    talk.beat("another", 0, regex="orders|pay.*", **said)
+    talk.describe_consumer()
+    talk.beat("member", epoch, regex="", topics=["orders"], **said)
+    talk.describe_consumer()
+
+
 def static_consumers(talk: Talk, version: int) -> None:
     epoch = talk.enter("one", instance="i", version=version)
     talk.beat("one", epoch, instance="i", owned={"orders": [0, 1, 2]}, version=version)
@@ -192,6 +206,7 @@ VERSIONED: list[tuple[Conversation, tuple[int, ...]]] = [
     (subscriptions_that_change, (1,)),
     (topics_that_are_not_there, (0, 1)),
     (expressions, (1,)),
+    (an_expression_that_is_resolved_later, (1,)),
     (static_consumers, (0, 1)),
     (two_consumers_with_uniform, (1,)),
     (two_consumers_with_range, (1,)),

@@ -37,6 +37,9 @@ def classic_requests_to_a_consumer_group(talk: Talk, version: int) -> None:
     talk.leave(("nobody", None), version=2)
     talk.join(protocol_type="connect")
     talk.join("nobody")
+    # An id is given before the subscription is read.
+    talk.join(protocols={"range": b"\0"})
+    talk.join("torn", protocols={"range": b"\0"})
     talk.leave(("member", None), version=2)
     talk.describe_consumer()
     talk.list()

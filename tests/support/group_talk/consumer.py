@@ -10,6 +10,7 @@ from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DescribedGroup,
     TopicPartitions,
 )
 
@@ -78,9 +79,13 @@ class ConsumerTalk(Notes):
 
     def ask_members(self) -> set[str]:
         """The ids of the members as they are now, which are not noted."""
+        return {each.member_id for each in self.ask_group().members}
+
+    def ask_group(self) -> DescribedGroup:
+        """The group as it is now, which is not noted."""
         request = ConsumerGroupDescribeRequest(group_ids=[self.group], include_authorized_operations=False)
         (group,) = self.call(request, ConsumerGroupDescribeResponse, 1).groups
-        return {each.member_id for each in group.members}
+        return group
 
     def describe_consumer(self, *groups: str, version: int = 1) -> None:
         request = ConsumerGroupDescribeRequest(

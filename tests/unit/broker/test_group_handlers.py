@@ -27,6 +27,7 @@ from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.messages.consumer_groups import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -68,6 +69,7 @@ from tidelog.wire.messages.groups_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 from tidelog.wire.schema import Request, Response, Struct
 
 GROUP = "payments"
@@ -252,6 +254,15 @@ def test_a_node_whose_configuration_excludes_the_consumer_protocol_does_not_offe
     node = new_node(group_coordinator_rebalance_protocols="classic,streams")
 
     assert told(node, "consumer heartbeat", version) == {ErrorCode.UNSUPPORTED_VERSION}
+    assert told(node, "describe consumer", version) == {ErrorCode.UNSUPPORTED_VERSION}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_cluster_of_group_version_0_has_no_consumer_groups(node: GroupNode, version: int) -> None:
+    node.commit(FeatureLevelRecord(name="group.version", feature_level=0))
+
+    assert told(node, "consumer heartbeat", version) == {ErrorCode.UNSUPPORTED_VERSION}
+    assert told(node, "describe consumer", version) == {ErrorCode.UNSUPPORTED_VERSION}
 
 
 @IN_EVERY_VERSION
@@ -297,7 +308,7 @@ def test_a_sync_of_version_5_names_its_protocol(node: GroupNode, missing: str) -
 @pytest.mark.parametrize("version", each_version(JoinGroupResponse))
 def test_a_refused_join_has_no_protocol(version: int) -> None:
     answer = new_node(coordinates=False).tell(join_group, join(version, member_id="m"), JoinGroupResponse, version)
-    assert (answer.generation_id, answer.member_id, answer.leader, answer.members) == (-1, "m", "", [])
+    assert (answer.generation_id, answer.member_id, answer.leader, answer.members) == (-1, "", "", [])
     assert answer.protocol_name == (None if version >= 7 else "")
 
 
@@ -420,8 +431,13 @@ def test_an_expression_stands_for_no_topic_that_its_member_may_not_know() -> Non
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     request.subscribed_topic_names, request.subscribed_topic_regex = None, "orders.*"
 
+    joined = node.tell(consumer_group_heartbeat, request, ConsumerGroupHeartbeatResponse, 1)
+    assert (joined.member_epoch, joined.assignment) == (1, Assignment(topic_partitions=[]))
+    node.timers.advance(0)
+    request.member_epoch = joined.member_epoch
     answer = node.tell(consumer_group_heartbeat, request, ConsumerGroupHeartbeatResponse, 1)
 
+    assert answer.member_epoch == 2
     assert answer.assignment is not None
     assert {each.topic_id for each in answer.assignment.topic_partitions} == {TOPIC_ID, b"o" * 16}
 

@@ -22,6 +22,9 @@ from tidelog.wire.messages.consumer_groups import (
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, caller: Caller, node: Node
 ) -> ConsumerGroupDescribeResponse:
+    if not node.groups.serves_consumer_protocol:
+        refused = [undescribed_consumer_group(each, ErrorCode.UNSUPPORTED_VERSION, None) for each in request.group_ids]
+        return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=refused)
     groups = [_describe(group_id, caller, node) for group_id in request.group_ids]
     for group in groups:
         _hide_topics(group, caller)

@@ -20,15 +20,15 @@ from tidelog.wire.messages.groups_classic import JoinGroupRequest, JoinGroupResp
 
 @handles(JoinGroupRequest)
 def join_group(request: JoinGroupRequest, caller: Caller, node: Node) -> Answer[JoinGroupResponse]:
-    def refuse(error: ErrorCode) -> JoinGroupResponse:
-        return join_error(error, request.member_id, caller.api_version)
+    def refuse(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+        return join_error(error, member_id, caller.api_version)
 
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
-        return refuse(ErrorCode.INVALID_GROUP_ID)
+        return refuse(ErrorCode.INVALID_GROUP_ID, request.member_id)
     settings = node.groups.settings
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
-        return refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
+        return refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
     member = member_of(caller)
     return node.groups.decide(request.group_id, lambda shard, now_ms: shard.join(request, member, now_ms), refuse)

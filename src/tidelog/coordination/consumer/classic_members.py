@@ -68,7 +68,7 @@ class ClassicMembers:
         try:
             return self._join(_consumer_group(group, request.group_id), request, caller, now_ms)
         except RefusedError as refused:
-            return Decision(join_error(refused.code, request.member_id, caller.api_version))
+            return Decision(join_error(refused.code, "", caller.api_version))
 
     def _join(
         self, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, now_ms: int
@@ -78,7 +78,7 @@ class ClassicMembers:
             raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group may not change its protocol.")
         member_id = request.member_id or context.new_member_id()
         check_room(group, member_id, context.settings.consumer_max_size)
-        subscription = _check_protocols(group, request)
+        _check_protocols(group, request)
         instance_id = request.group_instance_id
         if not request.member_id and instance_id is None and caller.api_version >= _ID_REQUIRED_VERSION:
             return Decision(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, caller.api_version))
@@ -86,6 +86,7 @@ class ClassicMembers:
         holder = group.static_member(instance_id)
         downgrades = self._downgrades(group, holder)
         member = self._member(group, member_id, request, records)
+        subscription = _subscription(request)
         timeout_ms = request.session_timeout_ms if caller.api_version == 0 else request.rebalance_timeout_ms
         updated = replace(
             member,
@@ -102,7 +103,7 @@ class ClassicMembers:
             ),
         )
         progress = Progress(context, group, member, updated, records, caller, now_ms)
-        progress.update_subscription()
+        progress.update_subscription(waits_for_regexes=False)
         claimed = _claimed(subscription, context.topics)
         if downgrades and holder is not None:
             return self._downgrade(group, holder, progress, claimed, request, now_ms)
@@ -264,20 +265,23 @@ def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -
         raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one that was joined with.")
 
 
-def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """What the member subscribes to. All protocols of a consumer say the same, so the first one is read."""
+def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
+    """RefusedError where the member has no protocol in common with the other members of its kind."""
     classic = [member.classic for member in group.members.values() if member.classic is not None]
     shared = {protocol.name for protocol in request.protocols}
     for metadata in classic:
         shared &= {protocol.name for protocol in metadata.supported_protocols}
-    if request.protocol_type == CONSUMER_PROTOCOL_TYPE and shared:
-        try:
-            return subscription_of(request.protocols[0].metadata)
-        except MalformedError:
-            pass
-    raise RefusedError(
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {request.member_id}'s protocols are not supported."
-    )
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not shared:
+        reason = f"Member {request.member_id}'s protocols are not supported."
+        raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    """What the member subscribes to. All protocols of a consumer say the same, so the first one is read."""
+    try:
+        return subscription_of(request.protocols[0].metadata)
+    except MalformedError:
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "The member's subscription cannot be read.") from None
 
 
 def _claimed(subscription: ConsumerProtocolSubscription, topics: TopicsView) -> list[TopicPartitions]:

@@ -1,8 +1,8 @@
 """What a group does when one of its members has spoken: the part that both protocols share.
 
     1  the member is written down if it said something new
-    2  its regular expression is resolved; the others again if they are due
-    3  the group's epoch rises if its subscriptions or their topics have changed
+    2  its regular expression is checked, and resolved afterwards, with the others if they are due (`resolution`)
+    3  the group's epoch rises if its subscriptions or their topics have changed; a new expression counts once it is resolved
     4  the target assignment is computed if it is behind the group's epoch, and the last one is not too recent
     5  the member takes its next step towards the target
 
@@ -18,23 +18,19 @@ from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.consumer.member import ConsumerMember, MemberState
 from tidelog.coordination.consumer.reconciliation import Claimed, Goal, reconcile
 from tidelog.coordination.consumer.records import (
-    ResolvedRegex,
     current_record,
     group_record,
     member_record,
     partition_metadata_tombstone,
-    regex_record,
     regex_tombstone,
     target_epoch_record,
     target_record,
 )
-from tidelog.coordination.consumer.regular_expressions import check_regex, matching_topics
+from tidelog.coordination.consumer.regular_expressions import check_regex
+from tidelog.coordination.consumer.resolution import resolve_if_due
 from tidelog.coordination.decision import Caller
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
-
-# New topics and new members may come in bursts; each refresh looks at every topic of the cluster.
-REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
 
 
 class Progress:
@@ -65,17 +61,17 @@ class Progress:
         }
         self.epoch = group.epoch
         self.has_changed_subscription = False
-        self.has_refreshed = False
 
-    def update_subscription(self) -> None:
-        """Steps 1 to 3."""
+    def update_subscription(self, *, waits_for_regexes: bool = True) -> None:
+        """Steps 1 to 3. Unless it waits, a changed expression lets the epoch rise at once."""
         group, member, updated = self._group, self._member, self.updated
         if updated != member:
             self.records.append(member_record(group.group_id, updated))
+        has_new_names = updated.subscribed_names != member.subscribed_names
         has_new_regex = (member.subscribed_regex or "") != (updated.subscribed_regex or "")
-        self.has_changed_subscription = updated.subscribed_names != member.subscribed_names or has_new_regex
-        has_new_topics = self._resolve(has_new_regex=has_new_regex)
-        bumps = self.has_changed_subscription or has_new_topics
+        self.has_changed_subscription = has_new_names or has_new_regex
+        is_resolved = self._follow_regexes(has_new_regex=has_new_regex)
+        bumps = has_new_names or (is_resolved if waits_for_regexes else has_new_regex)
         is_due = group.looked_at_epoch is None or group.epoch < group.looked_at_epoch
         if not (bumps or is_due):
             return
@@ -111,45 +107,25 @@ class Progress:
         if stepped.classic is None and stepped.state is MemberState.UNREVOKED_PARTITIONS:
             context.watch_revocation(group_id, stepped, self._now_ms)
 
-    def _resolve(self, *, has_new_regex: bool) -> bool:
-        """Whether an expression stands for other topics than before."""
-        group, context = self._group, self._context
+    def _follow_regexes(self, *, has_new_regex: bool) -> bool:
+        """Whether the member has changed its expression, to one whose topics are known, or to none."""
+        group = self._group
         regexes = group.regexes_with((self._known,) if self._known else (), self.updated)
+        is_new = is_resolved = False
         if has_new_regex:
-            old = self._member.subscribed_regex
+            old, new = self._member.subscribed_regex, self.updated.subscribed_regex
             if old and old not in regexes:
                 self.records.append(regex_tombstone(group.group_id, old))
-            new = self.updated.subscribed_regex
-            if new and new not in self._resolved:
+            if not new:
+                is_resolved = True
+            elif group.regex_subscribers.get(new):
+                is_resolved = new in group.resolved_regexes
+            else:
                 check_regex(new)
+                is_new = True
         self._resolved = {regex: found for regex, found in self._resolved.items() if regex in regexes}
-        if not regexes:
-            return False
-        missing = [regex for regex in regexes if regex not in self._resolved]
-        due = regexes if self._is_refresh_due() else missing
-        has_changed = False
-        names = list(context.topics.topic_ids) if due else []
-        for regex in due:
-            before = self._resolved.get(regex)
-            # Whoever brings the refresh about must not be told of topics that it may not know.
-            topics = tuple(name for name in matching_topics(regex, names) if self._caller.may_describe(name))
-            found = ResolvedRegex(topics, context.topics.offset, self._now_ms)
-            self._resolved[regex] = found
-            self.records.append(regex_record(group.group_id, regex, found))
-            has_changed |= before is None or before.topics != topics
-        if due is regexes:
-            group.regexes_version = context.topics_version
-            self.has_refreshed = True
-        return has_changed
-
-    def _is_refresh_due(self) -> bool:
-        last_ms = min((found.timestamp_ms for found in self._resolved.values()), default=None)
-        if last_ms is None:
-            return True
-        if self._now_ms <= last_ms + REGEX_REFRESH_MIN_INTERVAL_MS:
-            return False
-        is_old = self._now_ms > last_ms + self._context.settings.consumer_regex_refresh_interval_ms
-        return is_old or self._group.regexes_version != self._context.topics_version
+        resolve_if_due(self._context, group, regexes, self._caller.may_describe, self._now_ms, has_new=is_new)
+        return is_resolved
 
     def _assign(self) -> Assignment:
         group, context, updated = self._group, self._context, self.updated

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.coordination.consumer.consumer_harness import (
     GROUP,
+    RETRY_MS,
     Shard,
     assigned,
     partition_count,
@@ -18,6 +19,7 @@ from tidelog.coordination.consumer.member import MemberState
 from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.internal_records import CoordinatorRecord
+from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 
 SESSION_MS = 45_000
 
@@ -324,24 +326,78 @@ class TestStaticMembers:
         assert shard.send("A", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def resolved(shard: Shard, member_id: str, regex: str) -> ConsumerGroupHeartbeatResponse:
+    """The second answer to a member that joins with an expression: it is resolved between the two."""
+    joined = shard.join(member_id, subscribed_topic_regex=regex)
+    shard.pass_ms(0)
+    return shard.send(member_id, joined.member_epoch)
+
+
 class TestRegularExpressions:
     def test_an_expression_stands_for_all_topics_that_it_matches_as_a_whole(self) -> None:
         shard = Shard(topics_of(ab=1, ac=2, bab=1))
         answer = shard.join("A", subscribed_topic_regex="a.")
-        assert assigned(answer) == {"ab": [0], "ac": [0, 1]}
-        assert _kinds(shard.log)[:3] == ["MemberMetadata", "RegularExpression", "Metadata"]
+        assert (answer.member_epoch, assigned(answer)) == (1, {})
+        assert _kinds(shard.log) == ["MemberMetadata", "CurrentMemberAssignment"]
+        shard.pass_ms(0)
+        assert _kinds(shard.log)[2:] == ["RegularExpression", "Metadata"]
+        answer = shard.send("A", 1)
+        assert (answer.member_epoch, assigned(answer)) == (2, {"ab": [0], "ac": [0, 1]})
+
+    def test_one_that_others_have_already_counts_at_once(self) -> None:
+        shard = Shard(topics_of(ab=1, ac=2, bab=1))
+        shard.join("A", subscribed_topic_regex="a.")
+        shard.pass_ms(0)
+        assert shard.join("B", subscribed_topic_regex="a.").member_epoch == 3
+        shard.pass_ms(0)
+        assert shard.group.epoch == 3
+
+    def test_a_second_one_is_resolved_when_the_first_one_may_be_again(self) -> None:
+        shard = Shard(topics_of(ab=1, ac=1, b=1))
+        epoch = resolved(shard, "A", "a.").member_epoch
+        assert shard.join("B", subscribed_topic_regex="b").member_epoch == epoch
+        shard.pass_ms(10_000)
+        shard.send("B", epoch)
+        shard.pass_ms(0)
+        assert list(shard.group.resolved_regexes) == ["a."]
+        shard.pass_ms(1)
+        shard.send("B", epoch)
+        shard.pass_ms(0)
+        assert assigned(shard.send("B", epoch)) == {"b": [0]}
+
+    def test_what_cannot_be_written_down_is_resolved_again(self) -> None:
+        shard = Shard(topics_of(ab=1))
+        shard.join("A", subscribed_topic_regex="a.")
+        shard.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+        shard.pass_ms(0)
+        assert shard.group.resolved_regexes == {}
+        shard.pass_ms(RETRY_MS)
+        assert assigned(shard.send("A", 1)) == {"ab": [0]}
+
+    def test_a_group_that_is_gone_by_then_needs_none(self) -> None:
+        shard = Shard(topics_of(ab=1))
+        shard.join("A", subscribed_topic_regex="a.")
+        shard.send("A", -1)
+        written = len(shard.log)
+        shard.pass_ms(0)
+        assert len(shard.log) == written
 
     def test_it_adds_to_the_names(self) -> None:
         shard = Shard(topics_of(ab=1, ac=2, b=1))
-        assert assigned(shard.join("A", "b", subscribed_topic_regex="ab")) == {"ab": [0], "b": [0]}
+        joined = shard.join("A", "b", subscribed_topic_regex="ab")
+        assert (joined.member_epoch, assigned(joined)) == (2, {"b": [0]})
+        shard.pass_ms(0)
+        assert assigned(shard.send("A", 2)) == {"ab": [0], "b": [0]}
 
     def test_new_topics_are_found_with_the_next_refresh(self) -> None:
         shard = Shard(topics_of(ab=1))
-        epoch = shard.join("A", subscribed_topic_regex="a.").member_epoch
+        epoch = resolved(shard, "A", "a.").member_epoch
         shard.change_topics(topics_of(ab=1, ac=1), "ac")
-        shard.now_ms += 10_000
+        shard.pass_ms(10_000)
         assert shard.send("A", epoch).assignment is None
-        shard.now_ms += 1
+        shard.pass_ms(1)
+        assert shard.send("A", epoch).assignment is None
+        shard.pass_ms(0)
         assert assigned(shard.send("A", epoch)) == {"ab": [0], "ac": [0]}
         written = len(shard.log)
         shard.now_ms += 20_000
@@ -350,17 +406,18 @@ class TestRegularExpressions:
 
     def test_it_is_resolved_again_after_the_refresh_interval(self) -> None:
         shard = Shard(topics_of(ab=1), settings=GroupSettings(consumer_regex_refresh_interval_ms=30_000))
-        epoch = shard.join("A", subscribed_topic_regex="a.").member_epoch
-        shard.now_ms += 30_001
+        epoch = resolved(shard, "A", "a.").member_epoch
+        shard.pass_ms(30_001)
         shard.send("A", epoch)
+        shard.pass_ms(0)
         assert _kinds(shard.log)[-1] == "RegularExpression"
 
     def test_what_nobody_subscribes_by_any_more_is_forgotten(self) -> None:
         shard = Shard(topics_of(ab=1, b=1))
-        epoch = shard.join("A", subscribed_topic_regex="a.").member_epoch
+        epoch = resolved(shard, "A", "a.").member_epoch
         shard.send("A", epoch, subscribed_topic_names=["b"], subscribed_topic_regex="")
         assert shard.group.resolved_regexes == {}
-        shard.join("B", subscribed_topic_regex="a.")
+        resolved(shard, "B", "a.")
         shard.send("B", -1)
         assert shard.group.resolved_regexes == {}
         assert not shard.group.is_subscribed_to("ab")
