@@ -1,8 +1,8 @@
 """A node of ours and one of Apache Kafka give the same answers to the same administrative requests.
 
 The requests are sent in one order to both, with our messages. What differs by nature is left out of the comparison: ids, ports,
-offsets, times, the words of error messages that are only the code's own, and the keys of configuration that one of the two
-does not have. Order counts only where Kafka promises one.
+offsets, times, and the keys of configuration that one of the two does not have. The words of error messages count, since tools
+print them. Order counts only where Kafka promises one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,23 @@ import pytest
 from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, Node, wait_until
 from tests.support.raw_client import RawClient
 from tests.support.running_node import RunningNode
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
-from tidelog.wire.messages import cluster, configs, log_dirs, metadata, quorum, topics
+from tidelog.wire.messages import (
+    cluster,
+    configs,
+    delete_records,
+    features,
+    log_dirs,
+    metadata,
+    produce,
+    producers,
+    quorum,
+    reassignments,
+    topics,
+)
+from tidelog.wire.record_batch import TimestampType
+from tidelog.wire.records import Record, build_batch
 from tidelog.wire.schema import Request, Response
 
 pytestmark = pytest.mark.compat
@@ -32,8 +47,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 # Facts of one machine or moment, and texts that each side says in its own words.
 IGNORED = {
     "port", "cluster_id", "topic_id", "replica_directory_id", "leader_epoch", "high_watermark", "log_end_offset",
-    "last_fetch_timestamp", "last_caught_up_timestamp", "total_bytes", "usable_bytes", "log_dir", "error_message",
-    "documentation",
+    "last_fetch_timestamp", "last_caught_up_timestamp", "total_bytes", "usable_bytes", "log_dir", "documentation",
 }  # fmt: skip
 # Told in an order that is Kafka's hash tables'.
 UNORDERED = {"topics", "configs", "responses", "results", "config_resources", "partitions"}
@@ -128,6 +142,59 @@ def cluster_of(endpoint_type: int = 1, *, operations: bool = False) -> Request:
 
 def listed(*types: int) -> Request:
     return configs.ListConfigResourcesRequest(resource_types=list(types))
+
+
+def elected(kind: int, *partitions: tuple[str, int]) -> Request:
+    wanted = [reassignments.TopicPartitions(topic=name, partitions=[index]) for name, index in partitions]
+    return reassignments.ElectLeadersRequest(election_type=kind, topic_partitions=wanted)
+
+
+def reassigned(*wanted: tuple[str, int, list[int] | None]) -> Request:
+    moved = [
+        reassignments.ReassignableTopic(
+            name=name, partitions=[reassignments.ReassignablePartition(partition_index=index, replicas=replicas)]
+        )
+        for name, index, replicas in wanted
+    ]
+    return reassignments.AlterPartitionReassignmentsRequest(topics=moved)
+
+
+def updated(name: str, level: int, kind: int = 1) -> Request:
+    update = features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+    return features.UpdateFeaturesRequest(feature_updates=[update], validate_only=True)
+
+
+def produced(name: str, index: int, timestamp: int, acks: int = -1) -> Request:
+    batch = build_batch([Record(0, timestamp, None, b"v", ())], timestamp_type=TimestampType.CREATE_TIME)
+    data = produce.PartitionProduceData(index=index, records=batch)
+    topic = produce.TopicProduceData(name=name, topic_id=ZERO_UUID, partition_data=[data])
+    return produce.ProduceRequest(transactional_id=None, acks=acks, timeout_ms=5000, topic_data=[topic])
+
+
+def producers_of(name: str, index: int) -> Request:
+    return producers.DescribeProducersRequest(topics=[producers.TopicRequest(name=name, partition_indexes=[index])])
+
+
+def cut(name: str, index: int, offset: int) -> Request:
+    partition = delete_records.DeleteRecordsPartition(partition_index=index, offset=offset)
+    return delete_records.DeleteRecordsRequest(
+        topics=[delete_records.DeleteRecordsTopic(name=name, partitions=[partition])], timeout_ms=5000
+    )
+
+
+# What each of these keys of a topic does not take.
+BAD_VALUES = (
+    ("cleanup.policy", "nope"), ("cleanup.policy", "delete,nope"), ("compression.type", "nope"),
+    ("compression.gzip.level", "77"), ("compression.lz4.level", "-1"), ("compression.zstd.level", "1000"),
+    ("delete.retention.ms", "-5"), ("file.delete.delay.ms", "-1"), ("flush.messages", "0"), ("flush.ms", "-2"),
+    ("follower.replication.throttled.replicas", "x"), ("index.interval.bytes", "-1"),
+    ("leader.replication.throttled.replicas", "1:2:3"), ("max.compaction.lag.ms", "0"), ("max.message.bytes", "-1"),
+    ("max.message.bytes", "99999999999"), ("message.timestamp.after.max.ms", "-1"), ("message.timestamp.type", "nope"),
+    ("min.cleanable.dirty.ratio", "2"), ("min.cleanable.dirty.ratio", "x"), ("min.compaction.lag.ms", "-1"),
+    ("min.insync.replicas", "0"), ("preallocate", "nope"), ("retention.bytes", "1.5"), ("retention.ms", "-2"),
+    ("segment.bytes", "13"), ("segment.index.bytes", "3"), ("segment.jitter.ms", "-1"), ("segment.ms", "0"),
+    ("unclean.leader.election.enable", "yes"),
+)  # fmt: skip
 
 
 def barrier(name: str) -> Iterator[Case]:
@@ -289,6 +356,45 @@ def cases() -> Iterator[Case]:
         "twice": grown(("t", 4), ("t", 5), ("d", 3)),
     }
     yield from all_of(topics.CreatePartitionsResponse, 3, growth)
+    refused = {f"{key}={value}": changed(TOPIC, "t", (key, SET, value)) for key, value in BAD_VALUES}
+    yield from all_of(configs.IncrementalAlterConfigsResponse, 1, refused)
+    texts: dict[str, tuple[type[Response], int, Request]] = {
+        "not needed": (reassignments.ElectLeadersResponse, 2, elected(0, ("d", 0))),
+        "not needed, unclean": (reassignments.ElectLeadersResponse, 2, elected(1, ("d", 0))),
+        "of an unknown topic": (reassignments.ElectLeadersResponse, 2, elected(0, ("nope", 0))),
+        "of an unknown partition": (reassignments.ElectLeadersResponse, 2, elected(0, ("d", 77))),
+        "of a third kind": (reassignments.ElectLeadersResponse, 2, elected(7, ("d", 0))),
+        "of an unknown topic ": (reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("nope", 0, [1]))),
+        "of an unknown partition ": (reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("d", 77, [1]))),
+        "to an unknown broker": (reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("d", 0, [7]))),
+        "to nobody": (reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("d", 0, []))),
+        "twice to one": (reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("d", 0, [1, 1]))),
+        "to less than nobody": (reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("d", 0, [-1]))),
+        "cancelled without need": (
+            reassignments.AlterPartitionReassignmentsResponse, 0, reassigned(("d", 0, None)),
+        ),
+        "of an unknown feature": (features.UpdateFeaturesResponse, 1, updated("nope", 1)),
+        "too high": (features.UpdateFeaturesResponse, 1, updated("group.version", 99)),
+        "below zero": (features.UpdateFeaturesResponse, 1, updated("group.version", -1)),
+        "down": (features.UpdateFeaturesResponse, 1, updated("group.version", 0)),
+        "down, as a safe downgrade": (features.UpdateFeaturesResponse, 1, updated("group.version", 0, 2)),
+        "up, as a downgrade": (features.UpdateFeaturesResponse, 1, updated("group.version", 1, 2)),
+        "of no kind": (features.UpdateFeaturesResponse, 1, updated("group.version", 1, 9)),
+        "of the metadata too high": (features.UpdateFeaturesResponse, 1, updated("metadata.version", 99)),
+        "of the metadata down": (features.UpdateFeaturesResponse, 1, updated("metadata.version", 20)),
+        "of the metadata to what never was": (features.UpdateFeaturesResponse, 1, updated("metadata.version", 1)),
+        "of an unknown topic, ": (producers.DescribeProducersResponse, 0, producers_of("nope", 0)),
+        "of an unknown partition, ": (producers.DescribeProducersResponse, 0, producers_of("d", 77)),
+        "of an illegal topic": (producers.DescribeProducersResponse, 0, producers_of("a b", 0)),
+        "to an unknown topic": (produce.ProduceResponse, 9, produced("nope", 0, 1)),
+        "to an unknown partition": (produce.ProduceResponse, 9, produced("d", 77, 1)),
+        "without such acks": (produce.ProduceResponse, 9, produced("d", 0, 1, acks=7)),
+        "without a key to a compacted topic": (produce.ProduceResponse, 9, produced("d", 0, 1)),
+        "of an unknown topic; ": (delete_records.DeleteRecordsResponse, 2, cut("nope", 0, 1)),
+        "beyond the end": (delete_records.DeleteRecordsResponse, 2, cut("t", 0, 77)),
+    }  # fmt: skip
+    for name, (answer, version, request) in texts.items():
+        yield Case(f"{answer.__name__.removesuffix('Response')} {name}", request, answer, version)
     deletions = {
         "of nothing": deleted((None, ZERO_UUID)),
         "by name and id": deleted(("t", UNKNOWN_ID)),
@@ -308,12 +414,17 @@ Facts = dict[str, Any]
 def facts_of(value: Any, name: str = "") -> Any:
     """An answer without what is bound to differ, lists that have no order sorted."""
     if isinstance(value, msgspec.Struct):
-        return {
+        facts = {
             field: facts_of(getattr(value, field), field) for field in value.__struct_fields__ if field not in IGNORED
         }
+        if "error_message" in facts:
+            # A client that is given no text shows the code's own, and none without an error.
+            error = ErrorCode.of(facts["error_code"])
+            facts["error_message"] = (facts["error_message"] or error.message) if error else None
+        return facts
     if isinstance(value, list):
-        facts = [facts_of(each) for each in value]
-        return sorted(facts, key=repr) if name in UNORDERED else facts
+        listed = [facts_of(each) for each in value]
+        return sorted(listed, key=repr) if name in UNORDERED else listed
     return value
 
 

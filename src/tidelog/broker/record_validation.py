@@ -20,7 +20,7 @@ from struct import Struct as Layout
 import msgspec
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_TIMESTAMP
+from tidelog.model.ids import NO_TIMESTAMP, TopicPartition
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import Compression
@@ -47,6 +47,8 @@ ZSTD_VERSION_MIN = 7
 
 # A batch of a million bad records must not become an answer of a hundred megabytes.
 RECORD_ERRORS_MAX = 1000
+# So many of them are also told in the sentence about the whole batch, as in Kafka.
+_RECORD_ERRORS_IN_TEXT = 3
 
 LENGTH_POSITION = 8
 MAGIC_POSITION = 16
@@ -65,12 +67,13 @@ class RecordsRefused(msgspec.Struct, frozen=True, gc=False):
     """Nothing of the batch is appended, and why; with the records that are to blame, by their place in the batch."""
 
     error: ErrorCode
-    reason: str
+    reason: str | None
+    """None where the code says all."""
     record_errors: tuple[BatchIndexAndErrorMessage, ...] = ()
 
 
 def check_produced(
-    records: BytesLike | None, version: int, config: TopicConfig, now_ms: int
+    records: BytesLike | None, version: int, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
 ) -> BytesLike | RecordsRefused:
     """What to append of what a request of this version brings for one partition: the batch as it came, or changed."""
     if not records:
@@ -102,7 +105,7 @@ def check_produced(
         )
         or attributes & LOG_APPEND_TIME_BIT
     ):
-        return _look_at_records(records, header, config, now_ms)
+        return _look_at_records(records, header, topic_partition, config, now_ms)
     return records
 
 
@@ -139,7 +142,7 @@ def _refuse_size(records: BytesLike, size_bytes: int) -> RecordsRefused | None:
 
 
 def _look_at_records(
-    records: BytesLike, header: BatchHeader, config: TopicConfig, now_ms: int
+    records: BytesLike, header: BatchHeader, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
 ) -> BytesLike | RecordsRefused:
     try:
         check_batch(records, header)
@@ -149,7 +152,7 @@ def _look_at_records(
         rows = decode_tuples(records, header)
     except CorruptBatchError as error:
         return _invalid(str(error))
-    refused = _refuse_rows(rows, header, config, now_ms)
+    refused = _refuse_rows(rows, header, topic_partition, config, now_ms)
     if refused is not None:
         return refused
     if config.codec is not None and config.codec != header.attributes & CODEC_MASK:
@@ -162,7 +165,10 @@ def _look_at_records(
     return records
 
 
-def _refuse_rows(rows: list[Row], header: BatchHeader, config: TopicConfig, now_ms: int) -> RecordsRefused | None:
+def _refuse_rows(
+    rows: list[Row], header: BatchHeader, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
+) -> RecordsRefused | None:
+    """In Kafka's words: producers show them, and tests compare them."""
     without_key = [index for index, row in enumerate(rows) if row[2] is None] if config.needs_keys else []
     if config.keeps_create_time:
         out_of_range = _out_of_range(rows, config, now_ms)
@@ -171,20 +177,43 @@ def _refuse_rows(rows: list[Row], header: BatchHeader, config: TopicConfig, now_
         out_of_range = list(range(len(rows))) if header.attributes & LOG_APPEND_TIME_BIT else []
     if not without_key and not out_of_range:
         return None
-    errors = dict.fromkeys(out_of_range, "its timestamp is out of the range that the topic accepts")
     # A record without a key is refused for that, whatever its timestamp.
-    errors.update(dict.fromkeys(without_key, "it has no key, and the topic is compacted"))
+    keyless = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+    errors = dict.fromkeys(without_key, keyless)
+    late = [index for index in out_of_range if index not in errors]
+    shown = sorted([*without_key, *late])[:RECORD_ERRORS_MAX]
     blamed = tuple(
-        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=errors[index])
-        for index in sorted(errors)[:RECORD_ERRORS_MAX]
+        BatchIndexAndErrorMessage(
+            batch_index=index,
+            batch_index_error_message=errors.get(index) or _timestamp_problem(rows[index], config, now_ms),
+        )
+        for index in shown
     )
-    if len(errors) > len(without_key):
+    if late:
+        reason = "One or more records have been rejected due to invalid timestamp"
+        return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, reason, blamed)
+    first = ", ".join(
+        f"RecordError(batchIndex={each.batch_index}, message='{each.batch_index_error_message}')"
+        for each in blamed[:_RECORD_ERRORS_IN_TEXT]
+    )
+    reason = (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing the first "
+        f"three errors at most: [{first}]"
+    )
+    return RecordsRefused(ErrorCode.INVALID_RECORD, reason, blamed)
+
+
+def _timestamp_problem(row: Row, config: TopicConfig, now_ms: int) -> str:
+    offset, timestamp, key, value = row[:4]
+    if config.keeps_create_time:
         earliest = now_ms - config.message_timestamp_before_max_ms
         latest = now_ms + config.message_timestamp_after_max_ms
-        reason = f"{len(errors)} records are refused: timestamps must be from {earliest} to {latest}"
-        return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, reason, blamed)
-    reason = f"{len(errors)} records are refused: a compacted topic needs a key for every record"
-    return RecordsRefused(ErrorCode.INVALID_RECORD, reason, blamed)
+        return (
+            f"Timestamp {timestamp} of message with offset {offset} is out of range. "
+            f"The timestamp should be within [{earliest}, {latest}]"
+        )
+    record = f"offset={offset}, timestamp={timestamp}, key={len(key or b'')} bytes, value={len(value or b'')} bytes"
+    return f"Invalid timestamp type in message DefaultRecord({record}). Producer should not set timestamp type to LogAppendTime."
 
 
 def _out_of_range(rows: list[Row], config: TopicConfig, now_ms: int) -> list[int]:

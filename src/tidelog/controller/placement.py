@@ -52,7 +52,7 @@ def place_replicas(
     if replicas > len(usable):
         return _refused(
             f"The target replication factor of {replicas} cannot be reached because only {len(usable)} "
-            "broker(s) are registered."
+            "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     racks = _Racks(usable, random)
     placed: list[list[NodeId]] = []

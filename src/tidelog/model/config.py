@@ -106,13 +106,12 @@ class ConfigKey(Generic[T]):
 
     def check(self, value: T) -> None:
         """ConfigError unless the key may hold this value."""
-        problem = self._problem(value)
-        if problem is not None:
-            raise ConfigError(f"Invalid value {self.shown(value)} for configuration {self.name}: {problem}")
-
-    def shown(self, value: T) -> str:
-        """The value as text, or a mask for what must not be shown."""
-        return "[hidden]" if self.is_sensitive else self.format(value)
+        # In Kafka's words, as all that parsing says: tools show them, and tests compare them.
+        found = self._problem(value)
+        if found is not None:
+            shown, problem = found
+            value_shown = "[hidden]" if self.is_sensitive else shown
+            raise ConfigError(f"Invalid value {value_shown} for configuration {self.name}: {problem}")
 
     def format(self, value: T) -> str:
         """The text that `parse` reads back as `value`."""
@@ -124,18 +123,23 @@ class ConfigKey(Generic[T]):
             return _java_double(value)
         return "" if value is None else str(value)
 
-    def _problem(self, value: T) -> str | None:
+    def _problem(self, value: T) -> tuple[str, str] | None:
+        """What is wrong, and the value or the part of it that is."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if self.at_least is not None and value < self.at_least:
-                return f"value must be at least {self.at_least}"
+                return self.format(value), f"Value must be at least {self.at_least}"
             if self.at_most is not None and value > self.at_most:
-                return f"value must be no more than {self.at_most}"
+                return self.format(value), f"Value must be no more than {self.at_most}"
         if self.choices:
             held = value if isinstance(value, (list, tuple)) else (value,)
             for each in held:
                 if each not in self.choices:
-                    return f"{each!r} is not one of {', '.join(self.choices)}"
-        return None if self.valid is None else self.valid(value)
+                    return str(each), f"String must be one of: {', '.join(self.choices)}"
+        problem = None if self.valid is None else self.valid(value)
+        if problem is None:
+            return None
+        shown = self.format(value)
+        return (f"[{shown.replace(',', ', ')}]" if isinstance(value, (list, tuple)) else shown), problem
 
 
 class ConfigValues(Mapping[str, object]):
@@ -297,14 +301,14 @@ def _parse_bool(name: str, text: str) -> bool:
             return True
         case "false":
             return False
-    raise ConfigError(f"Invalid value {text} for configuration {name}: expected true or false")
+    raise ConfigError(f"Invalid value {text} for configuration {name}: Expected value to be either true or false")
 
 
 def _parse_whole(name: str, text: str, limit: int, kind: str) -> int:
     # int() also reads "1_000" and other scripts' digits, which no other program would understand.
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 20 or not -limit - 1 <= int(text) <= limit:
-        raise ConfigError(f"Invalid value {text} for configuration {name}: not a number of type {kind}")
+        raise ConfigError(f"Invalid value {text} for configuration {name}: Not a number of type {kind}")
     return int(text)
 
 
@@ -314,7 +318,7 @@ def _parse_double(name: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ConfigError(f"Invalid value {text} for configuration {name}: not a number of type DOUBLE")
+        raise ConfigError(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE")
     return value
 
 

@@ -1,6 +1,7 @@
 """Kafka's error codes: the table by which every answer says what went wrong.
 
 `retriable` is what Kafka's own clients go by: the same request may succeed later, unchanged. The message is for people.
+Those that a node's answers carry by themselves are in Kafka's words, since tools show them and tests compare them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ErrorCode(IntEnum):
     NONE = 0, False, "No error."
     OFFSET_OUT_OF_RANGE = 1, False, "The log does not hold this offset."
     CORRUPT_MESSAGE = 2, True, "The records are damaged: wrong checksum, wrong size, or no key where one is needed."
-    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "This server has no such topic or partition."
+    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "This server does not host this topic-partition."
     INVALID_FETCH_SIZE = 4, False, "The fetch size is not valid."
     LEADER_NOT_AVAILABLE = 5, True, "The partition has no leader at the moment."
     NOT_LEADER_OR_FOLLOWER = 6, True, "This broker does not lead the partition, or holds no replica of it."
@@ -66,20 +67,27 @@ class ErrorCode(IntEnum):
     INVALID_SESSION_TIMEOUT = 26, False, "The session time-out is outside of the range that the broker allows."
     REBALANCE_IN_PROGRESS = 27, False, "The group is rebalancing; the member has to join again."
     INVALID_COMMIT_OFFSET_SIZE = 28, False, "The size of the committed offset data is not valid."
-    TOPIC_AUTHORIZATION_FAILED = 29, False, "The caller may not do this with the topic."
-    GROUP_AUTHORIZATION_FAILED = 30, False, "The caller may not do this with the group."
-    CLUSTER_AUTHORIZATION_FAILED = 31, False, "The caller may not do this with the cluster."
+    TOPIC_AUTHORIZATION_FAILED = 29, False, "Topic authorization failed."
+    GROUP_AUTHORIZATION_FAILED = 30, False, "Group authorization failed."
+    CLUSTER_AUTHORIZATION_FAILED = 31, False, "Cluster authorization failed."
     INVALID_TIMESTAMP = 32, False, "A record's timestamp is outside of the range that the topic accepts."
     UNSUPPORTED_SASL_MECHANISM = 33, False, "The broker does not offer this SASL mechanism."
     ILLEGAL_SASL_STATE = 34, False, "The request does not fit the state of the SASL exchange."
-    UNSUPPORTED_VERSION = 35, False, "This version of the API is not supported."
+    UNSUPPORTED_VERSION = 35, False, "The version of API is not supported."
     TOPIC_ALREADY_EXISTS = 36, False, "A topic of this name exists already."
     INVALID_PARTITIONS = 37, False, "The number of partitions is not valid."
     INVALID_REPLICATION_FACTOR = 38, False, "The replication factor is below 1 or above the number of usable brokers."
     INVALID_REPLICA_ASSIGNMENT = 39, False, "The replica assignment is not valid."
     INVALID_CONFIG = 40, False, "The configuration is not valid."
-    NOT_CONTROLLER = 41, True, "This node is not the active controller."
-    INVALID_REQUEST = 42, False, "The request contradicts itself or the protocol."
+    NOT_CONTROLLER = 41, True, "This is not the correct controller for this cluster."
+    INVALID_REQUEST = (
+        42,
+        False,
+        (
+            "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+            "incompatible broker. See the broker logs for more details."
+        ),
+    )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "The message format of the log does not allow this."
     POLICY_VIOLATION = 44, False, "The request breaks a policy of this cluster."
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, False, "The producer's sequence number is not the one that comes next."
@@ -122,19 +130,19 @@ class ErrorCode(IntEnum):
     FETCH_SESSION_ID_NOT_FOUND = 70, True, "There is no such fetch session."
     INVALID_FETCH_SESSION_EPOCH = 71, True, "The fetch session's epoch is not the one that comes next."
     LISTENER_NOT_FOUND = 72, True, "The leader has no listener of the name that this request came in on."
-    TOPIC_DELETION_DISABLED = 73, False, "Deleting topics is switched off here."
+    TOPIC_DELETION_DISABLED = 73, False, "Topic deletion is disabled."
     FENCED_LEADER_EPOCH = 74, True, "The request's leader epoch is older than the broker's."
     UNKNOWN_LEADER_EPOCH = 75, True, "The request's leader epoch is newer than the broker's."
     UNSUPPORTED_COMPRESSION_TYPE = 76, False, "The client cannot read the compression of this partition."
     STALE_BROKER_EPOCH = 77, False, "The broker has registered again since."
     OFFSET_NOT_AVAILABLE = 78, True, "The new leader does not know the high watermark yet."
     MEMBER_ID_REQUIRED = 79, False, "The member has to join with the member id that it is given."
-    PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader is not available."
+    PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader was not available."
     GROUP_MAX_SIZE_REACHED = 81, False, "The group has as many members as it may have."
     FENCED_INSTANCE_ID = 82, False, "Another member has taken over this group.instance.id."
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "No replica that could lead the partition is available."
-    ELECTION_NOT_NEEDED = 84, True, "The partition needs no election."
-    NO_REASSIGNMENT_IN_PROGRESS = 85, False, "The partition is not being reassigned."
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "Eligible topic partition leaders are not available."
+    ELECTION_NOT_NEEDED = 84, True, "Leader election not needed for topic partition."
+    NO_REASSIGNMENT_IN_PROGRESS = 85, False, "No partition reassignment is in progress."
     GROUP_SUBSCRIBED_TO_TOPIC = 86, False, "The group is subscribed to the topic, so its offsets cannot be deleted."
     INVALID_RECORD = 87, False, "A record does not pass the broker's checks."
     UNSTABLE_OFFSET_COMMIT = 88, True, "A transaction that commits offsets is still open."
@@ -149,9 +157,9 @@ class ErrorCode(IntEnum):
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, False, "The principal of a forwarded request could not be read."
     SNAPSHOT_NOT_FOUND = 98, False, "There is no such snapshot."
     POSITION_OUT_OF_RANGE = 99, False, "The position lies outside of the snapshot."
-    UNKNOWN_TOPIC_ID = 100, True, "This server has no topic with this id."
+    UNKNOWN_TOPIC_ID = 100, True, "This server does not host this topic ID."
     DUPLICATE_BROKER_REGISTRATION = 101, False, "This broker id is in use."
-    BROKER_ID_NOT_REGISTERED = 102, False, "No broker is registered under this id."
+    BROKER_ID_NOT_REGISTERED = 102, False, "The given broker ID was not registered."
     INCONSISTENT_TOPIC_ID = 103, True, "The log on disk belongs to another topic id."
     INCONSISTENT_CLUSTER_ID = 104, False, "The request is meant for another cluster."
     TRANSACTIONAL_ID_NOT_FOUND = 105, False, "There is no such transactional id."

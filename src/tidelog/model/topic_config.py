@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from tidelog.model.config import (
     LONG_MAX,
@@ -28,11 +29,11 @@ DAY_MS = 24 * 60 * 60 * 1000
 _REPLICA = re.compile("([0-9]{1,10}:[0-9]{1,10})?")
 
 
-def _throttled_problem(listed: tuple[str, ...]) -> str | None:
+def _throttled_problem(name: str, listed: tuple[str, ...]) -> str | None:
     if "".join(listed) == "*" or all(_REPLICA.fullmatch(each) for each in listed):
         return None
     return (
-        "must be the literal '*' or a list of replicas in the following format: "
+        f"{name} must be the literal '*' or a list of replicas in the following format: "
         "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
     )
 
@@ -52,7 +53,7 @@ COMPRESSION_GZIP_LEVEL = ConfigKey(
     "How hard the broker tries where it compresses with gzip itself; -1 for the codec's default.",
     _CHANGES,
     "compression.gzip.level",
-    valid=lambda level: None if level == -1 or 1 <= level <= 9 else "value must be from 1 to 9, or -1",
+    valid=lambda level: None if level == -1 or 1 <= level <= 9 else "Value must be between 1 and 9 or equal to -1",
 )
 COMPRESSION_LZ4_LEVEL = int_key(
     "compression.lz4.level",
@@ -93,7 +94,7 @@ FOLLOWER_REPLICATION_THROTTLED_REPLICAS = list_key(
     "follower.replication.throttled.replicas",
     (),
     update_mode=_CHANGES,
-    valid=_throttled_problem,
+    valid=partial(_throttled_problem, "follower.replication.throttled.replicas"),
     doc="The replicas that catch up no faster than their broker's `follower.replication.throttled.rate`, each as "
     "partition:broker; or * for all of the topic.",
 )
@@ -141,7 +142,7 @@ LEADER_REPLICATION_THROTTLED_REPLICAS = list_key(
     "leader.replication.throttled.replicas",
     (),
     update_mode=_CHANGES,
-    valid=_throttled_problem,
+    valid=partial(_throttled_problem, "leader.replication.throttled.replicas"),
     doc="The replicas of which, as long as they lead, others get no more than their broker's "
     "`leader.replication.throttled.rate`, each as partition:broker; or * for all of the topic.",
 )

@@ -7,6 +7,7 @@ import pytest
 from tests.support.log_builder import START_MS, LogBuilder
 from tidelog.broker.record_validation import RECORD_ERRORS_MAX, RecordsRefused, check_produced
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.wire.compression import Compression
@@ -16,6 +17,7 @@ from tidelog.wire.records import Record, build_batch, decode_rows
 BATCHES = LogBuilder()
 LATEST = 13
 HOUR_MS = 60 * 60 * 1000
+LONG_MAX = 2**63 - 1
 
 
 def config(values: dict[str, str] | None = None) -> TopicConfig:
@@ -23,18 +25,19 @@ def config(values: dict[str, str] | None = None) -> TopicConfig:
 
 
 DEFAULT = config()
+ORDERS = TopicPartition(TopicName("orders"), PartitionIndex(3))
 
 
 def refused(
     records: BytesLike | None, topic: TopicConfig = DEFAULT, version: int = LATEST, now_ms: int = START_MS
 ) -> RecordsRefused:
-    outcome = check_produced(records, version, topic, now_ms)
+    outcome = check_produced(records, version, ORDERS, topic, now_ms)
     assert isinstance(outcome, RecordsRefused)
     return outcome
 
 
 def taken(records: BytesLike, topic: TopicConfig = DEFAULT, version: int = LATEST) -> BytesLike:
-    outcome = check_produced(records, version, topic, START_MS)
+    outcome = check_produced(records, version, ORDERS, topic, START_MS)
     assert not isinstance(outcome, RecordsRefused), outcome
     return outcome
 
@@ -192,7 +195,22 @@ def test_an_answer_names_no_more_bad_records_than_it_may() -> None:
     outcome = refused(batch)
 
     assert len(outcome.record_errors) == RECORD_ERRORS_MAX
-    assert str(count) in outcome.reason
+    assert outcome.reason == "One or more records have been rejected due to invalid timestamp"
+    assert outcome.record_errors[7].batch_index_error_message == (
+        f"Timestamp {START_MS + 2 * HOUR_MS} of message with offset 7 is out of range. The timestamp should be within "
+        f"[{START_MS - LONG_MAX}, {START_MS + HOUR_MS}]"
+    )
+
+
+def test_a_batch_may_not_say_that_its_time_is_the_appends() -> None:
+    batch = build_batch([Record(0, START_MS, b"k", b"abc")], timestamp_type=TimestampType.LOG_APPEND_TIME)
+
+    outcome = refused(batch, config({"message.timestamp.type": "LogAppendTime"}))
+
+    assert outcome.error is ErrorCode.INVALID_TIMESTAMP
+    record = f"DefaultRecord(offset=0, timestamp={START_MS}, key=1 bytes, value=3 bytes)"
+    problem = f"Invalid timestamp type in message {record}. Producer should not set timestamp type to LogAppendTime."
+    assert [each.batch_index_error_message for each in outcome.record_errors] == [problem]
 
 
 # Keys
@@ -202,6 +220,12 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
     compacted = config({"cleanup.policy": "compact,delete"})
 
     outcome = refused(keyed(b"k", None, b"", None), compacted)
+
+    problem = "Compacted topic cannot accept message without key in topic partition orders-3"
+    assert outcome.reason == (
+        "One or more records have been rejected due to 2 record errors in total, and only showing the first three errors at "
+        f"most: [RecordError(batchIndex=1, message='{problem}'), RecordError(batchIndex=3, message='{problem}')]"
+    )
 
     assert outcome.error is ErrorCode.INVALID_RECORD
     assert [each.batch_index for each in outcome.record_errors] == [1, 3]

@@ -143,7 +143,7 @@ def test_what_no_listener_uses_is_without_effect(name: str, text: str) -> None:
 
 def test_a_value_that_kafka_would_refuse_is_refused_where_it_is_without_effect_too() -> None:
     with pytest.raises(
-        ConfigError, match=r"Invalid value 0 for configuration num\.io\.threads: value must be at least 1"
+        ConfigError, match=r"Invalid value 0 for configuration num\.io\.threads: Value must be at least 1"
     ):
         check_properties({"num.io.threads": "0"})
 

@@ -17,7 +17,7 @@ from tidelog.storage.errors import StorageError
     ("arguments", "sentence"),
     [
         (["--set", "log.retenton.ms=1"], "Unknown configuration log.retenton.ms; did you mean log.retention.ms?"),
-        (["--set", "node.id=first"], "Invalid value first for configuration node.id: not a number of type INT"),
+        (["--set", "node.id=first"], "Invalid value first for configuration node.id: Not a number of type INT"),
         (
             ["--set", "remote.log.storage.system.enable=true"],
             "remote.log.storage.system.enable cannot be set: tiered storage is not supported; remove it",

@@ -119,7 +119,10 @@ def test_chance_decides_where_to_begin_and_nothing_else_does() -> None:
         (
             brokers(2),
             3,
-            "The target replication factor of 3 cannot be reached because only 2 broker(s) are registered.",
+            (
+                "The target replication factor of 3 cannot be reached because only 2 broker(s) are registered "
+                "or some brokers have all their log directories cordoned."
+            ),
         ),
     ],
 )

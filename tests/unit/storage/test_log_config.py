@@ -18,5 +18,5 @@ def test_without_it_segments_have_the_size_that_everybody_knows() -> None:
 
 
 def test_a_segment_holds_at_least_a_byte() -> None:
-    with pytest.raises(ConfigError, match=r"internal\.segment\.bytes: value must be at least 1"):
+    with pytest.raises(ConfigError, match=r"internal\.segment\.bytes: Value must be at least 1"):
         TOPIC_KEYS.parse({"internal.segment.bytes": "0"})

@@ -75,7 +75,7 @@ def produce(request: ProduceRequest, caller: Caller, node: Node) -> ProduceRespo
     if transaction is None:
         return _produce(request, caller, node, None)
     if isinstance(transaction, ErrorCode):
-        refused = RecordsRefused(transaction, transaction.message)
+        refused = RecordsRefused(transaction, None)
         return _answer([_refused_topic(topic, refused) for topic in request.topic_data], [], request, caller, node)
     admission = node.transaction_admission.ask(
         transaction.transactional_id,
@@ -160,16 +160,20 @@ def _produce_to_topic(
         partition = hosted.get(data.index)
         if partition is None:
             error = node.partitions.missing(name, data.index)
-            answers.append(refused_partition(data.index, RecordsRefused(error, error.message)))
+            answers.append(refused_partition(data.index, RecordsRefused(error, None)))
             continue
-        records = check_produced(in_memory(data), caller.api_version, partition.config, now_ms)
+        if request.acks not in _VALID_ACKS:
+            answers.append(refused_partition(data.index, _INVALID_ACKS))
+            continue
+        if is_closed:
+            answers.append(refused_partition(data.index, _INTERNAL_TOPIC))
+            continue
+        records = check_produced(
+            in_memory(data), caller.api_version, partition.topic_partition, partition.config, now_ms
+        )
         if isinstance(records, RecordsRefused):
             counts.produce_refused(records.error, _size_bytes(data))
             answers.append(refused_partition(data.index, records, partition))
-        elif request.acks not in _VALID_ACKS:
-            answers.append(refused_partition(data.index, _INVALID_ACKS))
-        elif is_closed:
-            answers.append(refused_partition(data.index, _INTERNAL_TOPIC))
         elif admission is not None and partition.topic_partition in admission.errors:
             refused = _not_admitted(admission.errors[partition.topic_partition], caller.api_version)
             answers.append(refused_partition(data.index, refused, partition))
@@ -233,9 +237,9 @@ def appended_partition(
 
 # Refusals
 
-_NOT_AUTHORIZED = RecordsRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED.message)
-_UNKNOWN_ID = RecordsRefused(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID.message)
-_INVALID_ACKS = RecordsRefused(ErrorCode.INVALID_REQUIRED_ACKS, ErrorCode.INVALID_REQUIRED_ACKS.message)
+_NOT_AUTHORIZED = RecordsRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+_UNKNOWN_ID = RecordsRefused(ErrorCode.UNKNOWN_TOPIC_ID, None)
+_INVALID_ACKS = RecordsRefused(ErrorCode.INVALID_REQUIRED_ACKS, None)
 _INTERNAL_TOPIC = RecordsRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
 
 # What a producer would not try again, or only after it has looked for a coordinator, which is not its business here.
@@ -257,7 +261,7 @@ def _not_admitted(error: ErrorCode, version: int) -> RecordsRefused:
     if error in _COORDINATOR_AWAY or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
         reason = f"whether the partition is part of the transaction cannot be told now: {error.message}"
         return RecordsRefused(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
-    return RecordsRefused(error, error.message)
+    return RecordsRefused(error, None)
 
 
 def _refused_topic(topic: TopicProduceData, refused: RecordsRefused) -> TopicProduceResponse:
