@@ -345,6 +345,40 @@ def test_time_does_not_jump_with_the_clock(hosted: Hosted) -> None:
     assert host.now_ms() == 1_000_010
 
 
+# Too few replicas
+
+
+def below_min_isr(required_acks: int) -> Hosted:
+    node = DataNode()
+    node.create_topic(TOPIC, replicas=(NODE, OTHER), isr=(NODE,), configs={"min.insync.replicas": "2"})
+    hosted = Hosted(node, required_acks)
+    hosted.elect()
+    return hosted
+
+
+def test_with_acks_of_all_nothing_is_written_below_min_isr() -> None:
+    hosted = below_min_isr(ALL_IN_SYNC)
+    assert hosted.write("a", 1) == "COORDINATOR_NOT_AVAILABLE"
+    assert hosted.node.log(TOPIC).log_end_offset == 0
+
+
+def test_with_acks_of_the_leader_it_is_written_and_waits_below_min_isr() -> None:
+    hosted = below_min_isr(1)
+    answer = hosted.write("a", 1)
+    assert isinstance(answer, Pending)
+    assert not answer.is_complete
+    assert hosted.node.log(TOPIC).log_end_offset == 1
+    hosted.node.timers.advance(4_999)
+    assert not answer.is_complete
+    hosted.node.timers.advance(1)
+    assert answer.value == "COORDINATOR_NOT_AVAILABLE"
+
+
+def test_what_is_committed_is_read_below_min_isr() -> None:
+    assert below_min_isr(1).read("a") == "None"
+    assert below_min_isr(ALL_IN_SYNC).read("a") == "COORDINATOR_NOT_AVAILABLE"
+
+
 # Transactions
 
 
