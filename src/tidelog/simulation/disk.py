@@ -415,6 +415,10 @@ class SimulatedDisk:
         self._locks.add(key)
         return SimulatedLock(self, path)
 
+    def is_locked(self, path: str) -> bool:
+        self.begin("exists", path)
+        return "/".join(_parts(path)) in self._locks
+
     def unlock(self, path: str) -> None:
         self._locks.discard("/".join(_parts(path)))
 

@@ -61,6 +61,9 @@ _MMAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13
 _MADV_RANDOM: int | None = getattr(mmap, "MADV_RANDOM", None)
 
 
+# All locks of files that this process can see, each with device and inode (proc(5)).
+_LOCKS = "/proc/locks"
+
 # Where the system sets no limit of its own.
 DESCRIPTORS_MAX = 1_000_000
 
@@ -215,6 +218,10 @@ class Files(Protocol):
 
     def lock(self, path: str) -> Lock:
         """Take an exclusive lock, or raise `DirectoryInUseError` at once. Creates the file."""
+        ...
+
+    def is_locked(self, path: str) -> bool:
+        """Whether somebody holds the lock, as far as the system tells without the file being opened."""
         ...
 
 
@@ -497,6 +504,19 @@ class OsFiles:
 
     def lock(self, path: str) -> Lock:
         return OsLock(path)
+
+    def is_locked(self, path: str) -> bool:
+        with _locked_here_guard:
+            device, inode = _identity(path)
+            if (device, inode) in _locked_here:
+                return True
+        # To open the file and to close it again would drop a lock of this process's own. Linux lists all that it can see.
+        try:
+            with open(_LOCKS, encoding="ascii") as locks:
+                held = locks.read()
+        except OSError:
+            return False
+        return f" {os.major(device):02x}:{os.minor(device):02x}:{inode} " in held if inode >= 0 else False
 
     def _stat(self, path: str) -> os.stat_result | None:
         try:

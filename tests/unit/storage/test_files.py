@@ -449,3 +449,39 @@ def test_errors_cross_process_borders(error: StorageError) -> None:
 def test_the_parent_of_a_bare_name_is_the_working_directory() -> None:
     assert parent_of("/logs/t-0/a") == "/logs/t-0"
     assert parent_of("a") == "."
+
+
+def test_a_lock_is_seen_without_being_touched(place: Place) -> None:
+    path = place.path(".lock")
+    assert not place.files.is_locked(path)
+    place.write(".lock", b"")
+    assert not place.files.is_locked(path)
+
+    lock = place.files.lock(path)
+
+    assert place.files.is_locked(path)
+    lock.release()
+    assert not place.files.is_locked(path)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells of the locks of others")
+def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    script = (
+        f"from tidelog.storage.files import OsFiles; lock = OsFiles().lock({str(path)!r}); print(flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+        seen = OsFiles().is_locked(str(path))
+        other.communicate(b"\n")
+
+    assert seen
+    assert not OsFiles().is_locked(str(path))
+
+
+def test_where_the_system_lists_no_locks_none_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.storage.files._LOCKS", str(tmp_path / "none"))
+    (tmp_path / ".lock").touch()
+
+    assert not OsFiles().is_locked(str(tmp_path / ".lock"))

@@ -22,6 +22,7 @@ from tidelog.storage.checkpoint_file import (
 )
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import Files
+from tidelog.storage.log_directory import LOCK_FILE
 from tidelog.storage.partition_directory import parse_name
 from tidelog.storage.segment import LOG_SUFFIX
 from tidelog.storage.verification.metadata_check import BOOTSTRAP_SNAPSHOT
@@ -33,7 +34,7 @@ CHECKPOINTS = (
     CLEANER_OFFSET_CHECKPOINT,
 )
 DATA_DIRECTORY_NAMES = frozenset(
-    {*CHECKPOINTS, meta_properties.FILE_NAME, clean_shutdown.FILE_NAME, BOOTSTRAP_SNAPSHOT, ".lock"}
+    {*CHECKPOINTS, meta_properties.FILE_NAME, clean_shutdown.FILE_NAME, BOOTSTRAP_SNAPSHOT, LOCK_FILE}
 )
 
 _SEGMENT = re.compile(rf"[0-9]{{20}}{re.escape(LOG_SUFFIX)}", re.ASCII)

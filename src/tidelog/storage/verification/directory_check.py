@@ -3,12 +3,16 @@
 `verify` takes what `data_directories` finds at a path, and only reads. It may be run on the directory of a broker that
 runs: the small files are read before the logs they speak of, so that what a log has gained since explains itself. The lock is
 not touched: closing a file that this very process has locked would drop its lock.
+
+While a node uses the directory (its lock is held), segments are replaced and files come and go between two reads. A partition in
+which something seems wrong is then looked at again, and only what is found every time is a finding.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 
 from tidelog.model.ids import Offset, TopicId, TopicName, TopicPartition, uuid_to_text
 from tidelog.storage import clean_shutdown, meta_properties, partition_metadata
@@ -21,6 +25,7 @@ from tidelog.storage.checkpoint_file import (
 )
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import Files
+from tidelog.storage.log_directory import LOCK_FILE
 from tidelog.storage.partition_directory import DirectoryKind, PartitionDirectory, parse_name
 from tidelog.storage.verification.data_directories import (
     CHECKPOINTS,
@@ -28,7 +33,7 @@ from tidelog.storage.verification.data_directories import (
     directories_at,
     is_partition,
 )
-from tidelog.storage.verification.findings import PartitionFacts, Report
+from tidelog.storage.verification.findings import PartitionFacts, Report, Severity
 from tidelog.storage.verification.metadata_check import (
     BOOTSTRAP_SNAPSHOT,
     METADATA_TOPIC,
@@ -40,6 +45,9 @@ from tidelog.storage.verification.metadata_check import (
     is_metadata_file,
 )
 from tidelog.storage.verification.partition_check import PartitionCheck
+
+# Compaction and retention change a segment at a time: what two more looks find as well is not their doing.
+LOOKS_MAX = 3
 
 Checkpoints = dict[str, dict[TopicPartition, Offset]]
 
@@ -70,13 +78,14 @@ def _verify_partition(files: Files, directory: str, *, decodes_records: bool) ->
     parent = os.path.dirname(absolute)
     named = parse_name(os.path.basename(absolute))
     checkpoints: Checkpoints = {}
-    was_clean = False
+    was_clean = in_use = False
     if files.exists(f"{parent}/{meta_properties.FILE_NAME}"):
+        in_use = files.is_locked(f"{parent}/{LOCK_FILE}")
         was_clean = clean_shutdown.was_clean_shutdown(files, parent)
         # What is wrong with the parent's files is not this partition's finding.
         checkpoints = _read_checkpoints(files, parent, Report())
     partition = named.topic_partition if named is not None else None
-    _check_partition(
+    _look_at_partition(
         files,
         directory,
         "",
@@ -85,6 +94,7 @@ def _verify_partition(files: Files, directory: str, *, decodes_records: bool) ->
         checkpoints,
         KnownTopics(report),
         was_clean=was_clean,
+        in_use=in_use,
         decodes_records=decodes_records,
     )
     return report
@@ -102,19 +112,20 @@ class DataDirectoryCheck:
         # By topic: its id, and the partition that named it.
         self._topic_ids: dict[TopicName, tuple[TopicId, TopicPartition]] = {}
         self._known_topics = KnownTopics(self._report)
+        self._in_use = files.is_locked(f"{directory}/{LOCK_FILE}")
 
     def run(self) -> Report:
         self._check_meta_properties()
         was_clean = self._check_clean_shutdown()
         checkpoints = _read_checkpoints(self._files, self._directory, self._report)
         partitions = self._sort_names()
-        self._check_existence(checkpoints, {named.topic_partition for named in partitions.values()})
+        self._check_existence(checkpoints, self._existing(partitions.values()))
         if BOOTSTRAP_SNAPSHOT in self._names:
             path = f"{self._directory}/{BOOTSTRAP_SNAPSHOT}"
             check_snapshot(self._files, path, BOOTSTRAP_SNAPSHOT, self._report, self._known_topics)
         # The metadata first: they name the topics of all others.
         for name, named in sorted(partitions.items(), key=lambda each: each[1].topic_partition.topic != METADATA_TOPIC):
-            check = _check_partition(
+            check = _look_at_partition(
                 self._files,
                 f"{self._directory}/{name}",
                 f"{name}/",
@@ -124,6 +135,7 @@ class DataDirectoryCheck:
                 checkpoints if named.kind is DirectoryKind.CURRENT else {},
                 self._known_topics,
                 was_clean=was_clean,
+                in_use=self._in_use,
                 decodes_records=self._decodes_records,
             )
             if check.topic_id is not None:
@@ -176,6 +188,14 @@ class DataDirectoryCheck:
             self._report.note(unknown[0], f"it is none of Kafka's{more}")
         return partitions
 
+    def _existing(self, partitions: Iterable[PartitionDirectory]) -> set[TopicPartition]:
+        existing = {named.topic_partition for named in partitions}
+        if self._in_use:
+            # The checkpoints may tell of one that has come since the directory was listed.
+            listed = map(parse_name, self._files.list_directory(self._directory))
+            existing |= {named.topic_partition for named in listed if named is not None}
+        return existing
+
     def _check_existence(self, checkpoints: Checkpoints, existing: set[TopicPartition]) -> None:
         for name, offsets in checkpoints.items():
             missing = sorted(offsets.keys() - existing)
@@ -217,6 +237,51 @@ def _read_checkpoints(files: Files, directory: str, report: Report) -> Checkpoin
     return checkpoints
 
 
+def _look_at_partition(
+    files: Files,
+    directory: str,
+    shown: str,
+    report: Report,
+    partition: TopicPartition | None,
+    checkpoints: Checkpoints,
+    topics: KnownTopics,
+    *,
+    was_clean: bool,
+    in_use: bool,
+    decodes_records: bool,
+) -> PartitionCheck:
+    """Check a partition, once, or in a directory that is in use until nothing is wrong or everybody can see that it stays."""
+
+    def look(into: Report) -> PartitionCheck:
+        return _check_partition(
+            files,
+            directory,
+            shown,
+            into,
+            partition,
+            checkpoints,
+            topics,
+            was_clean=was_clean,
+            in_use=in_use,
+            decodes_records=decodes_records,
+        )
+
+    # The metadata log is read once: what it says of topics counts for all other partitions.
+    if not in_use or (partition is not None and partition.topic == METADATA_TOPIC):
+        return look(report)
+    first = Report()
+    check = look(first)
+    found = first.findings
+    for _ in range(LOOKS_MAX - 1):
+        if all(finding.severity is Severity.NOTE for finding in found) or not files.is_dir(directory):
+            break
+        again = Report()
+        check = look(again)
+        found = [finding for finding in found if finding in again.findings]
+    report.include(Report(found, first.partitions, first.segments, first.batches, first.bytes_checked), "")
+    return check
+
+
 def _check_partition(
     files: Files,
     directory: str,
@@ -227,6 +292,7 @@ def _check_partition(
     topics: KnownTopics,
     *,
     was_clean: bool,
+    in_use: bool,
     decodes_records: bool,
 ) -> PartitionCheck:
     def offset_in(name: str) -> Offset | None:
@@ -241,6 +307,7 @@ def _check_partition(
         high_watermark=offset_in(REPLICATION_OFFSET_CHECKPOINT),
         cleaner_offset=offset_in(CLEANER_OFFSET_CHECKPOINT),
         is_internal=partition is not None and partition.topic.startswith("__"),
+        in_use=in_use,
     )
     check = PartitionCheck(files, directory, shown, report, facts, decodes_records=decodes_records)
     if not is_metadata:

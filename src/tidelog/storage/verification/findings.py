@@ -38,6 +38,8 @@ class PartitionFacts:
     cleaner_offset: int | None = None
     is_internal: bool = False
     """Whether it is a topic of Kafka's own: those are compacted, whatever the cleaner's checkpoint says."""
+    in_use: bool = False
+    """Whether a node uses the directory now."""
 
     def is_recovered(self, offset: int) -> bool:
         """Whether the next start reads the log at `offset` again, and repairs what belongs to it."""

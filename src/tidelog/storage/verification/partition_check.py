@@ -117,6 +117,8 @@ class PartitionCheck:
                 left.setdefault(suffix if suffix in _LEFT_BEHIND else "", []).append(name)
         for suffix, found in left.items():
             severity, sentence = _LEFT_BEHIND[suffix]
+            if self._facts.in_use and suffix in {CLEANED_SUFFIX, SWAP_SUFFIX}:
+                severity, sentence = Severity.NOTE, "of a compaction that is under way"
             more = f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""
             self._report.add(severity, self._shown + found[0], sentence + more)
         return sorted(base_offsets)

@@ -20,7 +20,7 @@ from tests.support.data_directory import (
 from tidelog.model.ids import uuid_to_text
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.storage.verification.data_directories import NotADataDirectoryError
-from tidelog.storage.verification.directory_check import verify
+from tidelog.storage.verification.directory_check import DataDirectoryCheck, verify
 from tidelog.storage.verification.findings import Finding, Severity
 
 # What is right
@@ -89,6 +89,54 @@ def test_a_directory_that_cannot_be_read_on_the_way_holds_nothing() -> None:
     disk.fail("list_directory", "/cluster/node-2", errno.EACCES)
 
     assert directory.report().findings == []
+
+
+@pytest.mark.parametrize("path", [None, "orders-0"])
+@pytest.mark.parametrize("in_use", [True, False])
+def test_what_is_gone_at_the_next_look_is_no_finding_while_a_node_runs(
+    killed: DataDirectory, path: str | None, in_use: bool
+) -> None:
+    disk = killed.files
+    assert isinstance(disk, SimulatedDisk)
+    if in_use:
+        disk.lock("/data/.lock")
+    disk.fail("open", f"/data/{log_file(FIRST, '.index')}", errno.EIO, times=1)
+
+    assert bool(killed.findings(path)) == (not in_use)
+    assert killed.findings(path) == []
+
+
+def test_what_stays_is_a_finding_of_a_running_node_too(killed: DataDirectory) -> None:
+    killed.files.lock("/data/.lock")
+    whole = killed.report()
+    killed.flip(log_file(FIRST), 70)
+
+    report = killed.report()
+
+    assert [(each.severity, each.path) for each in report.findings] == [(Severity.ERROR, log_file(FIRST))]
+    assert (report.partitions, report.segments) == (whole.partitions, whole.segments)
+
+
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap"])
+def test_a_compaction_that_is_under_way_is_no_warning(killed: DataDirectory, suffix: str) -> None:
+    name = log_file(FIRST, f".log{suffix}")
+    killed.write_file(name, b"")
+    left = [each.severity for each in killed.report().findings]
+    killed.files.lock("/data/.lock")
+
+    assert left == [Severity.WARNING]
+    assert killed.report().findings == [Finding(Severity.NOTE, name, None, "of a compaction that is under way")]
+
+
+def test_a_partition_that_came_after_the_listing_is_not_missed(killed: DataDirectory) -> None:
+    disk = killed.files
+    assert isinstance(disk, SimulatedDisk)
+    killed.write_file("replication-offset-checkpoint", b"0\n1\nnew 0 0\n")
+    disk.lock("/data/.lock")
+    check = DataDirectoryCheck(disk, "/data", disk.list_directory("/data"), decodes_records=False)
+    disk.make_directory("/data/new-0")
+
+    assert check.run().findings == []
 
 
 def test_nothing_is_written(stopped: DataDirectory) -> None:
