@@ -202,7 +202,7 @@ class RangeReader:
         if is_gone and waited_ms >= min(_GONE_AFTER_MS, self._poll_timeout_ms):
             self._lost(f"topic {wanted.partition.topic} is gone", wanted.end, assigned)
         elif waited_ms >= self._poll_timeout_ms:
-            reason = f": {self._metadata.error}" if self._metadata.error is not None else ""
+            reason = self._connections.because(self._metadata.error)
             raise UnreadableError(
                 f"nothing came of {wanted.partition} from offset {assigned.position} on within {self._poll_timeout_ms:g} ms, "
                 f"though it should go on to {wanted.end}{reason}; kafkaConsumer.pollTimeoutMs is how long to wait"
