@@ -58,7 +58,7 @@ def test_not_the_same(shown: str, printed: str) -> None:
         ("```python\nprint(1)\n```\n```output\n2\n```", "+1"),
         ("<!-- test page: one Python session -->\n```python\nx = 1\n```\n```python\ny\n```", "name 'y' is not defined"),
         ("<!-- test: a terminal of its own -->\n```console\n$ echo other\nready\n```", "+other"),
-        ("<!-- test: a terminal of its own -->\n```console\n$ echo ready\nready\n```", "page.md:2: it ended"),
+        ("<!-- test: a terminal of its own -->\n```console\n$ echo ready; exit 3\nready\n```", "page.md:2: it ended"),
     ],
 )
 def test_what_a_reader_would_meet_is_told(text: str, problem: str, tmp_path: Path) -> None:
