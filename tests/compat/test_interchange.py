@@ -206,6 +206,21 @@ def test_a_directory_that_we_stopped_on_gives_kafka_nothing_to_complain_of(kafka
     assert verified.exit_code == 0, verified.output
 
 
+def test_verify_finds_nothing_beside_a_kafka_that_runs(kafka: ApacheKafka, tmp_path: Path) -> None:
+    theirs = Node(kafka, tmp_path, settings=FOR_EVER)
+    theirs.format()
+    with theirs.running(), KafkaDriver(kafka, theirs.bootstrap) as driver:
+        create(theirs, driver)
+        write(driver, "theirs")
+        # It makes every leader-epoch-checkpoint with its log, empty until the first batch.
+        beside = tidelog("verify", theirs.data)
+    after = tidelog("verify", tmp_path)
+
+    for verified in (beside, after):
+        assert verified.exit_code == 0, verified.output
+        assert ": 0 errors, 0 warnings, " in verified.output
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_we_serve_a_directory_that_kafka_formatted_and_wrote_and_kafka_finds_its_groups_again(
     kafka: ApacheKafka, tmp_path: Path, name: str
