@@ -54,5 +54,5 @@ wheels:
 	$(PYTHON) tools/wheels.py
 
 clean:
-	rm -rf .venv .venv-ready .venv-lock build src/tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-ready .venv-lock build dist src/tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src -name '*.so' -delete -o -name '_*.source' -delete
