@@ -185,21 +185,30 @@ def partition_on(disk: SmallDisk, topic: str) -> int:
 
 
 def write_rising(node: LimitedNode, topic: str, partition: int, count: int) -> list[KafkaError | None]:
-    """Records in batches and milliseconds of their own: each has an entry in both indexes, where nothing is left out."""
+    """Records in batches and milliseconds of their own: each has an entry in both indexes, where nothing is left out. Until the
+    first that is refused: librdkafka would keep what it has not sent by then for a new leader."""
     outcomes: list[KafkaError | None] = []
+    refused: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            refused.append(error)
+        outcomes.append(error)
+
     producer = Producer({**node.client, "retries": 0, "message.timeout.ms": 20_000, "batch.num.messages": 1})
     began_ms = time.time_ns() // 1_000_000
     for number in range(count):
-        producer.produce(
-            topic,
-            b"x",
-            partition=partition,
-            timestamp=began_ms + number,
-            on_delivery=lambda error, _message: outcomes.append(error),
-        )
+        producer.produce(topic, b"x", partition=partition, timestamp=began_ms + number, on_delivery=delivered)
         producer.poll(0)
+        if refused:
+            break
+    deadline_s = time.monotonic() + DEADLINE_S
+    while len(producer) and not refused:
+        assert time.monotonic() < deadline_s
+        producer.poll(0.1)
+    producer.purge(in_queue=True, in_flight=False)
     assert producer.flush(DEADLINE_S) == 0
-    return outcomes
+    return [each for each in outcomes if each is None or each.code() != KafkaError._PURGE_QUEUE]
 
 
 def test_a_node_that_starts_on_a_full_disk_goes_on_without_it(tmp_path: Path, disk: SmallDisk) -> None:

@@ -329,6 +329,13 @@ def test_a_fetch_looks_at_what_has_changed_alone() -> None:
     assert leader.waiting() == 2
 
 
+def test_a_follower_never_waits_for_what_clients_send() -> None:
+    leader = Served(has_lane=True)
+    a_follower_at_the_end(leader, FOLLOWERS[0])
+
+    assert [each.is_exempt for each in leader.connections.values()] == [True, False]
+
+
 def test_a_follower_that_has_everything_stays_caught_up_by_fetches_that_name_nothing() -> None:
     leader = Served(has_lane=True)
     follower = a_follower_at_the_end(leader, OTHER)

@@ -35,6 +35,7 @@ class AnsweredConnection(FakeConnection):
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[bytes | None] = []
+        self.is_exempt = False
 
     def expect_answer(self) -> Slot:
         return Slot(self.answers)

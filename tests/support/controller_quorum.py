@@ -93,7 +93,7 @@ class ControllerHost:
         dispatcher = Dispatcher(cast("NodeView", self), AllowAll(), "controller")
         dispatcher.is_ready = True
         self.node.open()
-        self._server = SocketServer(loop, self._host)
+        self._server = SocketServer(loop, self._host, clock=VirtualClock(loop))
         await self._server.listen(LISTENER, self.name, PORT, dispatcher, protected=True)
         assert self.node.service is not None
         self.node.service.start()

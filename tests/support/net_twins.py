@@ -18,7 +18,7 @@ PACKAGE = "tidelog.net.kernels"
 KERNEL = "stream_kernel"
 
 # The modules that have classes of the kernel, or subclasses of them.
-_ON_THE_KERNEL = ("frames", "turn", "output_queue", "channel", "stream", "connection", "node_connection")
+_ON_THE_KERNEL = ("frames", "turn", "backlog", "output_queue", "channel", "stream", "connection", "node_connection")
 
 
 def net_kernel(twin: Twin) -> ModuleType:
@@ -40,6 +40,7 @@ def net_twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
     with (
         mock.patch.object(socket_server, "Connection", modules["connection"].Connection),
         mock.patch.object(socket_server, "Turn", modules["turn"].Turn),
+        mock.patch.object(socket_server, "Backlog", modules["backlog"].Backlog),
         mock.patch.object(node_connection, "_NodeStream", modules["node_connection"]._NodeStream),
         mock.patch.object(node_connection, "PendingRequest", modules["node_connection"].PendingRequest),
         mock.patch.object(node_connection, "Turn", modules["turn"].Turn),

@@ -68,7 +68,12 @@ from tidelog.replication.partitions import Partitions
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.open_segments import OpenSegments, connections_beside, segments_beside
+from tidelog.storage.open_segments import (
+    DESCRIPTORS_PER_SEGMENT,
+    OpenSegments,
+    connections_beside,
+    segments_beside,
+)
 from tidelog.storage.seams import Seams
 from tidelog.wire.schema import Request, Response
 
@@ -138,8 +143,16 @@ class BrokerNode:
         descriptors_max = seams.files.descriptors_max()
         segments_max = segments_beside(descriptors_max, config[MAX_CONNECTIONS])
         limits = NodeLimits.from_config(config).within(connections_beside(descriptors_max, segments_max))
+        logger.info(
+            "of %d open files that this process may have, up to %d are for connections and %d for segments",
+            descriptors_max,
+            limits.connections_max,
+            segments_max * DESCRIPTORS_PER_SEGMENT,
+        )
         self._open_segments = OpenSegments(segments_max)
-        self._server = SocketServer(loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping)
+        self._server = SocketServer(
+            loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
+        )
         self._specs = listener_specs(config)
         self._config = CurrentConfig(config, self.node_id, lambda: self.image)
         self._metadata: NodeMetadata | None = None
@@ -375,7 +388,10 @@ class BrokerNode:
         else:
             dispatcher = Dispatcher(self, AllowAll(), "broker")
         self._dispatchers.append(dispatcher)
-        listener = await self._server.listen(spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller)
+        # Whoever holds up the controllers holds up everybody.
+        listener = await self._server.listen(
+            spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller, exempt=spec.is_controller
+        )
         self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
 
     # --- being watched -----------------------------------------------------------------------------------------------------

@@ -118,6 +118,8 @@ class ReplicaLane:
         if found is None:
             self._drop(replica_id)
             return False
+        # What this follower has not got, producers wait for.
+        connection.is_exempt = True
         fetch = _ReplicaFetch(connection, connection.expect_answer(), version, correlation_id, max_bytes, wait_ms)
         fetch.begun_ns = begun_ns
         fetch.request_bytes = len(frame)

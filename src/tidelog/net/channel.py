@@ -1,14 +1,16 @@
 """The two ways out of a connection.
 
-`SocketChannel` writes to a duplicate of the transport's socket, so that files leave by `sendfile`: neither uvloop nor asyncio
-lets anyone else wait for the transport's own descriptor. Nothing may be written through the transport then. `TransportChannel`
+`SocketChannel` writes to the transport's own socket, past the transport, so that files leave by `sendfile`. `TransportChannel`
 writes through the transport, where there is no plain socket: in memory, or under TLS.
+
+Neither uvloop nor asyncio lets anyone else wait for a transport's descriptor, and a duplicate of it would make every connection
+cost two. So where the socket takes nothing, `SocketChannel` hands the next few bytes to the transport: that waits for the socket,
+sends them, and says when they have left (`resume_writing`). Until then nothing else is written, so nothing overtakes them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 from collections.abc import Callable
@@ -31,15 +33,33 @@ _ONE_BYTE = [bytearray(1)]
 # What a thread brings into memory in one go before the sending goes on.
 WARMED_BYTES_MAX = 1024 * 1024
 
+# What the transport is given to wait with. It is copied, so it is little.
+HANDED_OVER_BYTES_MAX = 16 * 1024
+
 
 class WatchedChannel(Channel, Protocol):
     """A channel that says when it takes bytes again."""
+
+    is_held: bool
+    """Whether the transport has bytes that wait for the socket."""
 
     def watch(self, writable: Callable[[], None]) -> None:
         """Calls `writable` from the loop once bytes would be taken. Asked again after each call that did not suffice."""
         ...
 
     def unwatch(self) -> None: ...
+
+    def pause(self) -> None:
+        """The transport has bytes that wait for the socket."""
+        ...
+
+    def resume(self) -> None:
+        """The transport has sent them."""
+        ...
+
+    def is_broken(self) -> bool:
+        """Whether the peer has reset the connection, as far as can be known without reading or writing."""
+        ...
 
     def half_close(self) -> None:
         """Tells the peer that nothing more will come, behind what was sent."""
@@ -49,29 +69,24 @@ class WatchedChannel(Channel, Protocol):
 
 
 class SocketChannel(SocketSender):
-    """Writes to a socket that it owns, a duplicate of the transport's.
+    """Writes to the socket of a transport, through which nobody else writes.
 
     A file whose bytes are not in memory would hold up every connection of the loop while the disk is read. So the first and
     last byte of a region are looked at first, without waiting; if they are cold, `slow_work` reads the region ahead.
     """
 
-    __slots__ = (
-        "_loop",
-        "_slow_work",
-        "_warm_end",
-        "_warm_file",
-        "_warming",
-        "_watching",
-        "_writable",
-        "sends_files",
-    )
+    __slots__ = ("_loop", "_slow_work", "_transport", "_warm_end", "_warm_file", "_warming", "_writable", "sends_files")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, slow_work: SlowWork | None = None) -> None:
-        super().__init__(sock)
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, slow_work: SlowWork | None = None
+    ) -> None:
+        super().__init__(transport.get_extra_info("socket").fileno())
+        # However little waits in the transport, we are told when it has left.
+        transport.set_write_buffer_limits(high=0)
         self._loop = loop
+        self._transport: asyncio.Transport | None = transport
         self._slow_work = slow_work
         self._writable: Callable[[], None] | None = None
-        self._watching = False
         self._warming = False
         # What was found or made warm, up to which byte, so that each region is looked at once.
         self._warm_file = -1
@@ -79,6 +94,8 @@ class SocketChannel(SocketSender):
         self.sends_files = True
 
     def send_file(self, descriptor: int, position: int, count: int) -> int:
+        if self.is_held:
+            return WOULD_BLOCK
         if (descriptor != self._warm_file or position + count > self._warm_end) and self._slow_work is not None:
             count = self._warm_count(self._slow_work, descriptor, position, count)
             if not count:
@@ -86,32 +103,50 @@ class SocketChannel(SocketSender):
         try:
             return os.sendfile(self._descriptor, descriptor, position, count)
         except BlockingIOError:
+            return self.hand_over(os.pread(descriptor, min(count, HANDED_OVER_BYTES_MAX), position))
+
+    def hand_over(self, data: Bytes) -> int:
+        transport = self._transport
+        if self.is_held or transport is None:
             return WOULD_BLOCK
+        taken = bytes(memoryview(data)[:HANDED_OVER_BYTES_MAX])
+        transport.write(taken)
+        self.is_held = transport.get_write_buffer_size() > 0
+        return len(taken)
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None:
+        self.is_held = False
+        if self._writable is not None:
+            self.watch(self._writable)
 
     def watch(self, writable: Callable[[], None]) -> None:
         self._writable = writable
-        if not self._watching and not self._warming:
-            self._watching = True
-            self._loop.add_writer(self._socket.fileno(), writable)
+        if not self.is_held and not self._warming:
+            self._loop.call_soon(self._tell)
 
     def unwatch(self) -> None:
         self._writable = None
-        if self._watching:
-            self._watching = False
-            self._loop.remove_writer(self._socket.fileno())
+
+    def is_broken(self) -> bool:
+        transport = self._transport
+        if transport is None:
+            return True
+        return bool(transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
     def half_close(self) -> None:
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-        except OSError as error:
-            # The peer was faster.
-            if error.errno != errno.ENOTCONN:
-                raise
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write_eof()
 
     def close(self) -> None:
         self.unwatch()
         self._descriptor = -1
-        self._socket.close()
+        self._transport = None
+
+    def _tell(self) -> None:
+        if self._writable is not None and not self.is_held and not self._warming:
+            self._writable()
 
     def _warm_count(self, slow_work: SlowWork, descriptor: int, position: int, count: int) -> int:
         """How much of the region can be sent without waiting for the disk. 0: it is being read now."""
@@ -125,9 +160,6 @@ class SocketChannel(SocketSender):
         self._warming = True
         # Whoever asks meanwhile is to be told to wait.
         self._warm_file = -1
-        if self._watching:
-            self._watching = False
-            self._loop.remove_writer(self._socket.fileno())
         count = min(count, WARMED_BYTES_MAX)
         # A duplicate, because the region may be dropped, and its file closed, while the thread reads.
         duplicate = os.dup(descriptor)
@@ -147,17 +179,17 @@ class SocketChannel(SocketSender):
 class TransportChannel:
     """Writes through a transport. The protocol passes `pause_writing` and `resume_writing` on to it."""
 
-    __slots__ = ("_loop", "_paused", "_transport", "_writable", "sends_files")
+    __slots__ = ("_loop", "_transport", "_writable", "is_held", "sends_files")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.WriteTransport) -> None:
         self._loop = loop
         self._transport = transport
-        self._paused = False
+        self.is_held = False
         self._writable: Callable[[], None] | None = None
         self.sends_files = False
 
     def send(self, data: Bytes, *, more_follows: bool) -> int:  # noqa: ARG002 - the transport gathers on its own
-        if self._paused:
+        if self.is_held:
             return WOULD_BLOCK
         self._transport.write(data)
         return len(data)
@@ -166,20 +198,23 @@ class TransportChannel:
         raise NotImplementedError("this channel does not send files")
 
     def pause(self) -> None:
-        self._paused = True
+        self.is_held = True
 
     def resume(self) -> None:
-        self._paused = False
+        self.is_held = False
         if self._writable is not None:
             self._loop.call_soon(self._tell)
 
     def watch(self, writable: Callable[[], None]) -> None:
         self._writable = writable
-        if not self._paused:
+        if not self.is_held:
             self._loop.call_soon(self._tell)
 
     def unwatch(self) -> None:
         self._writable = None
+
+    def is_broken(self) -> bool:
+        return False
 
     def half_close(self) -> None:
         if self._transport.can_write_eof():
@@ -189,20 +224,17 @@ class TransportChannel:
         self.unwatch()
 
     def _tell(self) -> None:
-        if self._writable is not None and not self._paused:
+        if self._writable is not None and not self.is_held:
             self._writable()
 
 
 def open_channel(
     loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, slow_work: SlowWork | None = None
 ) -> SocketChannel | TransportChannel:
-    """The better way out that a transport allows. OSError if there is no descriptor left for the duplicate."""
-    sock = transport.get_extra_info("socket")
-    if sock is None or transport.get_extra_info("sslcontext") is not None:
+    """The better way out that a transport allows."""
+    if transport.get_extra_info("socket") is None or transport.get_extra_info("sslcontext") is not None:
         return TransportChannel(loop, transport)
-    duplicate = socket.socket(sock.family, sock.type, sock.proto, fileno=os.dup(sock.fileno()))
-    duplicate.setblocking(False)
-    return SocketChannel(loop, duplicate, slow_work)
+    return SocketChannel(loop, transport, slow_work)
 
 
 def _is_warm(descriptor: int, position: int) -> bool:

@@ -14,7 +14,8 @@ A slot may be filled at any time. Its answer leaves once those of all earlier re
 (`acks=0`) opens no slot.
 
 A peer that sends more than it reads is made to wait: no further frame is taken while `unanswered_requests_max` slots are open or
-more than `output_bytes_max` is queued.
+more than `output_bytes_max` is queued. One that sends many requests at once waits for others (`net.backlog`): then `frames_done`
+comes after some of its frames, and again after the rest.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from tidelog.kernel_choice import load
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import NO_ADDRESS, Address, address_of
+from tidelog.net.backlog import Backlog
 from tidelog.net.limits import ConnectionLimits
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.stream import FrameStream
@@ -87,7 +89,7 @@ class FrameHandler(Protocol):
         ...
 
     def frames_done(self, connection: Connection) -> None:
-        """After the last request of a read, and whenever no further one may be taken now.
+        """After the last request of a read, and whenever no further one is taken now.
 
         Always, also when the connection has ended meanwhile or `frame` has failed.
         """
@@ -120,20 +122,24 @@ class Connection(ConnectionCore, FrameStream):
         limits: ConnectionLimits,
         buffers: ReceiveBuffers,
         turn: Turn,
+        backlog: Backlog,
         *,
         listener_name: str,
         connection_id: int,
         peer_address: Address,
         on_closed: Callable[[Connection], None],
         slow_work: SlowWork | None = None,
+        is_exempt: bool = False,
     ) -> None:
-        super().__init__(loop, handler, limits, buffers, turn, slow_work)
+        """`is_exempt`: it never waits in the backlog. The handler may say so later."""
+        super().__init__(loop, handler, limits, buffers, turn, backlog, slow_work)
         self._handler = handler
         self._on_closed = on_closed
         self.listener_name = listener_name
         self.connection_id = connection_id
         self.peer_address = peer_address
         self.local_address = NO_ADDRESS
+        self.is_exempt = is_exempt
         self.principal = ANONYMOUS
         self.client_software = UNKNOWN_SOFTWARE
         self.idle_since_ms = 0.0

@@ -17,6 +17,11 @@ COPIED_BYTES_MAX = 256 * 1024
 # One fast reader of a long answer must not keep the others waiting: after this much it is their turn.
 FLUSHED_BYTES_MAX = 4 * 1024 * 1024
 
+# From this size on an answer takes as long to send as several requests to handle, and so waits its turn among them: in pieces of
+# the second size while others wait too.
+LARGE_OUTPUT_BYTES = 64 * 1024
+FLUSHED_IN_SLICE_BYTES_MAX = 256 * 1024
+
 # What a channel answers when it takes nothing now.
 WOULD_BLOCK = -1
 

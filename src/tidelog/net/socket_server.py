@@ -17,8 +17,10 @@ import logging
 from collections.abc import Collection
 
 from tidelog.model.bugs import Housekeeping
+from tidelog.model.clock import Clock, SystemClock
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import Address
+from tidelog.net.backlog import Backlog
 from tidelog.net.connection import Connection, FrameHandler
 from tidelog.net.connection_quota import Admission, ConnectionQuota
 from tidelog.net.limits import NO_CONNECTION_LIMIT, NodeLimits
@@ -55,8 +57,9 @@ class ListenerCounts:
 class Listener:
     """One named address of a node. Made by `SocketServer.listen`."""
 
-    def __init__(self, server: SocketServer, name: str, handler: FrameHandler) -> None:
+    def __init__(self, server: SocketServer, name: str, handler: FrameHandler, *, is_exempt: bool) -> None:
         self.name = name
+        self.is_exempt = is_exempt
         self._server = server
         self._handler = handler
         self._acceptor: Acceptor | None = None
@@ -106,11 +109,13 @@ class SocketServer:
         *,
         slow_work: SlowWork | None = None,
         housekeeping: Housekeeping | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`slow_work` reads files that are not in memory before they are sent; without it the loop waits for the disk."""
         self._housekeeping = housekeeping or Housekeeping()
         self.limits = limits or NodeLimits()
         self.turn = Turn()
+        self.backlog = Backlog(loop, self.turn, (clock or SystemClock()).monotonic_ns, self.limits.backlog)
         self.buffers = ReceiveBuffers()
         self.listeners: dict[str, Listener] = {}
         self.counts: dict[str, ListenerCounts] = {}
@@ -137,16 +142,18 @@ class SocketServer:
         *,
         connections_max: int = NO_CONNECTION_LIMIT,
         protected: bool = False,
+        exempt: bool = False,
     ) -> Listener:
         """Opens a listener. ListenError says why it cannot be.
 
         `protected` marks the listener of the cluster's own traffic, which the node's `max.connections` does not keep out.
+        `exempt`: its connections never wait in the backlog.
         """
         if not self._overrides_resolved:
             self._quota.per_ip_overrides = await self._resolved(self.limits.connections_per_ip_overrides)
             self._overrides_resolved = True
         self._quota.add_listener(name, connections_max, protected=protected)
-        listener = Listener(self, name, handler)
+        listener = Listener(self, name, handler, is_exempt=exempt)
         self.counts[name] = ListenerCounts()
         acceptor = await self._transport.listen(host, port, listener._admit, self.limits.socket)  # noqa: SLF001
         listener._open(acceptor)  # noqa: SLF001
@@ -233,11 +240,13 @@ class SocketServer:
             self.limits.connection,
             self.buffers,
             self.turn,
+            self.backlog,
             listener_name=listener.name,
             connection_id=self._next_connection_id,
             peer_address=peer,
             on_closed=self._closed,
             slow_work=self._slow_work,
+            is_exempt=listener.is_exempt,
         )
         connection.idle_since_ms = self._now_ms()
         self.connections[connection.connection_id] = connection

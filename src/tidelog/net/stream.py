@@ -6,7 +6,7 @@ is full, and ends exactly once. What it does with every read and every answer is
 
     _frame(view)        a whole frame, valid until `_read_done` returns; True while another may be taken
     _read_done()        after all the frames of one read
-    _is_full()          whether no further frame may be taken now; `resume_if_possible` is called when that may have changed
+    _is_full()          whether no further frame may be taken now; `_resume_if_possible` is called when that may have changed
     _output_moved()     bytes have left
 
     _opened()           the transport is there
@@ -18,19 +18,16 @@ The first four are in the kernel too, as C functions of a subclass of `StreamCor
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, cast
 
 from tidelog.kernel_choice import load
-from tidelog.net.channel import TransportChannel, open_channel
+from tidelog.net.channel import SocketChannel, open_channel
 from tidelog.net.output_queue import OutputQueue
 
 if TYPE_CHECKING:
     from tidelog.net.kernels.stream_kernel import StreamCore
 else:
     StreamCore = load("tidelog.net.kernels", "stream_kernel").StreamCore
-
-log = logging.getLogger(__name__)
 
 
 class FrameStream(StreamCore, asyncio.BufferedProtocol):
@@ -84,24 +81,22 @@ class FrameStream(StreamCore, asyncio.BufferedProtocol):
         if self.is_closed:
             self._transport.abort()
             return
-        try:
-            self._channel = open_channel(self._loop, self._transport, self._slow_work)
-        except OSError as error:
-            log.warning("%s: closed: no descriptor is left for it: %s", self, error)
-            self.abort(error)
-            return
+        self._channel = open_channel(self._loop, self._transport, self._slow_work)
         self._output = OutputQueue(self._channel)
         self._opened()
 
     def pause_writing(self) -> None:
-        if isinstance(self._channel, TransportChannel):
+        if self._channel is not None:
             self._channel.pause()
 
     def resume_writing(self) -> None:
-        if isinstance(self._channel, TransportChannel):
+        if self._channel is not None:
             self._channel.resume()
 
     def eof_received(self) -> bool:
+        if isinstance(self._channel, SocketChannel) and self._channel.is_held:
+            # The transport would first wait for the peer to read what it was given.
+            self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

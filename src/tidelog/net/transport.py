@@ -26,6 +26,9 @@ SocketName = tuple[str | int, ...]
 # Decides about a connection that has come in: the protocol that serves it, or None to close it at once.
 Admit = Callable[[Address], asyncio.BaseProtocol | None]
 
+# Those who have a connection are not to wait for a crowd that opens its own: after so many the loop turns to others.
+ACCEPTED_AT_ONCE_MAX = 8
+
 # How long accepting pauses when the process has no descriptor left. Trying at once would fail at once, for ever.
 OUT_OF_DESCRIPTORS_PAUSE_S = 1.0
 
@@ -173,8 +176,7 @@ class _SocketAcceptor:
                 self._loop.remove_reader(each.fileno())
 
     def _accept(self, listening: socket.socket) -> None:
-        # As many as can wait; then the loop turns to others.
-        for _ in range(self._options.backlog):
+        for _ in range(ACCEPTED_AT_ONCE_MAX):
             if not self._watching:
                 return
             try:

@@ -14,8 +14,7 @@ from typing import Protocol
 # allow a thousand descriptors without asking; a node passes what `segments_beside` says.
 OPEN_SEGMENTS_MAX = 200
 DESCRIPTORS_PER_SEGMENT = 4
-# A connection sends through a second one: see `net.channel`.
-DESCRIPTORS_PER_CONNECTION = 2
+DESCRIPTORS_PER_CONNECTION = 1
 # For listeners, the event loop, the metadata log, checkpoints, locks, and what is being forced to disk.
 DESCRIPTORS_KEPT = 100
 # A process that may open fewer files than this takes has other worries.

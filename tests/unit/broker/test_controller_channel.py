@@ -88,7 +88,7 @@ class Remote:
         self.on_envelope: Callable[[AnswerSlot, RequestHeader], None] | None = None
         self._is_controller = is_controller
         self._is_silent = is_silent
-        self._server = SocketServer(world.loop, world.network.host(f"node-{number}"))
+        self._server = SocketServer(world.loop, world.network.host(f"node-{number}"), clock=VirtualClock(world.loop))
         self._number = number
 
     async def listen(self) -> Remote:

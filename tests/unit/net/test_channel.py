@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from tests.support.kernel_twins import TWINS
 from tests.support.net_twins import net_modules
 from tidelog.kernel_choice import Twin
 from tidelog.net import channel as channels
-from tidelog.net.channel import WARMED_BYTES_MAX, SocketChannel
+from tidelog.net.channel import HANDED_OVER_BYTES_MAX, WARMED_BYTES_MAX, SocketChannel
 from tidelog.net.output_queue import WOULD_BLOCK
 
 T = TypeVar("T")
@@ -40,17 +41,46 @@ class LaterWork:
             each()
 
 
-class WatchingLoop:
-    """Only notes which descriptors are watched."""
+class LaterLoop:
+    """Calls what is to be called soon when the test says so."""
 
     def __init__(self) -> None:
-        self.writers: dict[int, Callable[[], None]] = {}
+        self.soon: list[Callable[[], None]] = []
 
-    def add_writer(self, descriptor: int, callback: Callable[[], None]) -> None:
-        self.writers[descriptor] = callback
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
 
-    def remove_writer(self, descriptor: int) -> None:
-        del self.writers[descriptor]
+    def go_round(self) -> None:
+        soon, self.soon = self.soon, []
+        for each in soon:
+            each()
+
+
+class SocketTransport:
+    """Keeps what is written until the test sends it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.waiting = b""
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        assert name == "socket"
+        return self._socket
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high == 0
+
+    def write(self, data: bytes) -> None:
+        self.waiting += data
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.waiting)
+
+    def send(self, channel: SocketChannel) -> None:
+        """The socket takes bytes again, as far as it does."""
+        self.waiting = self.waiting[self._socket.send(self.waiting) :]
+        if not self.waiting:
+            channel.resume()
 
 
 @pytest.fixture
@@ -83,26 +113,27 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def make(loop: object, sock: socket.socket, work: LaterWork) -> SocketChannel:
-    return SocketChannel(loop, sock, work)  # type: ignore[arg-type]
+    return SocketChannel(loop, SocketTransport(sock), work)  # type: ignore[arg-type]
 
 
 def test_a_cold_file_is_read_ahead_while_the_channel_blocks(
     pair: tuple[socket.socket, socket.socket], descriptor: int, cold: list[int]
 ) -> None:
-    loop, work = WatchingLoop(), LaterWork()
+    loop, work = LaterLoop(), LaterWork()
     channel = make(loop, pair[0], work)
     told: list[str] = []
 
     assert channel.send_file(descriptor, 0, 2 * WARMED_BYTES_MAX) == WOULD_BLOCK
     channel.watch(lambda: told.append("writable"))
-    # Waiting for the socket would spin: it takes bytes, only there are none.
-    assert loop.writers == {}
+    # To be told at once would spin: the socket takes bytes, only there are none.
+    assert loop.soon == []
     assert channel.send_file(descriptor, 0, 2 * WARMED_BYTES_MAX) == WOULD_BLOCK
     assert len(work.waiting) == 1
 
     work.do_all()
 
-    assert list(loop.writers) == [pair[0].fileno()]
+    loop.go_round()
+    assert told == ["writable"]
     sent = channel.send_file(descriptor, 0, 2 * WARMED_BYTES_MAX)
     assert 0 < sent <= WARMED_BYTES_MAX
     # What was read ahead is not looked at again; what lies behind it is.
@@ -115,7 +146,7 @@ def test_a_cold_file_is_read_ahead_while_the_channel_blocks(
 def test_a_channel_that_closes_while_a_file_is_read_hears_no_more(
     pair: tuple[socket.socket, socket.socket], descriptor: int, cold: list[int]
 ) -> None:
-    loop, work = WatchingLoop(), LaterWork()
+    loop, work = LaterLoop(), LaterWork()
     channel = make(loop, pair[0], work)
     channel.send_file(descriptor, 0, 100_000)
     channel.watch(lambda: None)
@@ -123,12 +154,12 @@ def test_a_channel_that_closes_while_a_file_is_read_hears_no_more(
 
     work.do_all()
 
-    assert loop.writers == {}
+    assert loop.soon == []
 
 
 def test_a_warm_file_is_sent_at_once(pair: tuple[socket.socket, socket.socket], descriptor: int) -> None:
     work = LaterWork()
-    channel = make(WatchingLoop(), pair[0], work)
+    channel = make(LaterLoop(), pair[0], work)
     os.pread(descriptor, 100_000, 0)
     assert channel.send_file(descriptor, 0, 50_000) == 50_000
     assert work.waiting == []
@@ -136,24 +167,41 @@ def test_a_warm_file_is_sent_at_once(pair: tuple[socket.socket, socket.socket], 
 
 
 def test_a_file_that_ends_early_takes_nothing(pair: tuple[socket.socket, socket.socket], descriptor: int) -> None:
-    channel = make(WatchingLoop(), pair[0], LaterWork())
+    channel = make(LaterLoop(), pair[0], LaterWork())
     assert channel.send_file(descriptor, 3 * WARMED_BYTES_MAX, 100) == 0
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_bytes_are_taken_as_far_as_the_socket_has_room(twin: Twin, pair: tuple[socket.socket, socket.socket]) -> None:
+def test_what_the_socket_does_not_take_the_transport_waits_with_and_nothing_overtakes_it(
+    twin: Twin, pair: tuple[socket.socket, socket.socket], descriptor: int
+) -> None:
     modules = net_modules(twin)
-    channel = modules["channel"].SocketChannel(WatchingLoop(), pair[0])
+    transport, loop = SocketTransport(pair[0]), LaterLoop()
+    channel = modules["channel"].SocketChannel(loop, transport)
     queue = modules["output_queue"].OutputQueue(channel)
     content = bytes(range(256)) * 40_000
+    told: list[str] = []
 
     assert channel.send(b"head", more_follows=True) == 4
     queue.push_frames(content)
     assert not queue.flush()
-    received = bytearray()
-    while not queue.flush() or len(received) < 4 + len(content):
+    assert queue.is_blocked
+    assert 0 < len(transport.waiting) <= HANDED_OVER_BYTES_MAX
+    channel.watch(lambda: told.append("writable"))
+    # There may be room in the socket by now; who writes next must not use it before the transport has.
+    received = bytearray(pair[1].recv(1 << 20))
+    assert channel.send(b"too early", more_follows=False) == WOULD_BLOCK
+    assert channel.send_file(descriptor, 0, 10) == WOULD_BLOCK
+    assert (loop.soon, told) == ([], [])
+
+    transport.send(channel)
+    loop.go_round()
+    assert told == ["writable"]
+    while not queue.flush() or transport.waiting or len(received) < 4 + len(content):
         assert queue.pending_bytes + queue.sent_bytes == len(content)
         received += pair[1].recv(1 << 20)
+        if transport.waiting:
+            transport.send(channel)
 
     assert received == b"head" + content
     pair[1].close()
@@ -161,14 +209,34 @@ def test_bytes_are_taken_as_far_as_the_socket_has_room(twin: Twin, pair: tuple[s
         channel.send(b"tail", more_follows=False)
 
 
+def test_a_piece_of_a_file_is_read_for_a_socket_that_takes_nothing(
+    pair: tuple[socket.socket, socket.socket], tmp_path: Path
+) -> None:
+    content = bytes(range(251)) * 4000
+    (tmp_path / "log").write_bytes(content)
+    transport = SocketTransport(pair[0])
+    channel = SocketChannel(LaterLoop(), transport)  # type: ignore[arg-type]
+    filled = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            filled += pair[0].send(bytes(1 << 20))
+
+    with (tmp_path / "log").open("rb") as file:
+        sent = channel.send_file(file.fileno(), 1000, len(content) - 1000)
+
+    assert transport.waiting == content[1000 : 1000 + sent]
+    assert 0 < sent <= HANDED_OVER_BYTES_MAX
+    assert channel.is_held
+
+
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_closed_channel_sends_nothing_to_who_has_its_number_now(
     twin: Twin, pair: tuple[socket.socket, socket.socket], descriptor: int
 ) -> None:
-    own = pair[0].dup()
-    number = own.fileno()
-    channel = net_modules(twin)["channel"].SocketChannel(WatchingLoop(), own)
+    number = pair[0].fileno()
+    channel = net_modules(twin)["channel"].SocketChannel(LaterLoop(), SocketTransport(pair[0]))
     channel.close()
+    pair[0].close()
     heir, other = socket.socketpair()
     taken = heir if heir.fileno() == number else other
     assert taken.fileno() == number

@@ -26,7 +26,7 @@ from tidelog.net.errors import (
 from tidelog.net.node_connection import Event, NodeConnection, State
 from tidelog.net.output_queue import Bytes
 from tidelog.net.socket_server import SocketServer
-from tidelog.simulation.loop import VirtualTimeLoop
+from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
 
 __all__ = ["net_twin"]
@@ -43,7 +43,7 @@ class World:
         self.loop = VirtualTimeLoop()
         self.network = SimulatedNetwork(self.loop, Random(seed))
         self.handler = Recorder(respond)
-        self.server = SocketServer(self.loop, self.network.host("server"))
+        self.server = SocketServer(self.loop, self.network.host("server"), clock=VirtualClock(self.loop))
         self.events: list[tuple[float, Event]] = []
         self.answers: list[Answer] = []
         self.connection = self.connect()
@@ -214,7 +214,7 @@ def test_a_broken_connection_fails_what_waits_at_once_and_is_made_anew_on_demand
         assert world.event_names == [Event.CONNECTED, Event.BROKEN]
         assert world.events[-1][0] - before_s < 0.01
         world.handler.hold = False
-        world.server = SocketServer(world.loop, world.network.host("server"))
+        world.server = SocketServer(world.loop, world.network.host("server"), clock=VirtualClock(world.loop))
         await world.serve()
         world.send(b"again")
         await asyncio.sleep(1)

@@ -17,7 +17,7 @@ from tidelog.net.connection import Connection
 from tidelog.net.errors import NetError
 from tidelog.net.limits import ConnectionLimits, NodeLimits
 from tidelog.net.socket_server import LINGER_MS_MAX, SocketServer
-from tidelog.simulation.loop import VirtualTimeLoop
+from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import Endpoint, SimulatedNetwork
 
 __all__ = ["net_twin"]
@@ -55,7 +55,7 @@ class World:
         self.loop = VirtualTimeLoop()
         self.network = SimulatedNetwork(self.loop, Random(8))
         self.handler = Recorder(hold=hold)
-        self.server = SocketServer(self.loop, self.network.host("server"), limits)
+        self.server = SocketServer(self.loop, self.network.host("server"), limits, clock=VirtualClock(self.loop))
 
     async def serve(self, name: str = "CLIENTS", port: int = 9092, **options: Any) -> None:
         await self.server.listen(name, "", port, self.handler, **options)

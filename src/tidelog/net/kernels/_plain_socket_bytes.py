@@ -1,18 +1,21 @@
-"""Bytes into a socket, for the plain twin of `stream_kernel`.
+"""Bytes into a socket, and the time, for the plain twin of `stream_kernel`.
 
-`socket_bytes.pxd` is the same for the compiled one, by the socket's descriptor and without Python's own way to it.
+`socket_bytes.pxd` is the same for the compiled one.
 """
 
 from __future__ import annotations
 
-import socket
+import os
+from time import monotonic_ns as system_ns
 
 from tidelog.net.parts import WOULD_BLOCK, Bytes
 
+__all__ = ["send_bytes", "system_ns"]
 
-def send_bytes(sock: socket.socket, descriptor: int, data: Bytes, flags: int) -> int:  # noqa: ARG001 - see above
-    """How many bytes were taken, or WOULD_BLOCK."""
+
+def send_bytes(descriptor: int, data: Bytes, flags: int) -> int:  # noqa: ARG001 - only a socket object takes flags
+    """How many bytes were taken, or WOULD_BLOCK. Without its flags a send is a packet of its own, which is only slower."""
     try:
-        return sock.send(data, flags)
+        return os.write(descriptor, data)
     except BlockingIOError:
         return WOULD_BLOCK

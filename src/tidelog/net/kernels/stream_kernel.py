@@ -8,6 +8,7 @@ ignores the annotations here.
     FrameReader     splits what arrives into frames             `net.frames` has its contract
     OutputQueue     what waits to be sent, in order             `net.output_queue`
     Turn            one write for each connection and turn      `net.turn`
+    Backlog         connections with more than one round takes  `net.backlog`
     SocketSender    bytes into a socket                         `net.channel`
     StreamCore      what both ends of a connection do per read  `net.stream`, where the rest of it is
     AnswersCore     the end that sends requests, PendingRequest `net.node_connection`
@@ -23,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -38,15 +40,15 @@ else:
     from tidelog.wire.kernels import _plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.net.kernels.socket_bytes import send_bytes
+    from cython.cimports.tidelog.net.kernels.socket_bytes import send_bytes, system_ns
 else:
-    from tidelog.net.kernels._plain_socket_bytes import send_bytes
+    from tidelog.net.kernels._plain_socket_bytes import send_bytes, system_ns
 
 if TYPE_CHECKING:
     from tidelog.model.slow_work import SlowWork
     from tidelog.net.channel import WatchedChannel
     from tidelog.net.connection import Connection, FrameHandler
-    from tidelog.net.limits import ConnectionLimits
+    from tidelog.net.limits import BacklogLimits, ConnectionLimits
     from tidelog.net.node_connection import OnAnswer
     from tidelog.net.parts import Bytes, Channel, Part, RegionFile
     from tidelog.net.receive_buffers import ReceiveBuffers
@@ -58,7 +60,15 @@ _JOINED_BYTES_MAX = _parts.JOINED_BYTES_MAX
 _APART_BYTES_MIN = _parts.APART_BYTES_MIN
 _COPIED_BYTES_MAX = _parts.COPIED_BYTES_MAX
 _FLUSHED_BYTES_MAX = _parts.FLUSHED_BYTES_MAX
+_LARGE_OUTPUT_BYTES = _parts.LARGE_OUTPUT_BYTES
+_FLUSHED_IN_SLICE_BYTES_MAX = _parts.FLUSHED_IN_SLICE_BYTES_MAX
 _WOULD_BLOCK = _parts.WOULD_BLOCK
+
+# So many requests, each a sixteenth of a round at most so far, may pass until the clock is looked at again.
+_STRIDE_MAX = 8
+
+# No round takes as many, so only the round's own limit counts.
+_ANY_NUMBER = 1 << 30
 
 # Linux gathers what follows into the same packet; elsewhere each send is a packet, which is only slower.
 _MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
@@ -71,7 +81,17 @@ _int32_bytes = _INT32.pack
 class FrameReader:
     """The receiving side of one connection."""
 
-    __slots__ = ("_buffers", "_end", "_frame_bytes_max", "_own", "_start", "_taken_bytes", "_view", "_wanted_bytes")
+    __slots__ = (
+        "_buffers",
+        "_end",
+        "_frame_bytes_max",
+        "_is_aside",
+        "_own",
+        "_start",
+        "_taken_bytes",
+        "_view",
+        "_wanted_bytes",
+    )
 
     def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int) -> None:
         self._buffers = buffers
@@ -80,6 +100,8 @@ class FrameReader:
         # The bytes from _start to _end of the view have arrived and were not taken. Without a buffer of our own there are none
         # between two reads, since other connections use the shared one.
         self._own: memoryview | None = None
+        # Our own buffer is just as long as what was put aside, and not one of `buffers`.
+        self._is_aside = False
         self._start = 0
         self._end = 0
         # Of the frame that was taken last, and of the one that is incomplete, with its size.
@@ -92,6 +114,11 @@ class FrameReader:
         return self._end - self._start
 
     @property
+    def arrived_bytes(self) -> int:
+        """How many bytes of the buffer are in use: those, and what was taken before them."""
+        return self._end
+
+    @property
     def held_bytes(self) -> int:
         """The size of the buffer that this connection keeps to itself."""
         return 0 if self._own is None else len(self._own)
@@ -99,6 +126,13 @@ class FrameReader:
     def buffer(self) -> memoryview:
         """Where the next bytes go, never empty. Asking twice does no harm."""
         return self._view if self._own is None else self._own[self._end :]
+
+    def little_buffer(self, bytes_max: int) -> memoryview:
+        """`buffer`, but hardly more than the frame that is incomplete: where memory for what comes behind it is short."""
+        own = self._own
+        if own is None:
+            return self._view[:bytes_max]
+        return own[self._end : max(self._wanted_bytes, self._end + bytes_max)]
 
     def received(self, count: int) -> bool:
         """`count` bytes have been put into what `buffer` returned. False: the frame that they belong to goes on after them, and
@@ -123,6 +157,38 @@ class FrameReader:
         end = self._start = start + 4 + size
         return self._view[start + 4 : end]
 
+    def has_frame(self) -> bool:
+        """Whether `take` would give a frame, or refuse its size."""
+        available = self._end - self._start
+        if available < 4:
+            return False
+        size: int = _int32_at(self._view, self._start)[0]
+        return size < 0 or size > self._frame_bytes_max or available >= size + 4
+
+    def has_several(self) -> bool:
+        """Whether there is a whole frame, and something behind it."""
+        available = self._end - self._start
+        if available < 4:
+            return False
+        size: int = _int32_at(self._view, self._start)[0]
+        return 0 <= size < available - 4
+
+    def put_aside(self) -> None:
+        """Ends a round of `take` that was cut short: what is left stays as it is for the next one, in no more memory than it
+        needs. Nothing is read meanwhile; after the next round comes `settle`, or this again."""
+        start = self._start
+        left_bytes = self._end - start
+        own = self._own
+        if self._is_aside or (own is not None and left_bytes * 2 > len(own)):
+            return
+        copied = memoryview(bytearray(self._view[start : self._end]))
+        if own is not None:
+            self._let_go()
+        self._own = self._view = copied
+        self._is_aside = True
+        self._start = 0
+        self._end = left_bytes
+
     def settle(self) -> None:
         """Ends a round of `take`: what is left is moved to where the next read continues it."""
         start = self._start
@@ -133,17 +199,16 @@ class FrameReader:
             self._end = 0
             self._wanted_bytes = 4
             # A connection whose frames come in several reads keeps its buffer for the next one, until `release_idle`.
-            if own is not None and self._taken_bytes * 4 < len(self._buffers.shared):
+            if own is not None and (self._is_aside or self._taken_bytes * 4 < len(self._buffers.shared)):
                 self._let_go()
             return
         left_bytes = self._end = end - start
         # One byte more than what is left: `buffer` must never be empty.
         needed_bytes = max(self._wanted_bytes, left_bytes + 1)
-        if own is None or len(own) < needed_bytes:
+        if own is None or self._is_aside or len(own) < needed_bytes:
             larger = self._buffers.take(needed_bytes)
             larger[:left_bytes] = self._view[start:end]
-            if own is not None:
-                self._buffers.give_back(own)
+            self._let_go()
             self._own = self._view = larger
         elif start:
             own[:left_bytes] = own[start:end]
@@ -164,26 +229,36 @@ class FrameReader:
         if own is not None:
             self._own = None
             self._view = self._buffers.shared
-            self._buffers.give_back(own)
+            if self._is_aside:
+                self._is_aside = False
+            else:
+                self._buffers.give_back(own)
 
 
 class SocketSender:
     """Sends bytes into a socket that does not wait."""
 
-    __slots__ = ("_descriptor", "_socket")
+    __slots__ = ("_descriptor", "is_held")
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def __init__(self, descriptor: int) -> None:
         # -1 once it is closed: its number may be another's by then.
-        self._descriptor = sock.fileno()
+        self._descriptor = descriptor
+        self.is_held = False
+        """Somebody else has bytes for the same socket, and nothing may overtake them."""
 
     def send(self, data: Bytes, *, more_follows: bool) -> int:
         """How many bytes were taken, or WOULD_BLOCK."""
         return self._send(data, more_follows)
 
     def _send(self, data: Bytes, more_follows: bool) -> int:
-        sent: int = send_bytes(self._socket, self._descriptor, data, _MORE_FOLLOWS if more_follows else 0)
+        if self.is_held:
+            return _WOULD_BLOCK
+        sent: int = send_bytes(self._descriptor, data, _MORE_FOLLOWS if more_follows else 0)
         return sent
+
+    def hand_over(self, data: Bytes) -> int:
+        """The socket takes nothing now. How many bytes were left to somebody who waits for it, or WOULD_BLOCK."""
+        raise NotImplementedError
 
 
 class _Remainder:
@@ -200,7 +275,7 @@ class _Remainder:
 class OutputQueue:
     """Frames on their way out, strictly in the order of `push`."""
 
-    __slots__ = ("_channel", "_items", "_sender", "_tail", "_tail_bytes", "pending_bytes", "sent_bytes")
+    __slots__ = ("_channel", "_items", "_sender", "_tail", "_tail_bytes", "is_blocked", "pending_bytes", "sent_bytes")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -211,6 +286,8 @@ class OutputQueue:
         self._tail_bytes = _JOINED_BYTES_MAX
         self.pending_bytes = 0
         self.sent_bytes = 0
+        self.is_blocked = False
+        """Whether the last flush ended because the channel took nothing more."""
 
     def push(self, parts: Sequence[Part]) -> None:
         """Adds one frame. Its size, the sum of its parts, is put in front of it."""
@@ -250,11 +327,12 @@ class OutputQueue:
             self._tail_bytes = _JOINED_BYTES_MAX
         self.pending_bytes += count
 
-    def flush(self) -> bool:
-        """Sends what the channel takes. True when nothing is left.
+    def flush(self, bytes_max: int = _FLUSHED_BYTES_MAX) -> bool:
+        """Sends what the channel takes, and about so much at most. True when nothing is left.
 
         OSError: the peer is gone. RegionLostError: a file is shorter than the frame says. Both end the connection.
         """
+        self.is_blocked = False
         items = self._items
         if len(items) == 1 and type(pieces := items[0]) is list and pieces:
             # One answer, or several small ones that leave together, as mostly.
@@ -268,10 +346,11 @@ class OutputQueue:
                 return True
             items.append([data if sent <= 0 else memoryview(data)[sent:]])
             if sent == _WOULD_BLOCK:
+                self.is_blocked = True
                 return False
             self.pending_bytes -= sent
             self.sent_bytes += sent
-        budget_bytes = _FLUSHED_BYTES_MAX
+        budget_bytes = bytes_max
         while items:
             head = items[0]
             region = head if type(head) is _Remainder else None
@@ -292,6 +371,7 @@ class OutputQueue:
                 if sent < len(data):
                     items.appendleft([data if sent <= 0 else memoryview(data)[sent:]])
             if sent == _WOULD_BLOCK:
+                self.is_blocked = True
                 return False
             self.pending_bytes -= sent
             self.sent_bytes += sent
@@ -309,7 +389,8 @@ class OutputQueue:
     def _send(self, data: Bytes, more_follows: bool) -> int:
         sender = self._sender
         if sender is not None:
-            return sender._send(data, more_follows)  # noqa: SLF001 - without the keyword, which would cost
+            sent = sender._send(data, more_follows)  # noqa: SLF001 - without the keyword, which would cost
+            return sender.hand_over(data) if sent == _WOULD_BLOCK else sent
         return self._channel.send(data, more_follows=more_follows)
 
     def _new_tail(self) -> list[Bytes]:
@@ -423,14 +504,136 @@ class Turn:
             self.is_open = self._depth > 0
 
 
+class Backlog:
+    """One for all connections of an event loop."""
+
+    __slots__ = (
+        "_bytes_max",
+        "_clock_ns",
+        "_elapsed_max_ns",
+        "_elapsed_ns",
+        "_is_scheduled",
+        "_loop",
+        "_queue",
+        "_requests",
+        "_requests_max",
+        "_slice_requests_max",
+        "_stride",
+        "_turn",
+        "held_bytes",
+        "is_full",
+        "is_spent",
+        "little_bytes",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, turn: Turn, now_ns: Callable[[], int], limits: BacklogLimits
+    ) -> None:
+        self._loop = loop
+        self._turn = turn
+        # Asked after every one of many requests: the system's own clock without a call of Python's.
+        self._clock_ns = None if now_ns is time.monotonic_ns else now_ns
+        self._requests_max = limits.round_requests_max
+        self._elapsed_max_ns = limits.round_us_max * 1000
+        self._slice_requests_max = limits.slice_requests_max
+        self._bytes_max = limits.bytes_max
+        self.little_bytes = limits.little_read_bytes
+        self._queue: deque[StreamCore] = deque()
+        self._is_scheduled = False
+        # What connections with more than one request have used since the round began.
+        self._requests = 0
+        self._elapsed_ns = 0
+        # After so many requests the clock is looked at: fewer where they take long.
+        self._stride = 1
+        self.is_spent = False
+        """Whether whoever has more than one request is to wait for a later round."""
+        self.held_bytes = 0
+        """What has arrived on the connections that wait."""
+        self.is_full = False
+        """Whether no more of it than needs be is to be read."""
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def _now_ns(self) -> int:
+        clock_ns = self._clock_ns
+        return system_ns() if clock_ns is None else clock_ns()
+
+    def _add(self, connection: StreamCore) -> None:
+        if not connection._is_queued:  # noqa: SLF001 - a connection's place is a part of it
+            connection._is_queued = True  # noqa: SLF001
+            self._queue.append(connection)
+            self._schedule()
+
+    def _hold(self, added_bytes: int) -> None:
+        self.held_bytes += added_bytes
+        self.is_full = self.held_bytes >= self._bytes_max
+
+    def _charge(self, requests: int, elapsed_ns: int) -> None:
+        self._requests += requests
+        self._elapsed_ns += elapsed_ns
+        # To ask the clock after each of many small requests would take a tenth of their time, where it is a system call.
+        if elapsed_ns * 16 > self._elapsed_max_ns:
+            self._stride = 1
+        elif elapsed_ns and self._stride < _STRIDE_MAX:
+            self._stride *= 2
+        if self._requests >= self._requests_max or self._elapsed_ns >= self._elapsed_max_ns:
+            self.is_spent = True
+        # A little may add up over several rounds: to note the end of each would cost more.
+        if self._requests * 8 >= self._requests_max or self._elapsed_ns * 8 >= self._elapsed_max_ns:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._next_round)
+
+    def _next_round(self) -> None:
+        self._run_round()
+
+    def _run_round(self) -> None:
+        """The loop has looked at all sockets once: those that wait are next, then the sockets again."""
+        self._begin_round()
+        queue = self._queue
+        turn = self._turn
+        try:
+            if queue:
+                turn._begin()  # noqa: SLF001
+                try:
+                    while queue and not self.is_spent:
+                        connection = queue.popleft()
+                        connection._is_queued = False  # noqa: SLF001
+                        try:
+                            connection._proceed()  # noqa: SLF001
+                        except Exception as error:
+                            # Those behind it are not to be left out for it.
+                            log.exception("%s: closed: what has arrived could not be handled", connection)
+                            connection.abort(error)
+                finally:
+                    turn._end()  # noqa: SLF001
+        finally:
+            self._begin_round()
+            self._is_scheduled = False
+            if queue:
+                self._schedule()
+
+    def _begin_round(self) -> None:
+        self._requests = 0
+        self._elapsed_ns = 0
+        self.is_spent = False
+
+
 class StreamCore:
     """What `FrameStream` does with every read and every answer."""
 
     __slots__ = (
+        "_backlog",
         "_channel",
-        "_continuing",
         "_discarding",
         "_flush_noted",
+        "_held_bytes",
+        "_is_put_off",
+        "_is_queued",
         "_loop",
         "_output",
         "_reader",
@@ -443,6 +646,7 @@ class StreamCore:
         "bytes_in",
         "is_active",
         "is_closed",
+        "is_exempt",
     )
 
     def __init__(
@@ -452,9 +656,12 @@ class StreamCore:
         turn: Turn,
         frame_bytes_max: int,
         slow_work: SlowWork | None = None,
+        backlog: Backlog | None = None,
     ) -> None:
+        """`backlog` is for connections that may be made to wait for others."""
         self._loop = loop
         self._turn = turn
+        self._backlog = backlog
         self._slow_work = slow_work
         self._reader = FrameReader(buffers, frame_bytes_max)
         self._transport: asyncio.Transport | None = None
@@ -464,9 +671,15 @@ class StreamCore:
         self.is_closed = False
         # Set by traffic, cleared by whoever looks for idle connections: cheaper than reading a clock for every read.
         self.is_active = True
+        self.is_exempt = False
+        """Whether it never waits for others, whatever it sends."""
         self._reading = True
+        # Frames were put aside, and nothing is read: because the owner is full, or because others are to have their turn.
+        self._is_put_off = False
         self._stalled = False
-        self._continuing = False
+        # It has a place in the backlog; how many bytes of its own are counted there.
+        self._is_queued = False
+        self._held_bytes = 0
         self._discarding = False
         self._flush_noted = False
         self._waiting_for_channel = False
@@ -520,9 +733,20 @@ class StreamCore:
         output = self._output
         if output is None or self._channel is None or self.is_closed:
             return
+        backlog = self._backlog
+        bytes_max = _FLUSHED_BYTES_MAX
+        begun_ns = 0
+        if backlog is not None and output.pending_bytes > _LARGE_OUTPUT_BYTES and not self.is_exempt:
+            # As long as many requests take, and so it waits like them.
+            if backlog.is_spent:
+                self._flush_in_backlog(backlog)
+                return
+            if backlog._queue:  # noqa: SLF001
+                bytes_max = _FLUSHED_IN_SLICE_BYTES_MAX
+            begun_ns = backlog._now_ns()  # noqa: SLF001
         before_bytes = output.sent_bytes
         try:
-            is_empty = output.flush()
+            is_empty = output.flush(bytes_max)
         except OSError as error:
             self.abort(error)
             return
@@ -534,9 +758,14 @@ class StreamCore:
             log.exception("%s: closed: a file to be sent cannot be read", self)
             self.abort(error)
             return
+        if begun_ns and backlog is not None:
+            backlog._charge(1, backlog._now_ns() - begun_ns)  # noqa: SLF001
         if not is_empty:
-            self._waiting_for_channel = True
-            self._channel.watch(self._writable)
+            if backlog is not None and not output.is_blocked:
+                self._flush_in_backlog(backlog)
+            else:
+                self._waiting_for_channel = True
+                self._channel.watch(self._writable)
         elif self._waiting_for_channel:
             self._waiting_for_channel = False
             self._channel.unwatch()
@@ -544,9 +773,17 @@ class StreamCore:
             self.is_active = True
             self._output_moved()
 
+    def _flush_in_backlog(self, backlog: Backlog) -> None:
+        if self._waiting_for_channel and self._channel is not None:
+            self._waiting_for_channel = False
+            self._channel.unwatch()
+        backlog._add(self)  # noqa: SLF001
+
     # Input.
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - whatever the loop would like, one buffer serves all
+        if self._backlog is not None and self._backlog.is_full:
+            return self._reader.little_buffer(self._backlog.little_bytes)
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -555,25 +792,51 @@ class StreamCore:
     def _received(self, count: int) -> None:
         self.is_active = True
         self.bytes_in += count
-        if not self.is_closed and not self._discarding and self._reader.received(count):
+        if self.is_closed or self._discarding or not self._reader.received(count):
+            return
+        backlog = self._backlog
+        if backlog is not None and backlog.is_spent and not self.is_exempt and self._reader.has_several():
+            # Those with a single request go first.
+            self._put_off(backlog)
+        else:
             self._take_frames_in_turn()
 
     def _take_frames_in_turn(self) -> None:
         self._turn._begin()  # noqa: SLF001 - `with` looks both ends up by name
         try:
-            self._take_frames()
+            self._take_frames(_ANY_NUMBER, 0)
         finally:
             self._turn._end()  # noqa: SLF001
 
-    def _take_frames(self) -> None:
-        """Takes whole frames until there is none or the owner is full; keeps what is left for later."""
+    def _take_frames(self, requests_max: int, since_ns: int) -> None:
+        """Takes whole frames until there is none, the owner is full or others are to have their turn; keeps what is left.
+
+        `since_ns`: from when the time counts. 0: from the end of the first frame, which is everybody's right.
+        """
         reader = self._reader
+        backlog = None if self.is_exempt else self._backlog
         full = self._is_full()
+        cut = False
+        taken = 0
+        uncharged = 0
         try:
             while True:
                 try:
-                    while not full and (frame := reader.take()) is not None:
+                    while not full and not cut and (frame := reader.take()) is not None:
                         full = not self._frame(frame)
+                        if reader._start == reader._end:  # noqa: SLF001
+                            break
+                        if backlog is not None:
+                            taken += 1
+                            uncharged += 1
+                            if uncharged >= backlog._stride:  # noqa: SLF001
+                                now_ns = backlog._now_ns()  # noqa: SLF001
+                                backlog._charge(uncharged, now_ns - since_ns if since_ns else 0)  # noqa: SLF001
+                                uncharged = 0
+                                since_ns = now_ns
+                                cut = backlog.is_spent
+                            if taken >= requests_max:
+                                cut = True
                 finally:
                     # Also after a failure: the frames before it were taken and are to be finished.
                     self._read_done()
@@ -582,9 +845,16 @@ class StreamCore:
                 # What was answered may leave now and make room, before the peer is made to wait.
                 self._flush()
                 full = self._is_full()
-                if full:
+                if full or cut:
                     break
-            reader.settle()
+            # Only what has arrived is held back. A peer that waits for a large answer, as every reader of much does, sends
+            # nothing meanwhile: to stop reading for it would only cost.
+            self._stalled = full and reader.pending_bytes > 0
+            put_off = self._stalled or (cut and reader.has_frame())
+            if put_off:
+                reader.put_aside()
+            else:
+                reader.settle()
         except NetError as error:
             log.warning("%s: closed: the peer sent %s", self, error)
             self.abort(error)
@@ -597,11 +867,39 @@ class StreamCore:
             log.exception("%s: closed: handling a request failed", self)
             self.abort(error)
             return
-        # Only what has arrived is held back. A peer that waits for a large answer, as every reader of much does, sends nothing
-        # meanwhile: to stop reading for it would only cost.
-        self._stalled = full and reader.pending_bytes > 0
-        if self._stalled == self._reading:
-            self._read_more(not self._stalled)
+        if backlog is not None and since_ns:
+            # What the end of the read took: the appends of all its requests, for one.
+            backlog._charge(uncharged + 1, backlog._now_ns() - since_ns)  # noqa: SLF001
+        elif backlog is not None and uncharged:
+            backlog._charge(uncharged, 0)  # noqa: SLF001
+        if self.is_closed:
+            return
+        if put_off != self._is_put_off or self._held_bytes:
+            self._set_put_off(put_off)
+        if put_off and not self._stalled and self._backlog is not None:
+            self._backlog._add(self)  # noqa: SLF001
+        if put_off == self._reading:
+            self._read_more(not put_off)
+
+    def _put_off(self, backlog: Backlog) -> None:
+        """Leaves what has arrived to the backlog, all of it."""
+        try:
+            self._reader.put_aside()
+        except MemoryError as error:
+            log.warning("%s: closed: %s", self, error)
+            self.abort(error)
+            return
+        self._set_put_off(True)
+        backlog._add(self)  # noqa: SLF001
+        self._read_more(False)
+
+    def _set_put_off(self, put_off: bool) -> None:
+        self._is_put_off = put_off
+        backlog = self._backlog
+        if backlog is not None:
+            held_bytes = self._reader.arrived_bytes if put_off else 0
+            backlog._hold(held_bytes - self._held_bytes)  # noqa: SLF001
+            self._held_bytes = held_bytes
 
     def _read_more(self, wanted: bool) -> None:
         if wanted == self._reading or self._transport is None or self._transport.is_closing():
@@ -612,16 +910,26 @@ class StreamCore:
         else:
             self._transport.pause_reading()
 
-    def resume_if_possible(self) -> None:
-        """Goes on with what has arrived, from the loop, if the owner was full and is no longer."""
-        if self._stalled and not self._continuing and not self.is_closed and not self._is_full():
-            self._continuing = True
-            self._loop.call_soon(self._continue)
+    def _resume_if_possible(self) -> None:
+        """Goes on with what has arrived, from the backlog, if the owner was full and is no longer."""
+        backlog = self._backlog
+        if backlog is not None and self._stalled and not self._is_queued and not self.is_closed and not self._is_full():
+            backlog._add(self)  # noqa: SLF001
 
-    def _continue(self) -> None:
-        self._continuing = False
-        if not self.is_closed and not self._discarding and self._stalled:
-            self._take_frames_in_turn()
+    def _proceed(self) -> None:
+        """A slice of the backlog's round: sends some of what is to be sent, and takes some of what has arrived."""
+        backlog = self._backlog
+        if backlog is None or self.is_closed:
+            return
+        if not self._waiting_for_channel:
+            self._flush_output()
+        if not self._is_put_off or self._discarding or self.is_closed or self._channel is None:
+            return
+        if self._channel.is_broken():
+            # Nobody is there for the answers.
+            self.abort(ConnectionResetError("the peer has reset the connection"))
+            return
+        self._take_frames(backlog._slice_requests_max, backlog._now_ns())  # noqa: SLF001
 
     # The end.
 
@@ -637,6 +945,7 @@ class StreamCore:
             return
         self.is_closed = True
         self._stalled = False
+        self._set_put_off(False)
         # The transport refers back to us; a closed connection should not have to wait for the collector.
         self._transport = None
         if self._channel is not None:
@@ -741,9 +1050,10 @@ class ConnectionCore(StreamCore):
         limits: ConnectionLimits,
         buffers: ReceiveBuffers,
         turn: Turn,
+        backlog: Backlog,
         slow_work: SlowWork | None,
     ) -> None:
-        super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work)
+        super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work, backlog)
         self._handle = handler.frame
         self._frames_done = handler.frames_done
         self._unanswered_requests_max = limits.unanswered_requests_max
@@ -798,7 +1108,7 @@ class ConnectionCore(StreamCore):
         if at_once:
             self._flush()
         if self._stalled:
-            self.resume_if_possible()
+            self._resume_if_possible()
 
     def _frame(self, frame: memoryview) -> bool:
         self._handle(self, frame)  # type: ignore[arg-type] # the only subclass there is
@@ -821,7 +1131,7 @@ class ConnectionCore(StreamCore):
 
     def _output_moved(self) -> None:
         if self._stalled:
-            self.resume_if_possible()
+            self._resume_if_possible()
         if self._on_quiet is not None:
             self._tell_if_quiet()
 
