@@ -15,6 +15,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "cluster": {},
     "groups": {},
     "transactions": {},
+    "fairness": {},
     "compaction": {},
     "records": {},
     "plain_records": {"TIDELOG_KERNELS": "python"},
