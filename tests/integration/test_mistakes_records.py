@@ -217,7 +217,7 @@ def test_after_a_record_that_the_cluster_refuses_it_says_which_and_what_is_in(cl
 
     assert (ran.code, ran.out, len(ran.errors)) == (1, b"", 1)
     assert ran.errors[0].startswith("tidelog produce: line 2 was not written: keyed-0: ")
-    assert ran.errors[0].endswith("(INVALID_RECORD); 1 of 2 records that were sent are in keyed")
+    assert ran.errors[0].endswith("(INVALID_RECORD); 1 of the 2 that were sent are in keyed")
     assert run(cluster, "consume", "keyed").out == b"1\n"
 
 

@@ -77,7 +77,7 @@ class _Outcome:
         rest = ", and nothing that follows was sent" if self.is_cut_short else ""
         if self.error is not None:
             raise RefusalError(
-                f"line {self.line} was not written: {self.error}; {self.written} of {_records(self.sent)} that were sent "
+                f"line {self.line} was not written: {self.error}; {self.written} of the {self.sent} that were sent "
                 f"are in {topic}{rest}"
             )
         if self.problem is not None:

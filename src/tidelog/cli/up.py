@@ -119,6 +119,8 @@ def _directory(options: UpOptions) -> Iterator[Path]:
     """The cluster's directory, locked. A temporary one is removed in the end."""
     if (options.nodes or 1) > NODES_MAX:
         raise ConfigError(f"{options.nodes} nodes are more than one machine is for: {NODES_MAX} at most")
+    if options.directory == "":
+        raise ConfigError("--dir is empty: name a directory, or leave --dir out for a temporary one")
     for name, reason in check_properties(gather_properties(settings=options.settings)).without_effect.items():
         sys.stderr.write(f"tidelog up: {name} is without effect: {reason}\n")
     directory = Path(options.directory or tempfile.mkdtemp(prefix="tidelog-")).absolute()

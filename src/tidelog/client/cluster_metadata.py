@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from tidelog.client.connections import Connections
 from tidelog.client.errors import ClientError, ClosedError, TimedOutError, refusal
+from tidelog.client.given_names import checked_name
 from tidelog.client.options import ClientOptions
 from tidelog.client.retries import RetryBackoff, needs_metadata
 from tidelog.client.seams import ClientSeams
@@ -135,7 +136,7 @@ class ClusterMetadata:
         self.add_topics((name,))
 
     def add_topics(self, names: Iterable[str]) -> None:
-        new = [name for name in names if name not in self._wanted]
+        new = [name for name in (checked_name(name, "topics") for name in names) if name not in self._wanted]
         if not new:
             return
         self._wanted.update(dict.fromkeys(new))

@@ -73,8 +73,8 @@ class EmbeddedCluster:
         config: Mapping[str, str | int | bool] | None = None,
         directory: str | Path | None = None,
     ) -> None:
-        if not 1 <= nodes <= NODES_MAX:
-            raise ClusterError(f"an embedded cluster has 1 to {NODES_MAX} nodes, not {nodes}")
+        if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
+            raise ClusterError(f"an embedded cluster has 1 to {NODES_MAX} nodes, not {nodes!r}")
         self._count = nodes
         self._config = {name: _as_text(value) for name, value in (config or {}).items()}
         self._given_directory = None if directory is None else str(directory)

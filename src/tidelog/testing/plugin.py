@@ -107,7 +107,8 @@ def tidelog_cluster(pytestconfig: pytest.Config) -> Iterator[EmbeddedCluster]:
     from tidelog.testing.embedded_cluster import ClusterError, EmbeddedCluster  # noqa: PLC0415
 
     given = [*pytestconfig.getini("tidelog_set"), *(pytestconfig.getoption("--tidelog-set") or [])]
-    nodes = pytestconfig.getoption("--tidelog-nodes") or pytestconfig.getini("tidelog_nodes")
+    asked = pytestconfig.getoption("--tidelog-nodes")
+    nodes = pytestconfig.getini("tidelog_nodes") if asked is None else asked
     try:
         cluster = EmbeddedCluster(nodes=int(nodes), config=dict(parse_setting(setting) for setting in given))
         cluster.start()

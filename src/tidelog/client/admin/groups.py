@@ -10,6 +10,7 @@ from tidelog.client.admin.outcomes import each_of, error_of, group_error, no_gro
 from tidelog.client.admin.requests import GroupCoordinator, OneBroker, Requests
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, UnsupportedError
+from tidelog.client.given_names import names_of
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.errors import WireError
 from tidelog.wire.messages.consumer_groups import (
@@ -137,7 +138,7 @@ class GroupCalls:
 
         >>> (await admin.describe_groups(["billing"]))["billing"].state
         """
-        return await each_of(group_ids, self.describe_group)
+        return await each_of(names_of(group_ids, "groups"), self.describe_group)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
         """One group. RefusedError with the code GROUP_ID_NOT_FOUND where there is none of that id."""
@@ -171,7 +172,7 @@ class GroupCalls:
             for each in answer.results:
                 value_of(group_error(group_id, each.error_code))
 
-        return await each_of(group_ids, delete)
+        return await each_of(names_of(group_ids, "groups"), delete)
 
     async def delete_group(self, group_id: str) -> None:
         """Delete one group. RefusedError where there is none of that id, or it has members."""

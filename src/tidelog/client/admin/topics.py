@@ -9,6 +9,7 @@ from typing import Protocol
 from tidelog.client.admin.outcomes import error_of, no_topic, topic_error, value_of
 from tidelog.client.admin.requests import ANYONE, CONTROLLER, Requests
 from tidelog.client.errors import ClientError, ConfigError, RefusedError, UnsupportedError
+from tidelog.client.given_names import checked_name, names_of
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from tidelog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -129,7 +130,7 @@ class TopicCalls:
         self, names: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[str, TopicDescription | ClientError]:
         """The partitions of these topics, or of all. Large ones come in pages of `page_partitions` (KIP-966)."""
-        wanted = None if names is None else list(dict.fromkeys(names))
+        wanted = None if names is None else names_of(names, "topics")
         if wanted is not None and not wanted:
             return {}
         try:
@@ -147,7 +148,7 @@ class TopicCalls:
 
     async def describe_topics_by_id(self, ids: Iterable[str]) -> dict[str, TopicDescription | ClientError]:
         """Topics by the ids that `list_topics` names them with."""
-        wanted = {each: _id(each) for each in ids}
+        wanted = {each: _id(each) for each in names_of(ids, "topics")}
         found = {each.topic_id: each for each in await self._requests.topics([], ids=wanted.values())}
         outcomes: dict[str, TopicDescription | ClientError] = {}
         for written, topic_id in wanted.items():
@@ -194,7 +195,7 @@ class TopicCalls:
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, ClientError | None]:
         """Delete topics with all their records. The error of each, None where it is gone."""
-        wanted = list(dict.fromkeys(names))
+        wanted = names_of(names, "topics")
         if not wanted:
             return {}
 
@@ -221,7 +222,7 @@ class TopicCalls:
 
     async def delete_topics_by_id(self, ids: Iterable[str]) -> dict[str, ClientError | None]:
         """Delete topics by id: never another one that was made under the same name since."""
-        wanted = {each: _id(each) for each in ids}
+        wanted = {each: _id(each) for each in names_of(ids, "topics")}
         if not wanted:
             return {}
 
@@ -315,7 +316,21 @@ def _codes(results: Iterable[_Coded]) -> list[int]:
     return [each.error_code for each in results]
 
 
+def _check(topic: NewTopic) -> None:
+    """TypeError for what cannot be sent."""
+    checked_name(topic.name, "topics")
+    for what, count in (("partitions", topic.partitions), ("replication_factor", topic.replication_factor)):
+        if not isinstance(count, int):
+            raise TypeError(f"{what} of topic {topic.name} is a number, not {count!r}")
+    if not isinstance(topic.configs, Mapping):
+        raise TypeError(f'configs of topic {topic.name} is a dictionary of texts, as in {{"retention.ms": "1000"}}')
+    for key, value in topic.configs.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{key} of topic {topic.name} is given as text, as in {str(value)!r}, not as {value!r}")
+
+
 def _creatable(topic: NewTopic) -> CreatableTopic:
+    _check(topic)
     if topic.replicas and (topic.partitions, topic.replication_factor) != (BROKER_DEFAULT, BROKER_DEFAULT):
         raise ConfigError(
             f"topic {topic.name} has replicas placed, which say how many partitions and replicas there are"

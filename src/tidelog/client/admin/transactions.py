@@ -11,6 +11,7 @@ from tidelog.client.admin.requests import OneBroker, TransactionCoordinator
 from tidelog.client.admin.topics import TopicCalls
 from tidelog.client.consumer.topic_partition import TopicPartition, by_topic, topic_partition, topic_partitions
 from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
+from tidelog.client.given_names import names_of
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.producers import (
     DescribeProducersRequest,
@@ -157,7 +158,7 @@ class TransactionCalls(TopicCalls):
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription | ClientError]:
         """What each transactional id is at."""
-        return await each_of(transactional_ids, self.describe_transaction)
+        return await each_of(names_of(transactional_ids, "transactional ids"), self.describe_transaction)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         """What one is at. RefusedError with the code TRANSACTIONAL_ID_NOT_FOUND where nobody has used it.
@@ -213,7 +214,7 @@ class TransactionCalls(TopicCalls):
 
     async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, FencedProducer | ClientError]:
         """Take transactional ids from whoever has them. What is open is aborted; their producers fail at their next step."""
-        return await each_of(transactional_ids, self.fence_producer)
+        return await each_of(names_of(transactional_ids, "transactional ids"), self.fence_producer)
 
     async def fence_producer(self, transactional_id: str) -> FencedProducer:
         """The same for one."""

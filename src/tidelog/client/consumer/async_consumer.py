@@ -50,6 +50,7 @@ from tidelog.client.errors import (
     TimedOutError,
     refusal,
 )
+from tidelog.client.given_names import given_topics, names_of
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
@@ -84,7 +85,7 @@ class AsyncConsumer:
         parsed = parse_options(ConsumerOptions, options)
         self._start(ClientSeams.of(asyncio.get_running_loop()), parsed, _call_here)
         if topics:
-            self.subscribe(topics)
+            self.subscribe(given_topics(topics))
 
     @classmethod
     def _on(
@@ -196,7 +197,7 @@ class AsyncConsumer:
             raise ConsumerStateError("subscribing needs a group_id; without a group, choose partitions with assign()")
         if listener is not None and (on_assigned or on_revoked or on_lost):
             raise ConfigError("give a listener or functions, not both")
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names = [topics] if isinstance(topics, str) else names_of(topics, "topics")
         if bool(names) == (pattern is not None):
             raise ConfigError("subscribe to topics by name, or to those that match a pattern")
         if pattern is None:

@@ -28,6 +28,7 @@ from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.records import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, Offsets
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, ClosedError
+from tidelog.client.given_names import given_topics
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 
@@ -61,7 +62,7 @@ class Consumer:
         try:
             self._core = self._run(self._new_core(parsed))
             if topics:
-                self.subscribe(topics)
+                self.subscribe(given_topics(topics))
         except BaseException:
             self._background.release()
             self._is_closed = True
