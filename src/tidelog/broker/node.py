@@ -143,17 +143,17 @@ class BrokerNode:
         descriptors_max = seams.files.descriptors_max()
         segments_max = segments_beside(descriptors_max, config[MAX_CONNECTIONS])
         limits = NodeLimits.from_config(config).within(connections_beside(descriptors_max, segments_max))
+        self._open_segments = OpenSegments(segments_max)
+        self._server = SocketServer(
+            loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
+        )
+        self._specs = listener_specs(config)
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
             limits.connections_max,
             segments_max * DESCRIPTORS_PER_SEGMENT,
         )
-        self._open_segments = OpenSegments(segments_max)
-        self._server = SocketServer(
-            loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
-        )
-        self._specs = listener_specs(config)
         self._config = CurrentConfig(config, self.node_id, lambda: self.image)
         self._metadata: NodeMetadata | None = None
         self.metrics = BrokerMetrics()
