@@ -166,7 +166,8 @@ def config_records(
         if isinstance(value, Refusal):
             return value
         if value is not None:
-            refusal = _value_problem(resource, change, value, keys)
+            # Values that are short enough each by itself may add up to one that no record can hold.
+            refusal = _size_problem(value) or _value_problem(resource, change, value, keys)
             if refusal is not None:
                 return refusal
         # A broker takes the same value again as a reason to look, for instance at a key store that has changed.
@@ -267,9 +268,19 @@ def _changes_problem(changes: Iterable[ConfigChange]) -> Refusal | None:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {change.operation} on key {change.name}.")
         if change.value is None and change.operation != Operation.DELETE:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
-        if change.value is not None and len(change.value.encode("utf-8", "surrogatepass")) > VALUE_BYTES_MAX:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"A configuration value takes at most {VALUE_BYTES_MAX} bytes.")
+        refusal = None if change.value is None else _size_problem(change.value)
+        if refusal is not None:
+            return refusal
     return None
+
+
+def _size_problem(value: str) -> Refusal | None:
+    if len(value.encode("utf-8", "surrogatepass")) <= VALUE_BYTES_MAX:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_CONFIG,
+        f"The configuration value cannot be added because it exceeds the maximum value size of {VALUE_BYTES_MAX} bytes.",
+    )
 
 
 def _new_value(current: str | None, change: ConfigChange, keys: ConfigKeys | None) -> str | Refusal | None:
@@ -287,9 +298,11 @@ def _new_value(current: str | None, change: ConfigChange, keys: ConfigKeys | Non
     if current is None:
         current = "" if key is None else key.format(key.default)
     parts = [part for part in current.split(",") if part]
-    named = (change.value or "").split(",")
+    named = dict.fromkeys((change.value or "").split(","))
     if operation is Operation.APPEND:
-        parts += [part for part in dict.fromkeys(named) if part not in parts]
+        # A set: thousands of parts are looked up in thousands.
+        present = set(parts)
+        parts += [part for part in named if part not in present]
     else:
         parts = [part for part in parts if part not in named]
     return ",".join(parts)

@@ -41,7 +41,7 @@ from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
 from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.storage.seams import Seams
-from tidelog.wire.internal_records import FramedRecord
+from tidelog.wire.internal_records import FramedRecord, encode_metadata_record
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
@@ -204,6 +204,9 @@ class Controller:
         delta = ImageDelta(term.image)
         for number, record in enumerate(records):
             delta.apply(record.message, Offset(base_offset + number))
+            # Only tried here, and done again where the log is written: a record that cannot be encoded must fail before
+            # anything has changed. Inside a step of the quorum it would stop the node, and every leader that is asked next.
+            encode_metadata_record(record.message, record.version)
         image = delta.image(Offset(base_offset + len(records) - 1), term.epoch, self._clock.now_ms())
         # The image moves before the append: on a disk without delay the commit comes from within it.
         former, term.image, term.appended = term.image, image, Offset(base_offset + len(records))

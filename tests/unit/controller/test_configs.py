@@ -92,6 +92,28 @@ class TestIncrementally:
 
         assert (grown, same, configs(node)["cleanup.policy"]) == ("delete,compact", "delete,compact", "compact")
 
+    def test_a_list_grows_no_longer_than_a_record_can_hold(self, node: MetadataNode) -> None:
+        throttled = "follower.replication.throttled.replicas"
+        first, second = (",".join(f"{number}:1" for number in range(start, start + 3000)) for start in (10_000, 13_000))
+
+        appended = change(node, TOPIC, "orders", (throttled, APPEND, first))
+        end = node.image.offset
+        refused = change(node, TOPIC, "orders", (throttled, APPEND, second))
+
+        assert appended.error_code == ErrorCode.NONE
+        assert refused.error_code == ErrorCode.INVALID_CONFIG
+        assert refused.error_message == (
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+        )
+        assert (configs(node)[throttled], node.image.offset) == (first, end)
+        assert change(node, TOPIC, "orders", (throttled, SUBTRACT, first)).error_code == ErrorCode.NONE
+
+    def test_a_value_may_be_as_long_as_a_record_can_hold(self, node: MetadataNode) -> None:
+        # In bytes, of which this letter has two.
+        assert change(node, BROKER, "1", ("any.key", SET, "ü" * 16_383 + "x")).error_code == ErrorCode.NONE
+        assert change(node, BROKER, "1", ("any.key", SET, "ü" * 16_384)).error_code == ErrorCode.INVALID_CONFIG
+        assert len(configs(node, BROKER, "1")["any.key"]) == 16_384
+
     def test_what_is_so_already_writes_nothing_but_for_brokers(self, node: MetadataNode) -> None:
         change(node, BROKER, "", ("log.segment.ms", SET, "1"))
         end = node.image.offset
@@ -180,7 +202,13 @@ class TestIncrementally:
                 "Can't APPEND to key segment.ms because its type is not LIST.",
             ),
             (TOPIC, "orders", [("cleanup.policy", APPEND, "shred")], ErrorCode.INVALID_CONFIG, "String must be one of"),
-            (TOPIC, "orders", [("cleanup.policy", SET, "x" * 40_000)], ErrorCode.INVALID_CONFIG, "at most 32767 bytes"),
+            (
+                TOPIC,
+                "orders",
+                [("cleanup.policy", SET, "x" * 40_000)],
+                ErrorCode.INVALID_CONFIG,
+                "maximum value size of 32767 bytes",
+            ),
             (
                 BROKER,
                 "1",

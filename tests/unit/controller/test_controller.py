@@ -30,6 +30,7 @@ from tidelog.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResponse,
+    IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -230,6 +231,43 @@ class TestAnswers:
         assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert node.image.offset == end
         assert node.create_topic("t").error_code == ErrorCode.NONE
+
+    def test_a_record_that_cannot_be_encoded_changes_nothing_and_harms_nobody_else(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        node = MetadataNode(config={IDLE_MS: "0"})
+        node.start()
+        node.serve(1)
+        end, written = node.image.offset, len(node.batches())
+        kind: type[Request] = UnregisterBrokerRequest
+        good = FramedRecord(records.ConfigRecord(resource_type=4, resource_name="", name="k", value="v"), 0)
+        long = FramedRecord(records.ConfigRecord(resource_type=4, resource_name="", name="l", value="v" * 32_768), 0)
+        answer = UnregisterBrokerResponse(throttle_time_ms=0, error_code=0, error_message=None)
+        with monkeypatch.context() as patched:
+            # Each a batch of its own: not even the first of them may be written.
+            patched.setattr(controller, "RECORDS_PER_BATCH_MAX", 1)
+            broken = Api(lambda _request, _now: Decision(answer, (good, long)), APIS[kind].refuse)
+            patched.setitem(APIS, kind, broken)
+            refused = node.ask(UnregisterBrokerRequest(broker_id=77), UnregisterBrokerResponse)
+
+        assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (node.image.offset, len(node.batches())) == (end, written)
+        assert not node.faults
+        assert node.create_topic("t").error_code == ErrorCode.NONE
+        assert not {"k", "l"} & {name for values in node.image.configs.values() for name in values}
+
+    def test_a_key_whose_name_no_record_can_hold_is_refused(self) -> None:
+        node = MetadataNode(config={IDLE_MS: "0"})
+        node.start()
+        config = IncrementalAlterConfigsAlterableConfig(name="k" * 40_000, config_operation=0, value="v")
+        every_broker = IncrementalAlterConfigsAlterConfigsResource(resource_type=4, resource_name="", configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[every_broker], validate_only=False)
+
+        [response] = node.ask(request, IncrementalAlterConfigsResponse).responses
+
+        assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert node.controller.is_active
+        assert not node.faults
 
     def test_a_request_that_is_not_for_the_controller_is_a_bug(self) -> None:
         node = MetadataNode()
