@@ -204,7 +204,7 @@ class Machine:
             case Start():
                 self._is_started = True
                 quorum.start()
-                if quorum.is_only_voter and not isinstance(quorum.role, Candidate):
+                if quorum.is_only_voter and quorum.has_next_epoch and not isinstance(quorum.role, Candidate):
                     quorum.become_prospective()
             case Tick():
                 pass

@@ -16,6 +16,9 @@ from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.raft.voter_set import Endpoints, ReplicaKey, VersionRange
 
 NO_EPOCH = LeaderEpoch(-1)
+# One below the largest int32 of requests, records and `quorum-state`, so that the epoch after any that is believed still fits.
+# No quorum comes here by elections. One that a wrong request has led here elects nobody any more, but no node dies of it.
+EPOCH_MAX = LeaderEpoch(0x7FFFFFFF - 1)
 # Fetch below version 18 does not tell the follower's high watermark: by this default no leader answers early because of it.
 UNKNOWN_HIGH_WATERMARK = Offset(0x7FFFFFFFFFFFFFFF)
 _FIRST_OFFSET = Offset(0)

@@ -48,6 +48,7 @@ from tidelog.raft.errors import invariant
 from tidelog.raft.local_log import LocalLog
 from tidelog.raft.log_view import LogView, OffsetAndEpoch
 from tidelog.raft.messages import (
+    EPOCH_MAX,
     AddVoterResponse,
     FetchResponse,
     RemoveVoterResponse,
@@ -134,8 +135,12 @@ class Quorum:
         return self.high_watermark is None or offset >= self.high_watermark
 
     @property
+    def has_next_epoch(self) -> bool:
+        return self.epoch < EPOCH_MAX
+
+    @property
     def may_start_election(self) -> bool:
-        return self.may_stand and self.installing is None and not self.is_shutting_down
+        return self.may_stand and self.has_next_epoch and self.installing is None and not self.is_shutting_down
 
     def election_timeout_ms(self) -> int:
         """Between once and twice the configured time, so that voters who wait together do not stand together."""
@@ -296,7 +301,7 @@ class Quorum:
 
         A peer that names another leader for this epoch than the one this replica knows is wrong or lying; it is not believed.
         """
-        if epoch < self.epoch:
+        if not self.epoch <= epoch <= EPOCH_MAX:
             return False
         if leader_id is not None and not self._is_reachable(endpoints):
             endpoints = self.voters.endpoints_of(leader_id)
@@ -319,7 +324,7 @@ class Quorum:
     def _become(self, role: Role) -> None:
         former = self.role
         invariant(
-            type(role) in _TRANSITIONS[type(former)] and role.epoch >= former.epoch,
+            type(role) in _TRANSITIONS[type(former)] and former.epoch <= role.epoch <= max(former.epoch, EPOCH_MAX),
             f"no way from {former} to {role}",
         )
         if isinstance(former, Leader):

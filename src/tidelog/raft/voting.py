@@ -10,6 +10,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId
 from tidelog.raft.leading import take_office
 from tidelog.raft.messages import (
+    EPOCH_MAX,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -29,6 +30,8 @@ def answer_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
     # A candidate stands in an epoch after its last record's; a prospective has not taken that step yet.
     last_epoch_max = request.epoch if request.pre_vote else request.epoch - 1
     if request.candidate.id < 0 or request.log_end.offset < 0 or not 0 <= request.log_end.epoch <= last_epoch_max:
+        return _vote_answer(quorum, ErrorCode.INVALID_REQUEST)
+    if request.epoch > EPOCH_MAX:
         return _vote_answer(quorum, ErrorCode.INVALID_REQUEST)
     if request.epoch < quorum.epoch:
         return _vote_answer(quorum, ErrorCode.FENCED_LEADER_EPOCH)
@@ -136,7 +139,7 @@ def poll_election(quorum: Quorum) -> bool:
             if role.ballot.is_won:
                 take_office(quorum)
                 return True
-            if deadline_ms <= quorum.now_ms and not quorum.is_shutting_down:
+            if deadline_ms <= quorum.now_ms and quorum.has_next_epoch and not quorum.is_shutting_down:
                 quorum.become_prospective()
                 return True
             _ask_for_votes(quorum, role, pre_vote=False)
@@ -194,7 +197,7 @@ def take_end_epoch_answer(quorum: Quorum, voter_id: NodeId, response: EndQuorumE
 
 def poll_resigned(quorum: Quorum, resigned: Resigned) -> bool:
     """Tells the voters that the epoch is over, until it is time for the next one. Whether the role changed."""
-    if resigned.election_deadline_ms <= quorum.now_ms and not quorum.is_shutting_down:
+    if resigned.election_deadline_ms <= quorum.now_ms and quorum.has_next_epoch and not quorum.is_shutting_down:
         # Out of the epoch that it led: in it, its own name would keep it from following anyone.
         quorum.become_unattached(LeaderEpoch(resigned.epoch + 1))
         return True
@@ -229,7 +232,7 @@ def _take_announcement(quorum: Quorum, request: BeginQuorumEpochRequest | EndQuo
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if request.epoch < quorum.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if request.leader_id < 0 or request.leader_id == quorum.local.key.id:
+    if request.leader_id < 0 or request.leader_id == quorum.local.key.id or request.epoch > EPOCH_MAX:
         return ErrorCode.INVALID_REQUEST
     quorum.learn(request.epoch, request.leader_id, request.leader_endpoints)
     if quorum.role.leader_id not in {None, request.leader_id}:

@@ -12,6 +12,7 @@ from tidelog.raft.effects import BecameLeader, LeaderChanged, LostLeadership, Re
 from tidelog.raft.events import ConnectionRefused, LogFlushed, QuorumStateSaved, Tick
 from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.raft.messages import (
+    EPOCH_MAX,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -428,6 +429,76 @@ class TestLeaderGone:
         bench.step(ConnectionRefused(NODE_2))
 
         assert [send.to.id for send in bench.sent(FetchRequest)] == [3]
+
+
+class TestTheLastEpoch:
+    # The largest that the wire can carry, which has no successor.
+    BEYOND = 0x7FFFFFFF
+
+    @pytest.mark.parametrize("pre_vote", [False, True])
+    def test_a_vote_beyond_it_is_refused(self, pre_vote: bool) -> None:
+        bench = Bench(batches=SHORT, stored=state(3)).start()
+        request = VoteRequest(replica_key(99), LeaderEpoch(self.BEYOND), position(5, 1), pre_vote)
+
+        answer = bench.ask(request)
+
+        assert answer == VoteResponse(ErrorCode.INVALID_REQUEST, epoch=LeaderEpoch(3))
+        assert not bench.of_kind(SaveQuorumState)
+
+    def test_announcements_beyond_it_are_refused(self) -> None:
+        bench = follower(epoch=3, leader=2)
+        begun = bench.ask(begin_epoch(self.BEYOND))
+        ended = bench.ask(EndQuorumEpochRequest(NODE_2, LeaderEpoch(self.BEYOND), (), (endpoint(2),), CLUSTER_ID))
+
+        known = (ErrorCode.INVALID_REQUEST, LeaderEpoch(3), NODE_2, (endpoint(2),))
+        assert begun == BeginQuorumEpochResponse(*known)
+        assert ended == EndQuorumEpochResponse(*known)
+        assert (bench.role_name, bench.machine.epoch) == ("Follower", 3)
+
+    def test_an_answer_beyond_it_is_not_believed(self) -> None:
+        bench = follower(epoch=3, leader=2)
+        send = bench.sent(FetchRequest)[-1]
+
+        bench.answer(
+            send,
+            FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, LeaderEpoch(self.BEYOND), NODE_3, (endpoint(3),), Offset(0)),
+        )
+
+        assert (bench.machine.epoch, bench.machine.leader_id) == (3, 2)
+
+    @pytest.mark.parametrize(
+        ("stored", "role"),
+        [
+            (state(EPOCH_MAX), "Unattached"),
+            (state(EPOCH_MAX, 2), "Follower"),
+            (state(EPOCH_MAX, 1), "Resigned"),
+            (state(EPOCH_MAX, None, replica_key(1)), "Candidate"),
+            (state(0x7FFFFFFF), "Unattached"),
+        ],
+    )
+    def test_no_election_follows_it(self, stored: QuorumState, role: str) -> None:
+        bench = Bench(batches=SHORT, stored=stored).start()
+
+        bench.pass_time(20_000)
+
+        assert (bench.role_name, bench.machine.epoch) == (role, stored.epoch)
+
+    @pytest.mark.parametrize(("stored", "role"), [(state(EPOCH_MAX), "Unattached"), (state(EPOCH_MAX, 1), "Resigned")])
+    def test_the_only_voter_goes_no_further_either(self, stored: QuorumState, role: str) -> None:
+        bench = Bench(1, batches=SHORT, stored=stored).start()
+
+        bench.pass_time(20_000)
+
+        assert (bench.role_name, bench.machine.epoch) == (role, EPOCH_MAX)
+
+    def test_its_leader_leads_and_is_followed(self) -> None:
+        alone = Bench(1, batches=SHORT, stored=state(EPOCH_MAX - 1)).start()
+        bench = Bench(batches=SHORT, stored=state(3)).start()
+        answer = bench.ask(begin_epoch(EPOCH_MAX))
+
+        assert (alone.role_name, alone.machine.epoch) == ("Leader", EPOCH_MAX)
+        assert answer == BeginQuorumEpochResponse(ErrorCode.NONE, EPOCH_MAX, NODE_2, (endpoint(2),))
+        assert bench.role_name == "Follower"
 
 
 class TestEpochs:
