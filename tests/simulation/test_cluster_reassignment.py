@@ -19,6 +19,12 @@ from tidelog.wire.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tidelog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from tidelog.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -150,6 +156,31 @@ def test_a_partition_moves_to_other_nodes_while_it_is_written_to(seed: int) -> N
         writer.close()
 
     five_nodes(seed).run(story)
+
+
+def test_a_log_that_starts_in_the_middle_of_a_batch_gets_another_replica() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        writer = await with_topic(cluster, [1, 2])
+        leader = cluster.leader_of(TOPIC)
+        assert leader is not None
+        asker = Asker(cluster, leader.name)
+        assert await asker.produce(TOPIC, b"deleted", more=[b"kept", b"kept too"]) == ErrorCode.NONE
+        deleted = DeleteRecordsTopic(name=TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+        request = DeleteRecordsRequest(topics=[deleted], timeout_ms=5_000)
+        answer = await asker.call(request, DeleteRecordsResponse, 2)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        asker.close()
+
+        assert await reassign(cluster, [1, 2, 3]) is ErrorCode.NONE
+        await cluster.until(lambda: is_done(cluster), "the new replica to be in sync", within_s=10)
+        await writer.write()
+
+        await cluster.until(lambda: is_settled(cluster), "the replicas to be equal", within_s=10)
+        for node in (1, 2, 3):
+            assert list(committed_values(cluster.machines[node])) == [b"kept", b"kept too", *writer.acknowledged]
+        writer.close()
+
+    five_nodes(11).run(story)
 
 
 def test_one_that_cannot_be_done_is_taken_back() -> None:

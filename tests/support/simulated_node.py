@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -114,8 +114,9 @@ class Asker:
         answer = await self.call(CreateTopicsRequest(topics=[asked]), CreateTopicsResponse, 7)
         return answer.topics[0].error_code
 
-    async def produce(self, topic: str, value: bytes, partition: int = 0) -> int:
-        batch = build_batch([Record(0, 1_704_067_200_000, None, value, ())])
+    async def produce(self, topic: str, value: bytes, partition: int = 0, *, more: Sequence[bytes] = ()) -> int:
+        """One batch: `value`, and `more` after it."""
+        batch = build_batch([Record(at, 1_704_067_200_000, None, each, ()) for at, each in enumerate((value, *more))])
         data = TopicProduceData(
             name=topic, topic_id=ZERO_UUID, partition_data=[PartitionProduceData(index=partition, records=batch)]
         )

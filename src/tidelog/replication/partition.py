@@ -38,7 +38,7 @@ from tidelog.storage.errors import StorageError
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker
-from tidelog.wire.record_batch import BytesLike
+from tidelog.wire.record_batch import BytesLike, read_header
 
 if TYPE_CHECKING:
     from tidelog.replication.kernels.partition_kernel import PartitionCore
@@ -292,7 +292,7 @@ class Partition(PartitionCore):
         self, records: BytesLike, leader_epoch: int, high_watermark: int, leader_log_start_offset: int
     ) -> ErrorCode:
         """Append what the leader of `leader_epoch` answered to a fetch from this log's end, as it is; and learn from the leader
-        how far is committed and where its log starts."""
+        how far is committed and where its log starts. OFFSET_OUT_OF_RANGE is the leader's to say, and never the outcome here."""
         role = self.role
         if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -300,9 +300,11 @@ class Partition(PartitionCore):
         try:
             if records:
                 appended = log.append_as_follower(records)
+                if isinstance(appended, AppendRefused) and self._begin_with_whole_batch(log, records, appended):
+                    appended = log.append_as_follower(records)
                 if isinstance(appended, AppendRefused):
-                    logger.warning("%s: what the leader sent is refused: %s", self.topic_partition, appended)
-                    return appended.error
+                    return self._refuse_fetched(role, appended)
+                role.refusal = _NONE
             if high_watermark >= 0:
                 log.set_high_watermark(min(high_watermark, log.log_end_offset))
             if log.log_start_offset < leader_log_start_offset <= log.high_watermark:
@@ -312,6 +314,31 @@ class Partition(PartitionCore):
         if self._watchers:
             self._wakeups.changed(self)
         return _NONE
+
+    def _begin_with_whole_batch(self, log: PartitionLog, records: BytesLike, refused: AppendRefused) -> bool:
+        """Begin anew with the first batch, if the leader's log starts within it, as this one does, which is still empty:
+        records were deleted up to there. The start follows the leader's once the batch is there. Returns whether it was so."""
+        if refused.error is not ErrorCode.OFFSET_OUT_OF_RANGE or log.log_start_offset != log.log_end_offset:
+            return False
+        first = read_header(records)
+        if not first.base_offset < log.log_end_offset < first.next_offset:
+            return False
+        logger.info(
+            "%s begins at offset %d: the leader's log starts at %d, within the batch there",
+            self.topic_partition,
+            first.base_offset,
+            log.log_end_offset,
+        )
+        log.truncate_fully_and_start_at(first.base_offset)
+        return True
+
+    def _refuse_fetched(self, role: Following, refused: AppendRefused) -> ErrorCode:
+        error = refused.error
+        if error is not role.refusal:
+            # The fetch is tried again and again: what stays as it is has been told.
+            logger.warning("%s: what the leader sent is refused: %s", self.topic_partition, refused)
+            role.refusal = error
+        return ErrorCode.INVALID_RECORD if error is ErrorCode.OFFSET_OUT_OF_RANGE else error
 
     def truncate_diverged(self, leader_end: EpochEndOffset, leader_epoch: int) -> ErrorCode:
         """Cut off what the leader of `leader_epoch` does not have, which says where an epoch ends in its log (KIP-595).

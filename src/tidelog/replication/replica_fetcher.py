@@ -482,23 +482,30 @@ class ReplicaFetcher:
     # --- out of range ------------------------------------------------------------------------------------------------------
 
     def _find_range(self, place: Place, followed: _Followed) -> None:
-        """Ask the leader where its log ends and begins. Meanwhile the partition pauses; the answer ends the pause."""
+        """Ask the leader where its log ends and begins. Meanwhile the partition pauses; the answer ends the pause, if the log has
+        another end by it. If not, the leader would refuse the same again, and is given the pause of any other error."""
         self._pause(followed)
         followed.not_before_ms += self._settings.socket_timeout_ms
         found: dict[int, int] = {}
 
         def asked(timestamp: int, answer: Response | None) -> None:
-            followed.not_before_ms = self._clock.monotonic_ms() + self._pause_ms(followed.failures)
-            offset = _offset_in(answer)
-            if self._followed.get(place) is not followed or not self._is_current(followed) or offset is None:
+            if self._followed.get(place) is not followed or not self._is_current(followed):
                 return
-            found[timestamp] = offset
-            if len(found) == 2:
+            offset = _offset_in(answer)
+            if offset is not None:
+                found[timestamp] = offset
+                if len(found) < 2:
+                    return
+            followed.not_before_ms = self._clock.monotonic_ms() + self._pause_ms(followed.failures)
+            log = followed.partition.log
+            if len(found) == 2 and log is not None:
+                end = log.log_end_offset
                 restarted = followed.partition.restart_within(found[EARLIEST], found[LATEST], followed.leader_epoch)
-                if restarted is ErrorCode.NONE:
+                if restarted is ErrorCode.NONE and log.log_end_offset != end:
                     followed.not_before_ms = 0
                     self._has_news = True
-                    self._fetch_after(0)
+            # The next fetch was put off for as long as the answer could have taken.
+            self._fetch_after(0)
 
         for timestamp in (EARLIEST, LATEST):
             request = ListOffsetsRequest(

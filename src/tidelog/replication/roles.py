@@ -24,6 +24,8 @@ class Following:
 
     log: PartitionLog
     leader: NodeId
+    refusal: ErrorCode = ErrorCode.NONE
+    """Why what the leader sent last could not be appended; NONE where it could."""
 
 
 @dataclass(slots=True)

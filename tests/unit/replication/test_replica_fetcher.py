@@ -277,6 +277,86 @@ def test_records_that_are_damaged_are_not_appended(follower: Follower) -> None:
     assert follower.link.asked == []
 
 
+def answer_range(follower: Follower, leader_start: int | None, leader_end: int) -> None:
+    """Answer the two questions where the leader's log is; an error instead of its start where that is None."""
+    asked, follower.link.asked = follower.link.asked, []
+    assert len(asked) == 2
+    for request, then in asked:
+        assert isinstance(request, ListOffsetsRequest)
+        is_start = request.topics[0].partitions[0].timestamp == EARLIEST
+        offset = leader_start if is_start else leader_end
+        then(None if offset is None else _offset(offset))
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (batch("a", "b", "c", offset=0), (1, 3, 3)),
+        (batch("a", "b", "c", offset=0, epoch=2) + batch("d", offset=3, epoch=3), (1, 4, 4)),
+        (batch("a", "b", "c", offset=0) + batch("d", offset=3)[:-1], (1, 3, 3)),
+    ],
+    ids=["one batch", "several", "the last one cut off"],
+)
+def test_a_leaders_log_that_starts_in_the_middle_of_a_batch_is_copied_with_the_whole_of_it(
+    follower: Follower, sent: bytes, expected: tuple[int, int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    follower.answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    answer_range(follower, 1, expected[2])
+    follower.pass_ms(0)
+    assert follower.asked.fetch_offset == 1
+    follower.answer(records=sent, high_watermark=expected[2], log_start_offset=1)
+    assert follower.ends == expected
+    assert follower.node.log("orders").size_bytes >= len(batch("a", "b", "c", offset=0))
+    assert (follower.asked.fetch_offset, follower.asked.log_start_offset) == (expected[2], 1)
+    assert "refused" not in caplog.text
+
+    follower.node.restart()
+    assert follower.ends == expected
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [batch("a", offset=0), batch("a", "b", "c", "d", offset=1)],
+    ids=["it ends before the log does", "the log has records"],
+)
+def test_a_batch_that_does_not_follow_the_log_pauses_the_partition_and_is_told_once(
+    follower: Follower, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    if len(sent) == len(batch("a", offset=0)):
+        follower.partition.restart_within(1, 9, 0)
+    else:
+        follower.answer(records=batch("a", "b", offset=0), high_watermark=2)
+    follower.fetcher.forget(follower.partition)
+    follower.fetcher.follow(follower.partition)
+    follower.pass_ms(0)
+    before = follower.ends
+    for pause_ms in (20, 40, 80, 160):
+        follower.answer(records=sent, high_watermark=5)
+        follower.pass_ms(pause_ms - 1)
+        assert follower.link.asked == []
+        follower.pass_ms(1)
+        assert len(follower.link.asked) == 1
+    assert follower.ends == before
+    assert caplog.text.count("what the leader sent is refused") == 1
+
+    # Once it goes on, another refusal is news again.
+    end = before[2]
+    follower.answer(records=batch("x", offset=end), high_watermark=end)
+    follower.answer(records=sent, high_watermark=5)
+    assert caplog.text.count("what the leader sent is refused") == 2
+
+
+@pytest.mark.parametrize("leader_start", [None, 0], ids=["no answer", "the log is within the range"])
+def test_out_of_range_without_an_end_is_asked_again_after_a_pause(follower: Follower, leader_start: int | None) -> None:
+    for pause_ms in (20, 40, 80):
+        follower.answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        answer_range(follower, leader_start, 0)
+        follower.pass_ms(pause_ms - 1)
+        assert follower.link.asked == []
+        follower.pass_ms(1)
+        assert len(follower.link.asked) == 1
+
+
 @pytest.mark.parametrize(
     ("leader_start", "leader_end", "expected"),
     [(10, 20, (10, 10, 10)), (0, 1, (0, 1, 1)), (1, 9, (0, 2, 3))],
@@ -287,13 +367,9 @@ def test_out_of_range_asks_the_leader_where_its_log_is(
 ) -> None:
     follower.answer(records=batch("a", "b", "c", offset=0), high_watermark=2)
     follower.answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    asked, follower.link.asked = follower.link.asked, []
-    assert len(asked) == 2
-    for request, then in asked:
-        assert isinstance(request, ListOffsetsRequest)
-        is_start = request.topics[0].partitions[0].timestamp == EARLIEST
-        then(_offset(leader_start if is_start else leader_end))
-    follower.pass_ms(0)
+    answer_range(follower, leader_start, leader_end)
+    # Where the log has not moved, it is asked for again after a pause.
+    follower.pass_ms(0 if follower.ends[2] != 3 else 20)
     # A batch is never cut in two.
     assert follower.ends == ((0, 0, 0) if leader_end == 1 else expected)
     assert [each.partitions[0].fetch_offset for each in follower.link.fetch.topics] in ([follower.ends[2]], [])
