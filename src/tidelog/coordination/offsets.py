@@ -15,6 +15,7 @@ from tidelog.coordination.decision import Decision, TransactionalProducer, recor
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
 from tidelog.coordination.timeline import Earlier, Timeline, as_committed
+from tidelog.model.config import LONG_MAX
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.internal_records import CoordinatorRecord
@@ -118,7 +119,9 @@ class Offsets:
         """Commit what a member that may do so asks for."""
         records: list[CoordinatorRecord] = []
         metadata_bytes_max = self._settings.offset_metadata_max_bytes
-        expire_ms = _NO_EXPIRY if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+        retention_ms = request.retention_time_ms
+        # A time beyond what the record can hold is as good as never.
+        expire_ms = _NO_EXPIRY if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
         topics = []
         for topic in request.topics:
             partitions = []

@@ -241,6 +241,15 @@ def test_a_retention_time_of_its_own(log: Log) -> None:
     assert len(log.offsets.expiry(AGroup(), NOW_MS + 10)[0]) == 1
 
 
+def test_a_retention_time_beyond_the_end_of_time(log: Log) -> None:
+    answer = commit(log, 1, retention_ms=2**63 - 1)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    [(written, _)] = log.records
+    assert isinstance(written.value, OffsetCommitValue)
+    assert written.value.expire_timestamp == 2**63 - 1
+    assert log.offsets.expiry(AGroup(), NOW_MS + 100 * DAY_MS) == ([], False)
+
+
 def test_what_a_transaction_may_still_change_does_not_expire(log: Log) -> None:
     commit(log, 1)
     commit(log, 2, producer_id=77)

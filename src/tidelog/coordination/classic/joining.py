@@ -33,6 +33,12 @@ _SKIP_ASSIGNMENT_VERSION = 9
 # does comes again; one that does not is forgotten after this time.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
+# What a string of the older versions can hold, and a record of the group. A client's name may be as long by itself; Kafka, which
+# takes all of it, cannot answer such a client.
+_MEMBER_ID_BYTES_MAX = 2**15 - 1
+_CHARACTER_BYTES_MAX = 4
+_NAME_BYTES_MAX = _MEMBER_ID_BYTES_MAX - len("-") - len(str(UUID(int=0)))
+
 
 class _Joiner:
     """One request: what the caller says of itself."""
@@ -141,6 +147,8 @@ class Joining:
     def _join_as_new(self, group: ClassicGroup, joiner: _Joiner, now_ms: int) -> Joined:
         api_version = joiner.caller.api_version
         name = joiner.caller.client_id if joiner.instance_id is None else joiner.instance_id
+        if len(name) > _NAME_BYTES_MAX // _CHARACTER_BYTES_MAX:
+            name = name.encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
         member_id = f"{name}-{UUID(int=self._random.getrandbits(128), version=4)}"
         if joiner.instance_id is not None:
             known = group.static_member_ids.get(joiner.instance_id)

@@ -19,7 +19,8 @@ from tidelog.coordination.classic.joining import NEW_MEMBER_JOIN_TIMEOUT_MS
 from tidelog.coordination.classic.member import protocols_of
 from tidelog.coordination.group_settings import GroupSettings
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.messages.groups_classic import JoinGroupRequestProtocol
+from tidelog.wire.codec import decode, encode
+from tidelog.wire.messages.groups_classic import JoinGroupRequestProtocol, JoinGroupResponse
 
 RANGE = {"range": b"r"}
 BOTH = {"range": b"r", "roundrobin": b"rr"}
@@ -39,6 +40,17 @@ def test_a_new_member_is_given_an_id_before_it_joins(driver: ClassicDriver) -> N
     assert len(first.member_id) == len("cart-") + 36
     assert driver.group.is_empty
     assert is_parked(driver.join(first.member_id, version=4))
+
+
+@pytest.mark.parametrize("name", ["x" * 32_767, "é" * 16_383, "x" + "é" * 16_383], ids=["ASCII", "even", "odd"])
+def test_a_member_id_always_fits_into_a_string(driver: ClassicDriver, name: str) -> None:
+    first = value_of(driver.join(version=4, client=name))
+
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert 32_766 <= len(first.member_id.encode()) <= 32_767
+    assert name.startswith(first.member_id[:-37])
+    assert decode(JoinGroupResponse, 4, encode(first, 4)).member_id == first.member_id
+    assert is_parked(driver.join(first.member_id, version=4, client=name))
 
 
 def test_before_version_4_a_new_member_joins_at_once(driver: ClassicDriver) -> None:
