@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import signal
 import socket
 import ssl
 import subprocess
@@ -133,27 +132,6 @@ def test_an_empty_directory_is_not_a_temporary_one() -> None:
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "tidelog up: --dir is empty: name a directory, or leave --dir out for a temporary one\n"
-
-
-def test_logs_without_the_id_of_their_cluster_are_not_made_a_new_one(tmp_path: Path) -> None:
-    properties = tmp_path / "server.properties"
-    properties.write_text(
-        "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
-        f"controller.listener.names=CONTROLLER\nlog.dirs={tmp_path}/data\n"
-    )
-    with CommandProcess("broker", "--config", properties) as broker:
-        broker.ready_line()
-        broker.send(signal.SIGTERM)
-        broker.end()
-    (tmp_path / "data" / "meta.properties").unlink()
-
-    result = run("broker", "--config", properties, "--log-level", "error")
-
-    assert result.returncode == 1
-    assert result.stderr == (
-        f"tidelog broker: {tmp_path}/data has the logs of a cluster, but no meta.properties, which says whose they are: "
-        "put that file back, or use an empty directory\n"
-    )
 
 
 def http(port: int) -> None:

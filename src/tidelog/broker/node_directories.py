@@ -20,8 +20,6 @@ from tidelog.storage.seams import Seams
 
 logger = logging.getLogger(__name__)
 
-METADATA_LOG = "__cluster_metadata-0"
-
 
 def open_directories(
     config: ConfigValues,
@@ -66,12 +64,6 @@ def format_opened(
         raise FormatError(
             f"{opened[0].path} is not formatted, and the node belongs to a cluster of several: format it with that cluster's id"
         )
-    for directory, identity in zip(opened, identities, strict=True):
-        if identity is None and seams.files.exists(f"{directory.path}/{METADATA_LOG}"):
-            raise FormatError(
-                f"{directory.path} has the logs of a cluster, but no meta.properties, which says whose they are: put that file "
-                "back, or use an empty directory"
-            )
     known = next((identity.cluster_id for identity in identities if identity is not None and identity.cluster_id), None)
     formatted = format_directories(
         seams.files,
