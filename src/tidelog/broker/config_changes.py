@@ -7,7 +7,7 @@
 
 A key of the broker that nobody knows is stored, as in Kafka, where a plug-in may know it; so are keys that change at run time in
 Kafka and do nothing here. The log says that they do nothing. Where this differs from Kafka: keys that ask for what is not
-there, such as TLS, are refused with the reason.
+there, such as a limit on the rate of connections, are refused with the reason (`model.unused_config`).
 """
 
 from __future__ import annotations
