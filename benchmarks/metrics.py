@@ -18,13 +18,13 @@ from random import Random
 from typing import Any, cast
 
 from benchmarks.compare import Comparison, compare, finish
-from tidelog.broker.caller import AllowAll
-from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.local_cluster import LocalNode, local_properties
-from tidelog.broker.metrics import BrokerMetrics
-from tidelog.broker.node import BrokerNode
-from tidelog.broker.server_properties import check_properties
-from tidelog.broker.topic_metrics import TopicCounts
+from tidelog.broker.config.server_properties import check_properties
+from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+from tidelog.broker.metrics.topic_metrics import TopicCounts
+from tidelog.broker.node.local_cluster import LocalNode, local_properties
+from tidelog.broker.node.node import BrokerNode
+from tidelog.broker.requests.caller import AllowAll
+from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.slow_work import InlineSlowWork

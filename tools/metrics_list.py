@@ -11,9 +11,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tidelog.broker.hosting import HostedNode
-from tidelog.broker.local_cluster import LocalNode, local_properties
-from tidelog.broker.server_properties import check_properties
+from tidelog.broker.config.server_properties import check_properties
+from tidelog.broker.node.hosting import HostedNode
+from tidelog.broker.node.local_cluster import LocalNode, local_properties
 from tidelog.model.metrics import Family
 
 REPOSITORY = Path(__file__).resolve().parent.parent

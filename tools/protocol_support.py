@@ -13,8 +13,8 @@ import inspect
 from pathlib import Path
 
 from tidelog.broker.handlers.api_versions import announced_versions
-from tidelog.broker.handling import HANDLERS, Handler
-from tidelog.broker.node import load_handlers
+from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.handling import HANDLERS, Handler
 from tidelog.wire.apis import Api, all_apis
 from tidelog.wire.versions import VersionRange
 

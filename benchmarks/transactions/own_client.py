@@ -16,7 +16,7 @@ import sys
 import time
 
 from tidelog import AsyncProducer
-from tidelog.broker.hosting import new_event_loop
+from tidelog.broker.node.hosting import new_event_loop
 
 DISCARDED = 20
 

@@ -21,8 +21,8 @@ from tests.support.cluster_load import wait_until
 from tests.support.raw_client import RawClient
 from tests.support.running_node import RunningNode
 from tidelog.broker.handlers import create_topics
-from tidelog.broker.handling import HANDLERS
-from tidelog.broker.node import BrokerNode, NodeCrashedError
+from tidelog.broker.node.node import BrokerNode, NodeCrashedError
+from tidelog.broker.requests.handling import HANDLERS
 from tidelog.coordination.group_shard import GroupShard
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, TopicName

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.raw_client import RawClient
-from tidelog.broker.handling import HANDLERS
+from tidelog.broker.requests.handling import HANDLERS
 from tidelog.controller import requests as controller_requests
 from tidelog.controller.decision import Decision
 from tidelog.controller.requests import APIS, SENT_BY_NODES

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.support.apache_kafka import free_ports
 from tests.support.command_process import CommandProcess, run
 from tests.support.running_node import DEADLINE_S, RunningNode
-from tidelog.broker.health import BrokerState
+from tidelog.broker.node.health import BrokerState
 from tidelog.net.address import Address
 from tidelog.storage.errors import StorageError
 

@@ -13,8 +13,8 @@ import pytest
 from tests.support.message_values import values_for
 from tests.support.raw_client import PRODUCE_VERSION, RawClient
 from tests.support.running_node import DEADLINE_S, RunningNode
-from tidelog.broker.handling import HANDLERS
-from tidelog.broker.node import load_handlers
+from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.handling import HANDLERS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.codec import decode, encode

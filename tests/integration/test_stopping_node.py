@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.raw_client import RawClient
 from tests.support.running_node import DEADLINE_S, RunningNode
-from tidelog.broker.node import BrokerNode
+from tidelog.broker.node.node import BrokerNode
 from tidelog.controller.errors import UnsupportedFeatureError
 from tidelog.wire.internal_records import FramedRecord
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord

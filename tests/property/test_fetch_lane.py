@@ -16,9 +16,9 @@ from tests.support.data_node import NODE, OTHER, THIRD, DataNode, Denying
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.support.lane_twins import dispatcher_of
-from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.fetch_lane import FETCH_KEY, FetchLane
-from tidelog.broker.node_view import Node
+from tidelog.broker.data.fetch_lane import FETCH_KEY, FetchLane
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
 from tidelog.model.data_plane_config import DATA_PLANE_KEYS, RACK_AWARE_SELECTOR

@@ -16,11 +16,11 @@ from tests.support.data_node import NODE, OTHER, Denying
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.group_node import GroupNode
-from tidelog.broker import group_lane
-from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.group_lane import CONSUMER_HEARTBEAT_KEY, HEARTBEAT_KEY, OFFSET_COMMIT_KEY
-from tidelog.broker.node import load_handlers
-from tidelog.broker.node_view import Node
+from tidelog.broker.groups import group_lane
+from tidelog.broker.groups.group_lane import CONSUMER_HEARTBEAT_KEY, HEARTBEAT_KEY, OFFSET_COMMIT_KEY
+from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode

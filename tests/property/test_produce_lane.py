@@ -17,8 +17,8 @@ from tests.support.data_node import OTHER, THIRD, DataNode
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.support.lane_twins import dispatcher_of
-from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection

@@ -15,10 +15,10 @@ from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
-from tidelog.broker import replica_lane
-from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.fetch_lane import FETCH_KEY
-from tidelog.broker.node_view import Node
+from tidelog.broker.data import replica_lane
+from tidelog.broker.data.fetch_lane import FETCH_KEY
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node
 from tidelog.kernel_choice import Twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicId, TopicName

@@ -16,12 +16,13 @@ from tests.support.data_node import OTHER, Denying
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.transaction_node import TransactionNode
-from tidelog.broker import produce_lane, transaction_lane
-from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.data import produce_lane
 from tidelog.broker.handlers.init_producer_id import init_producer_id
-from tidelog.broker.node import load_handlers
-from tidelog.broker.node_view import Node
-from tidelog.broker.transaction_lane import ADD_PARTITIONS_KEY, END_TXN_KEY
+from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.transactions import transaction_lane
+from tidelog.broker.transactions.transaction_lane import ADD_PARTITIONS_KEY, END_TXN_KEY
 from tidelog.coordination.transaction import records as transaction_records
 from tidelog.coordination.transaction.metadata import TransactionMetadata
 from tidelog.coordination.transaction.records import TransactionRecords, transaction_record

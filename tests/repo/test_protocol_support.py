@@ -6,8 +6,8 @@ import re
 
 from tests.repo.test_links import ROOT
 from tidelog.broker.handlers.api_versions import announced_versions
-from tidelog.broker.handling import HANDLERS
-from tidelog.broker.node import load_handlers
+from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.handling import HANDLERS
 from tidelog.wire.apis import ApiKey, api
 from tools import protocol_support
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidelog.broker.node import BrokerNode
+from tidelog.broker.node.node import BrokerNode
 from tidelog.controller.image import ClusterImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import Offset, PartitionIndex, TopicName, TopicPartition

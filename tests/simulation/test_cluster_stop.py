@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.simulated_cluster import DIRECTORY, SimulatedCluster, Writer
 from tests.support.simulated_node import Asker
-from tidelog.broker.node import LEAVE_TIMEOUT_MS, BrokerNode
+from tidelog.broker.node.node import LEAVE_TIMEOUT_MS, BrokerNode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 

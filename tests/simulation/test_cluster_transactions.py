@@ -12,7 +12,7 @@ import pytest
 from tests.support.log_builder import LogBuilder
 from tests.support.simulated_cluster import Machine, SimulatedCluster
 from tests.support.simulated_node import PORT, PRODUCE_VERSION, Asker
-from tidelog.broker.transaction_markers import Marker
+from tidelog.broker.transactions.transaction_markers import Marker
 from tidelog.client.consumer.async_consumer import AsyncConsumer
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.options import parse_options

@@ -8,11 +8,11 @@ from random import Random
 from typing import cast
 
 from tests.support.metadata_node import CLUSTER_ID, MetadataNode, creatable
-from tidelog.broker.caller import AllowAll
-from tidelog.broker.dispatch import Dispatcher
-from tidelog.broker.metrics import BrokerMetrics
-from tidelog.broker.node import load_handlers
-from tidelog.broker.node_view import Node as NodeView
+from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.caller import AllowAll
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node as NodeView
 from tidelog.controller.controller import ControllerContext
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.network_peers import NetworkPeers

@@ -12,9 +12,9 @@ from random import Random
 from typing import Any, TypeVar, cast
 
 from tests.support.log_builder import ManualClock
-from tidelog.broker.caller import AllowAll, Authorizer, Caller
-from tidelog.broker.fetch_sessions import FetchSessions
-from tidelog.broker.metrics import BrokerMetrics
+from tidelog.broker.data.fetch_sessions import FetchSessions
+from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+from tidelog.broker.requests.caller import AllowAll, Authorizer, Caller
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.acl import AclOperation, ResourceType

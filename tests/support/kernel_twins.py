@@ -46,14 +46,18 @@ def modules_on(twin: Twin, package: ModuleType, kernels: Sequence[str], shorts: 
     """Modules of `package` that have classes of its kernels, subclasses of them or objects of those, by their short names: loaded
     once more, on this twin. Everybody else goes on with what this process has chosen."""
     for kernel in kernels:
-        twin_of(kernel, twin, f"{package.__name__}.kernels")
+        room, _, name = f"{package.__name__}.{kernel}".rpartition(".")
+        twin_of(name, twin, f"{room}.kernels")
     names = {short: f"{package.__name__}.{short}" for short in shorts}
     with ExitStack() as restored:
         restored.enter_context(mock.patch.dict(os.environ, {"TIDELOG_KERNELS": twin}))
         restored.enter_context(mock.patch.dict(kernel_choice.loaded))
         restored.enter_context(mock.patch.dict(sys.modules))
-        for short, name in names.items():
-            restored.enter_context(mock.patch.object(package, short, importlib.import_module(name)))
+        for name in names.values():
+            room, _, short = name.rpartition(".")
+            restored.enter_context(
+                mock.patch.object(importlib.import_module(room), short, importlib.import_module(name))
+            )
         for name in names.values():
             del sys.modules[name]
         return {short: importlib.import_module(name) for short, name in names.items()}

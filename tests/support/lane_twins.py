@@ -8,13 +8,20 @@ from typing import cast
 
 import tidelog.broker
 from tests.support.kernel_twins import modules_on
-from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.kernel_choice import Twin
 
-KERNELS = ("produce_lane_kernel", "fetch_lane_kernel", "dispatch_kernel")
+KERNELS = ("data.produce_lane_kernel", "data.fetch_lane_kernel", "data.dispatch_kernel")
 
 # The modules that have classes of a kernel, or use its functions, each after those that it imports.
-_ON_KERNELS = ("produce_lane", "fetch_lane", "replica_lane", "group_lane", "transaction_lane", "dispatch")
+_ON_KERNELS = (
+    "data.produce_lane",
+    "data.fetch_lane",
+    "data.replica_lane",
+    "groups.group_lane",
+    "transactions.transaction_lane",
+    "requests.dispatch",
+)
 
 
 @cache
@@ -25,4 +32,4 @@ def _lane_modules(twin: Twin) -> dict[str, ModuleType]:
 
 def dispatcher_of(twin: Twin) -> type[Dispatcher]:
     """The dispatcher whose lanes, and the kernels that these read requests with, are of this twin."""
-    return cast("type[Dispatcher]", _lane_modules(twin)["dispatch"].Dispatcher)
+    return cast("type[Dispatcher]", _lane_modules(twin)["requests.dispatch"].Dispatcher)

@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from tidelog.broker.crash import CrashHandler
-from tidelog.broker.node import BrokerNode
+from tidelog.broker.node.crash import CrashHandler
+from tidelog.broker.node.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.clock import SystemClock
 from tidelog.model.slow_work import ThreadSlowWork

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol, TypeVar
 
-from tidelog.broker.node import BrokerNode
+from tidelog.broker.node.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID

@@ -17,9 +17,9 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
-from tidelog.broker.node import BrokerNode, describe
-from tidelog.broker.server_properties import ServerProperties, check_properties, gather_properties
+from tidelog.broker.config.server_properties import ServerProperties, check_properties, gather_properties
+from tidelog.broker.node.hosting import START_ERRORS, HostedNode, new_event_loop
+from tidelog.broker.node.node import BrokerNode, describe
 from tidelog.cli.broker_options import BrokerOptions
 from tidelog.cli.log_lines import log_to_stderr
 from tidelog.cli.rendering import printable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.broker.node_config import log_directories
+from tidelog.broker.config.node_config import log_directories
 from tidelog.cli.admin_session import EXIT_WRONG_QUESTION, RefusalError, administer, complain, print_line
 from tidelog.cli.broker import read_server_properties
 from tidelog.cli.format import controller_endpoints

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 
-from tidelog.broker.hosting import START_ERRORS
-from tidelog.broker.listeners import listener_specs
-from tidelog.broker.node_config import CONTROLLER, is_of_several, log_directories
-from tidelog.broker.quorum_voters import initial_voters
+from tidelog.broker.config.listeners import listener_specs
+from tidelog.broker.config.node_config import CONTROLLER, is_of_several, log_directories
+from tidelog.broker.config.quorum_voters import initial_voters
+from tidelog.broker.node.hosting import START_ERRORS
 from tidelog.cli.broker import EXIT_FAILED, EXIT_WRONG_QUESTION, complain, read_server_properties
 from tidelog.cli.first_levels import first_levels
 from tidelog.cli.rendering import Json, json_line, printable

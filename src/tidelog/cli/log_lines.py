@@ -1,7 +1,7 @@
 """Log lines on standard error, for a person or for a program that collects them.
 
-    human   2026-11-15T23:20:00.123Z INFO  tidelog.broker.node: message
-    json    {"time":"2026-11-15T23:20:00.123Z","level":"INFO","logger":"tidelog.broker.node","message":"..."}
+    human   2026-11-15T23:20:00.123Z INFO  tidelog.broker.node.node: message
+    json    {"time":"2026-11-15T23:20:00.123Z","level":"INFO","logger":"tidelog.broker.node.node","message":"..."}
 
 A record is one line, whatever its message holds; a traceback follows it in the human form and is a field in the other.
 """

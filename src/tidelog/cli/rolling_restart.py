@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.broker.local_cluster import HOST, controller_ports_of
+from tidelog.broker.node.local_cluster import HOST, controller_ports_of
 from tidelog.cli.admin_session import (
     EXIT_REFUSED,
     RefusalError,

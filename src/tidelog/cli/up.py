@@ -34,7 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
-from tidelog.broker.local_cluster import (
+from tidelog.broker.config.server_properties import check_properties, gather_properties
+from tidelog.broker.node.local_cluster import (
     HOST,
     NODES_MAX,
     LocalNode,
@@ -45,7 +46,6 @@ from tidelog.broker.local_cluster import (
     server_properties_of,
     write_server_properties,
 )
-from tidelog.broker.server_properties import check_properties, gather_properties
 from tidelog.cli.broker_options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
 from tidelog.cli.rendering import printable
 from tidelog.model.clock import SystemClock
@@ -233,7 +233,7 @@ def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
     files = OsFiles()
     if len(nodes) > 1:
         # Only several need them before they start, and they take a while to import.
-        from tidelog.broker.local_formatting import format_nodes  # noqa: PLC0415
+        from tidelog.broker.node.local_formatting import format_nodes  # noqa: PLC0415
 
         format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
     for node in nodes:

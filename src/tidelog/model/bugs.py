@@ -8,7 +8,7 @@
     housekeeping, time-outs of requests: `Housekeeping`                     nothing: it is counted, and done again
 
 To go on with something that is half done would risk what has been acknowledged; a node that stops is recovered by its next
-start, like any that died. It says why: `tidelog.broker.crash` has the other half, which all of it ends in.
+start, like any that died. It says why: `tidelog.broker.node.crash` has the other half, which all of it ends in.
 
 `BugError` is no `Exception`, so that it passes those who end one connection for one request that failed. Whatever may run on a
 client's stack, and changes what others rely on, raises it:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from random import Random
 from typing import TypeVar
 
-from tidelog.broker.node import BrokerNode
+from tidelog.broker.node.node import BrokerNode
 from tidelog.controller.features import METADATA_VERSION, bootstrap_levels
 from tidelog.controller.formatting import format_directories
 from tidelog.controller.image import ClusterImage, Partition

@@ -27,8 +27,9 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tidelog.broker.hosting import START_ERRORS, HostedNode, new_event_loop
-from tidelog.broker.local_cluster import (
+from tidelog.broker.config.server_properties import check_properties
+from tidelog.broker.node.hosting import START_ERRORS, HostedNode, new_event_loop
+from tidelog.broker.node.local_cluster import (
     HOST,
     NODES_MAX,
     LocalNode,
@@ -38,8 +39,7 @@ from tidelog.broker.local_cluster import (
     log_directory_of,
     write_server_properties,
 )
-from tidelog.broker.local_formatting import format_nodes
-from tidelog.broker.server_properties import check_properties
+from tidelog.broker.node.local_formatting import format_nodes
 from tidelog.client.admin import BROKER_DEFAULT, AsyncAdmin
 from tidelog.client.errors import ClientError, RefusedError
 from tidelog.model.clock import SystemClock

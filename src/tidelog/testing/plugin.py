@@ -102,7 +102,7 @@ def _mistake_in(mark: pytest.Mark) -> str | None:
 @pytest.fixture(scope="session")
 def tidelog_cluster(pytestconfig: pytest.Config) -> Iterator[EmbeddedCluster]:
     """A cluster that runs for the whole session, in this process."""
-    from tidelog.broker.server_properties import parse_setting  # noqa: PLC0415
+    from tidelog.broker.config.server_properties import parse_setting  # noqa: PLC0415
     from tidelog.model.config import ConfigError  # noqa: PLC0415
     from tidelog.testing.embedded_cluster import ClusterError, EmbeddedCluster  # noqa: PLC0415
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar, cast
 
 from tests.support.data_node import ManualTimers
 from tests.support.log_builder import ManualClock
-from tidelog.broker.auto_topics import AutoTopics
-from tidelog.broker.caller import AllowAll, Authorizer, Caller
-from tidelog.broker.doubted_brokers import DoubtedBrokers
-from tidelog.broker.handling import HANDLERS
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster.auto_topics import AutoTopics
+from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+from tidelog.broker.requests.caller import AllowAll, Authorizer, Caller
+from tidelog.broker.requests.handling import HANDLERS
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tests.support.data_node import DataNode
-from tidelog.broker.caller import Authorizer, Caller
-from tidelog.broker.group_coordinator import GroupCoordinator
+from tidelog.broker.groups.group_coordinator import GroupCoordinator
+from tidelog.broker.requests.caller import Authorizer, Caller
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.config import ConfigKeys, ConfigValues
 from tidelog.model.errors import ErrorCode

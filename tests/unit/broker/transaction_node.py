@@ -8,14 +8,14 @@ from typing import NoReturn
 
 from tests.support.log_builder import LogBuilder
 from tests.unit.broker.group_node import GroupNode
-from tidelog.broker.caller import Authorizer
 from tidelog.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from tidelog.broker.handlers.end_txn import end_txn
 from tidelog.broker.handlers.init_producer_id import init_producer_id
 from tidelog.broker.handlers.produce import produce
-from tidelog.broker.transaction_admission import TransactionAdmission
-from tidelog.broker.transaction_coordinator import TransactionCoordinator
-from tidelog.broker.transaction_questions import TransactionQuestions
+from tidelog.broker.requests.caller import Authorizer
+from tidelog.broker.transactions.transaction_admission import TransactionAdmission
+from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
+from tidelog.broker.transactions.transaction_questions import TransactionQuestions
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, NodeId, TopicName

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.support.data_node import NODE, OTHER, DataNode
-from tidelog.broker.led_partition import LedPartition
+from tidelog.broker.coordinators.led_partition import LedPartition
 from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone

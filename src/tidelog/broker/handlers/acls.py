@@ -6,9 +6,9 @@ SECURITY_DISABLED, for every creation and every filter, and with nothing done.
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.acls import (
     AclCreationResult,

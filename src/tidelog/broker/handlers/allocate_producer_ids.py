@@ -5,10 +5,10 @@ A broker gives them out one by one (KIP-730).
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_requests import decide_for_node
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_requests import decide_for_node
+from tidelog.broker.requests.node_view import Node
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest
 from tidelog.wire.schema import Response
 

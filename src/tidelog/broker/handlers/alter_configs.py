@@ -5,10 +5,10 @@ Superseded by IncrementalAlterConfigs, with which it shares everything but two t
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.config.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.configs import Operation
 from tidelog.model.pending import when_all
 from tidelog.wire.messages.configs import AlterConfigsRequest, AlterConfigsResponse

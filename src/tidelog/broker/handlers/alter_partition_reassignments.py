@@ -8,9 +8,9 @@ done.
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.requests import refusal_of
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

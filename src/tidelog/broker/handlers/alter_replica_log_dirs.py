@@ -6,9 +6,9 @@ place counts. A replica that does not exist yet is UNKNOWN_TOPIC_OR_PARTITION, a
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition

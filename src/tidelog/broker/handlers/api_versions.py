@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import HANDLERS, Handler, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import HANDLERS, Handler, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.features import SUPPORTED
 from tidelog.model.errors import ErrorCode
 from tidelog.model.transaction_config import TRANSACTION_TWO_PHASE_COMMIT_ENABLE

@@ -5,10 +5,10 @@ Without it nobody could tell whose replicas a failed disk takes with it (KIP-858
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_requests import decide_for_node
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_requests import decide_for_node
+from tidelog.broker.requests.node_view import Node
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.schema import Response
 

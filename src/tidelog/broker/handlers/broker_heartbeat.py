@@ -7,10 +7,10 @@ The connection that it comes by tells of more than time-outs do: when it breaks,
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_requests import decide_for_node
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_requests import decide_for_node
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest
 from tidelog.wire.schema import Response

@@ -5,9 +5,9 @@ v1 whether a member is classic (KIP-1099)
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.group_shard import undescribed_consumer_group
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

@@ -7,10 +7,10 @@ Offered while the cluster's `group.version` is at least 1 and `group.coordinator
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.group_coordinator import member_of
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.groups.group_coordinator import member_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_OFFSET, PartitionIndex, TopicName

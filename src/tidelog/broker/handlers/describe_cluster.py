@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.endpoints import NO_NODE, ListenerView, any_alive_broker, endpoint_of
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster.endpoints import NO_NODE, ListenerView, any_alive_broker, endpoint_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, OPERATIONS_NOT_ASKED, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse

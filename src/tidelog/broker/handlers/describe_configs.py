@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
-from tidelog.broker.config_view import BrokerConfigView, ConfigSource, normalised, value_text
-from tidelog.broker.handling import handles
-from tidelog.broker.loggers import logger_levels
-from tidelog.broker.node_view import Node
+from tidelog.broker.config.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
+from tidelog.broker.config.config_view import BrokerConfigView, ConfigSource, normalised, value_text
+from tidelog.broker.config.loggers import logger_levels
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.image import ConfigResource
 from tidelog.controller.topic_names import name_problem
 from tidelog.model.acl import AclOperation

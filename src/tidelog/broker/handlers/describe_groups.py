@@ -5,9 +5,9 @@ v3 authorized operations · v4 static members · v6 a group that is not there is
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse

@@ -5,9 +5,9 @@ Any replica answers, of what it has in its log: whoever looks for a hanging tran
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.topic_names import name_problem
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

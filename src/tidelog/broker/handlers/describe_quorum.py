@@ -7,9 +7,9 @@ Only the leader knows: the question is passed on to it, which answers in the ask
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse

@@ -5,10 +5,10 @@ Topics come in the order of their names. No topics means all of them. The answer
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.endpoints import NO_NODE, ListenerView
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster.endpoints import NO_NODE, ListenerView
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.image import Partition
 from tidelog.controller.topic_names import name_problem
 from tidelog.model import metadata_config as keys

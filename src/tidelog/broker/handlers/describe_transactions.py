@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.transaction.transaction_shard import undescribed
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

@@ -8,9 +8,9 @@ Answers when the outcome is recorded. With one replica the markers are written b
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.transaction import ending
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

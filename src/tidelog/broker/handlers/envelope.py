@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 
-from tidelog.broker import envelopes
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import HANDLERS, Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster import envelopes
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import HANDLERS, Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.requests import APIS, SENT_BY_NODES, cut_to_version, is_not_controller
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

@@ -19,14 +19,14 @@ from typing import cast
 
 import msgspec
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.closest_replica import ClosestReplica
-from tidelog.broker.delayed_fetch import UNCHANGED, FetchLimits, FetchReading, ReadResult, Target
-from tidelog.broker.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.leader_hints import LeaderHints
-from tidelog.broker.node_view import Node
-from tidelog.broker.quorum_requests import ask_quorum
+from tidelog.broker.data.closest_replica import ClosestReplica
+from tidelog.broker.data.delayed_fetch import UNCHANGED, FetchLimits, FetchReading, ReadResult, Target
+from tidelog.broker.data.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
+from tidelog.broker.data.leader_hints import LeaderHints
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.requests.quorum_requests import ask_quorum
 from tidelog.controller.image import Topic
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.data_plane_config import FETCH_MAX_BYTES

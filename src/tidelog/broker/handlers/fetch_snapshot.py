@@ -5,10 +5,10 @@ v1 replica directory, the leader's endpoint (KIP-853)
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
-from tidelog.broker.quorum_requests import ask_quorum
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.requests.quorum_requests import ask_quorum
 from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from tidelog.wire.schema import Response
 

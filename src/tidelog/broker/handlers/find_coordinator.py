@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.endpoints import NO_NODE, endpoint_of
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster.endpoints import NO_NODE, endpoint_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId

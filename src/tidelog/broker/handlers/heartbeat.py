@@ -5,10 +5,10 @@ v3 static members (KIP-345)
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.group_coordinator import member_of
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.groups.group_coordinator import member_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import HeartbeatRequest, HeartbeatResponse

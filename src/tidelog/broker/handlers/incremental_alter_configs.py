@@ -6,10 +6,10 @@ keeps the order of the request. `config_changes` says what is done here and what
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.config.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.pending import when_all
 from tidelog.wire.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 

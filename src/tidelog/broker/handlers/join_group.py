@@ -8,10 +8,10 @@ The answer waits until the others have joined, or their time is up.
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.group_coordinator import member_of
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.groups.group_coordinator import member_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.classic.answers import join_error
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

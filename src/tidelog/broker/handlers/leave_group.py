@@ -5,10 +5,10 @@ v3 several members at once, static ones by their instance id (KIP-345) · v5 why
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.group_coordinator import member_of
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.groups.group_coordinator import member_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.classic.answers import leave_error
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.config_resources import ConfigResourceType, resource_type_of
-from tidelog.broker.endpoints import ListenerView
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster.endpoints import ListenerView
+from tidelog.broker.config.config_resources import ConfigResourceType, resource_type_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.configs import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse

@@ -5,9 +5,9 @@ v4 by state (KIP-518) · v5 by type (KIP-848)
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.group_admin import ListGroupsRequest, ListGroupsResponse

@@ -6,9 +6,9 @@ those that are not on their way, or not there, are left out of the answer.
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.reassignments import (

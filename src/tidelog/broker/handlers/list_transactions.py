@@ -5,9 +5,9 @@ v1 those whose transaction has been open for longer than a time (KIP-994) · v2 
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.transaction.id_pattern import check_pattern
 from tidelog.coordination.transaction.states import STATES_BY_NAME
 from tidelog.model.acl import AclOperation, ResourceType

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.endpoints import ListenerView, any_alive_broker
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.cluster.endpoints import ListenerView, any_alive_broker
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.controller.image import Partition, Topic
 from tidelog.controller.topic_names import name_problem
 from tidelog.model import metadata_config as keys

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
 from tidelog.coordination.offsets import nothing_fetched
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode

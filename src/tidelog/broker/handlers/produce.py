@@ -21,15 +21,15 @@ from __future__ import annotations
 
 import logging
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.delayed_produce import Waiting, delayed_produce
-from tidelog.broker.handling import handles
-from tidelog.broker.leader_hints import LeaderHints
-from tidelog.broker.node_view import Node
-from tidelog.broker.produced_transaction import find_transaction, in_memory
-from tidelog.broker.record_validation import RecordsRefused, check_produced
-from tidelog.broker.topic_metrics import TopicCounts
-from tidelog.broker.transaction_admission import Admission, Understanding, produce_understanding
+from tidelog.broker.data.delayed_produce import Waiting, delayed_produce
+from tidelog.broker.data.leader_hints import LeaderHints
+from tidelog.broker.data.record_validation import RecordsRefused, check_produced
+from tidelog.broker.metrics.topic_metrics import TopicCounts
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import handles
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.transactions.produced_transaction import find_transaction, in_memory
+from tidelog.broker.transactions.transaction_admission import Admission, Understanding, produce_understanding
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, PartitionIndex, TopicId, TopicName

@@ -5,10 +5,10 @@ A broker passes it on to the active controller.
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
-from tidelog.broker.quorum_requests import change_voters
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.requests.quorum_requests import change_voters
 from tidelog.wire.messages.raft_voters import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from tidelog.wire.schema import Response
 

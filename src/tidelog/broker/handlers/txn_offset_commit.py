@@ -8,11 +8,11 @@ A topic or partition that does not exist has its own error; what is committed fo
 
 from __future__ import annotations
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.group_coordinator import member_of
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
-from tidelog.broker.transaction_admission import Admission, commit_understanding
+from tidelog.broker.groups.group_coordinator import member_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.transactions.transaction_admission import Admission, commit_understanding
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_SEQUENCE, TopicName

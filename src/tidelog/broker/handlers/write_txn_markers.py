@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.broker.caller import Caller
-from tidelog.broker.handling import Answer, handles
-from tidelog.broker.node_view import Node
-from tidelog.broker.transaction_markers import Marker
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.handling import Answer, handles
+from tidelog.broker.requests.node_view import Node
+from tidelog.broker.transactions.transaction_markers import Marker
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition

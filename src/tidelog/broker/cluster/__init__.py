@@ -1,0 +1,1 @@
+"""This node among the others: registration, links, the way to the active controller, who is alive and where."""

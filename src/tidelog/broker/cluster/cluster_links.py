@@ -1,0 +1,146 @@
+"""A node's ways to the others: the other replicas of the metadata log, the active controller, the brokers it looks after.
+
+links = ClusterLinks(...)                                  connections are made when something is first sent
+service = MetadataService.open(..., peers=links.peers)
+links.join(service)                                        from here on `channel` and `watch` are there
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from tidelog.broker.cluster.broker_watch import BrokerWatch
+from tidelog.broker.cluster.controller_channel import ControllerChannel
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.metadata_service import MetadataService
+from tidelog.controller.network_peers import NetworkPeers
+from tidelog.model.clock import Clock
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NodeId
+from tidelog.model.timers import Timers
+from tidelog.net.node_connection import Event, NodeConnection
+from tidelog.net.receive_buffers import ReceiveBuffers
+from tidelog.net.transport import Transport
+from tidelog.net.turn import Turn
+from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationResponse
+from tidelog.wire.schema import Response
+
+# A node that comes back is to be found soon, and one that died to be noticed: other nodes of a cluster are few and near.
+RECONNECT_BACKOFF_MS = 10
+RECONNECT_BACKOFF_MAX_MS = 500
+
+
+class ClusterLinks:
+    """One for each node. `close` ends all of it."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        random: Random,
+        timers: Timers,
+        clock: Clock,
+        *,
+        node_id: NodeId,
+        controller_listener: str,
+        request_timeout_ms: int,
+        buffers: ReceiveBuffers,
+        turn: Turn,
+    ) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._random = random
+        self._timers = timers
+        self._clock = clock
+        self._node_id = node_id
+        self._buffers = buffers
+        self._turn = turn
+        self._service: MetadataService | None = None
+        self._is_registering = False
+        self._is_closed = False
+        self.peers = NetworkPeers(
+            self.dial,
+            listener=controller_listener,
+            client_id=f"raft-client-{node_id}",
+            request_timeout_ms=request_timeout_ms,
+            on_refused=self._refused,
+        )
+        self.channel: ControllerChannel
+        self.watch: BrokerWatch
+
+    def dial(
+        self, host: str, port: int, on_event: Callable[[Event], None], *, stay_connected: bool = False
+    ) -> NodeConnection:
+        """A connection to another node of the cluster."""
+        return NodeConnection(
+            self._loop,
+            self._transport,
+            host,
+            port,
+            self._random,
+            on_event=on_event,
+            on_bug=self._bug,
+            stay_connected=stay_connected,
+            reconnect_backoff_ms=RECONNECT_BACKOFF_MS,
+            reconnect_backoff_max_ms=RECONNECT_BACKOFF_MAX_MS,
+            buffers=self._buffers,
+            turn=self._turn,
+        )
+
+    def join(self, service: MetadataService) -> None:
+        """The node has its part in the metadata. Before the service is started."""
+        self._service = service
+        self.channel = ControllerChannel(
+            service.controller,
+            service.quorum,
+            self.dial,
+            self._timers,
+            self._clock,
+            client_id=str(self._node_id),
+        )
+        self.watch = BrokerWatch(
+            service.controller,
+            lambda: service.committed.image,
+            self.dial,
+            self._timers,
+            node_id=self._node_id,
+        )
+        service.controller.watch_active(self.watch.became_active)
+        if service.can_lead:
+            service.committed.subscribe(lambda image, _delta: self._register_controller(service, image))
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.peers.close()
+        if self._service is not None:
+            self.channel.close()
+            self.watch.stop()
+
+    def _bug(self, error: Exception) -> None:
+        """Whoever asked another node has failed at its answer: replication, the quorum, a coordinator. The node stops."""
+        message = f"what came from another node could not be handled: {error!r}"
+        self._loop.call_exception_handler({"message": message, "exception": error})
+
+    def _refused(self, node_id: NodeId) -> None:
+        if self._service is not None:
+            self._service.quorum.connection_refused(node_id)
+
+    def _register_controller(self, service: MetadataService, image: ClusterImage) -> None:
+        """A controller that does not lead tells the one that does where it listens. One that leads has done so itself."""
+        known = image.controllers.get(self._node_id)
+        is_known = known is not None and known.incarnation_id == service.registration.incarnation_id
+        if is_known or self._is_registering or self._is_closed:
+            return
+        if not image.features or not image.metadata_version.has_controller_registration:
+            return
+        if service.quorum.leader_node is None or not service.quorum.is_caught_up:
+            return
+        self._is_registering = True
+        self.channel.ask(service.registration).then(self._controller_registered)
+
+    def _controller_registered(self, answer: Response) -> None:
+        """Where it failed, the next image is the next occasion; where not, that it shows there may take a moment."""
+        assert isinstance(answer, ControllerRegistrationResponse)
+        self._is_registering = answer.error_code == ErrorCode.NONE

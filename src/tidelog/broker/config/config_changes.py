@@ -1,0 +1,298 @@
+"""The part of a change of configuration that a broker does itself, before the controller writes anything down.
+
+    duplicates and nulls       refused here, with the words of Kafka
+    broker loggers             changed here and now; nothing is written down
+    broker keys                checked here: only the broker itself knows its keys and which of them change at run time
+    all else                   for the controller
+
+A key of the broker that nobody knows is stored, as in Kafka, where a plug-in may know it; so are keys that change at run time in
+Kafka and do nothing here. The log says that they do nothing. Where this differs from Kafka: keys that ask for what is not
+there, such as a limit on the rate of connections, are refused with the reason (`model.unused_config`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.broker.config import loggers
+from tidelog.broker.config.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
+from tidelog.broker.requests.caller import Caller
+from tidelog.broker.requests.node_view import Node
+from tidelog.controller.configs import Operation
+from tidelog.controller.image import ConfigResource
+from tidelog.model.acl import AclOperation
+from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
+from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigType, UpdateMode, did_you_mean
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NodeId
+from tidelog.model.unused_config import Effect, unused_keys
+from tidelog.wire.messages.configs import AlterConfigsResourceResponse
+
+log = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """What a resource is told."""
+
+    error: ErrorCode
+    message: str | None
+
+
+DONE = Outcome(ErrorCode.NONE, None)
+UNANSWERED = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR.message)
+
+
+class Change(NamedTuple):
+    """One key. The operation is a number of the wire, and may mean nothing."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class ResourceChanges(NamedTuple):
+    """One resource of a request. The type is a number of the wire, and may mean nothing."""
+
+    type: int
+    name: str
+    changes: Sequence[Change]
+
+    def response(self, outcome: Outcome | None) -> AlterConfigsResourceResponse:
+        """What the answer says of it. None stands for a controller that has forgotten it."""
+        error, message = outcome or UNANSWERED
+        return AlterConfigsResourceResponse(
+            error_code=error, error_message=message, resource_type=self.type, resource_name=self.name
+        )
+
+
+class BrokerConfig(NamedTuple):
+    """What changes of a broker's keys are checked against."""
+
+    node_id: NodeId
+    table: ConfigKeys
+    dynamic: Mapping[str, Mapping[str, str]]
+    """What is set at run time already, by the resource's name: the node's id, or nothing for all brokers."""
+
+
+def broker_config(node: Node) -> BrokerConfig:
+    image = node.image
+    names = (str(node.node_id), "")
+    dynamic = {name: image.config_of(ConfigResource(ConfigResourceType.BROKER, name)) for name in names}
+    return BrokerConfig(node.node_id, node.static_config.table, dynamic)
+
+
+def told(
+    resources: Sequence[ResourceChanges],
+    outcomes: Sequence[Outcome | None],
+    decided: Iterable[AlterConfigsResourceResponse],
+) -> list[Outcome | None]:
+    """The outcomes of all resources, with what the controller said of those that were left to it."""
+    answers = {
+        (each.resource_type, each.resource_name): Outcome(ErrorCode.of(each.error_code), each.error_message)
+        for each in decided
+    }
+    return [
+        answers.get((resource.type, resource.name)) if outcome is None else outcome
+        for resource, outcome in zip(resources, outcomes, strict=True)
+    ]
+
+
+def check_resources(
+    resources: Sequence[ResourceChanges], caller: Caller, broker: BrokerConfig, *, incremental: bool, apply: bool
+) -> list[Outcome | None]:
+    """For each resource what it is told at once, or None where the controller is to decide.
+
+    `apply` says that loggers are really to be changed. `incremental` is the newer API, the only one that knows loggers.
+    """
+    named = [(resource.type, resource.name) for resource in resources]
+    outcomes: list[Outcome | None] = []
+    for resource in resources:
+        if named.count((resource.type, resource.name)) > 1:
+            outcomes.append(Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
+        else:
+            outcomes.append(_check(resource, caller, broker, incremental=incremental, apply=apply))
+    return outcomes
+
+
+def _check(
+    resource: ResourceChanges, caller: Caller, broker: BrokerConfig, *, incremental: bool, apply: bool
+) -> Outcome | None:
+    problem = _changes_problem(resource.changes)
+    if problem is not None:
+        return problem
+    kind = resource_type_of(resource.type)
+    if kind is None or (kind is ConfigResourceType.BROKER_LOGGER and not incremental):
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}")
+    error = authorize(caller, AclOperation.ALTER_CONFIGS, kind, resource.name)
+    if kind is ConfigResourceType.BROKER_LOGGER:
+        return Outcome(error, error.message) if error else _change_loggers(resource, broker.node_id, apply=apply)
+    if kind is ConfigResourceType.BROKER:
+        # A caller that may not change the broker is told first what is wrong with its request: so does Kafka.
+        problem = _broker_problem(resource, broker, incremental=incremental)
+        if problem is not None:
+            return problem
+    return Outcome(error, error.message) if error else None
+
+
+def _changes_problem(changes: Sequence[Change]) -> Outcome | None:
+    if len({change.name for change in changes}) < len(changes):
+        return Outcome(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    if nulls:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    return None
+
+
+# Loggers
+
+
+def _change_loggers(resource: ResourceChanges, node_id: NodeId, *, apply: bool) -> Outcome:
+    named = node_id_of(resource.name)
+    if named is None:
+        return _invalid(f"Node id must be an integer, but it is: {resource.name}")
+    if named != node_id:
+        return _invalid(f"Unexpected node id. Expected {node_id}, but received {resource.name}")
+    for change in resource.changes:
+        problem = _logger_problem(change)
+        if problem is not None:
+            return problem
+    if apply:
+        for change in resource.changes:
+            if change.operation == Operation.SET and change.value is not None:
+                loggers.set_level(change.name, change.value)
+            else:
+                loggers.unset_level(change.name)
+    return DONE
+
+
+def _logger_problem(change: Change) -> Outcome | None:
+    match change.operation:
+        case Operation.SET | Operation.DELETE:
+            if not loggers.logger_exists(change.name):
+                return Outcome(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+        case Operation.APPEND | Operation.SUBTRACT:
+            operation = Operation(change.operation)
+            return _invalid(f"{operation.name} operation is not allowed for the BROKER_LOGGER resource")
+        case _:
+            return _invalid(f"Unknown operation type {change.operation} is not allowed for the BROKER_LOGGER resource")
+    if change.operation == Operation.DELETE:
+        if change.name == loggers.ROOT_LOGGER:
+            return _invalid("Removing the log level of the root logger is not allowed")
+    elif change.value not in loggers.LEVEL_NAMES:
+        return Outcome(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(loggers.LEVEL_NAMES)}",
+        )
+    return None
+
+
+# Brokers
+
+
+def _broker_problem(resource: ResourceChanges, broker: BrokerConfig, *, incremental: bool) -> Outcome | None:
+    if resource.name:
+        named = node_id_of(resource.name)
+        if named is None:
+            return _invalid(f"Node id must be an integer, but it is: {resource.name}")
+        if named != broker.node_id:
+            return _invalid(f"Unexpected broker id, expected {broker.node_id}, but received {resource.name}")
+    per_broker = bool(resource.name)
+    present = broker.dynamic.get(str(broker.node_id) if per_broker else "", {}) if incremental else {}
+    # What this release cannot take is there from another one; it is not this caller's mistake.
+    current = {
+        name: text
+        for name, text in present.items()
+        if _values_problem({name: text}, broker.table, per_broker=per_broker) is None
+    }
+    wanted = _changed(current, resource.changes, broker.table)
+    if isinstance(wanted, Outcome):
+        return wanted
+    problem = _values_problem(wanted, broker.table, per_broker=per_broker)
+    if problem is None:
+        for change in resource.changes:
+            if change.name not in broker.table and change.operation != Operation.DELETE:
+                _log_without_effect(change.name, broker.table)
+    return problem
+
+
+def _changed(current: dict[str, str], changes: Iterable[Change], table: ConfigKeys) -> dict[str, str] | Outcome:
+    values = dict(current)
+    for name, number, value in changes:
+        if number == Operation.DELETE:
+            values.pop(name, None)
+            continue
+        if number not in Operation.__members__.values():
+            return _invalid(f"Unknown operations type {number}")
+        assert value is not None
+        if number == Operation.SET:
+            values[name] = value
+            continue
+        operation = Operation(number)
+        key = _key(name, table)
+        if key is None:
+            return Outcome(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        if key.type is not ConfigType.LIST:
+            return Outcome(
+                ErrorCode.INVALID_CONFIG,
+                f"Config value {operation.name.lower()} is not allowed for config key: {name}",
+            )
+        parts = [part for part in values.get(name, key.format(key.default)).split(",") if part]
+        given = value.split(",")
+        if operation is Operation.APPEND:
+            parts += [part for part in given if part not in parts]
+        else:
+            parts = [part for part in parts if part not in given]
+        values[name] = ",".join(parts)
+    return values
+
+
+def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker: bool) -> Outcome | None:
+    fixed = [name for name in values if _is_fixed(name, table)]
+    if fixed:
+        return _invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    known = {name: key for name in values if (key := _key(name, table)) is not None}
+    for name, key in known.items():
+        try:
+            value = key.parse(values[name])
+        except ConfigError as error:
+            return _invalid(str(error))
+        unused = unused_keys().get(name)
+        if unused is not None and unused.effect is Effect.REFUSED and not unused.is_done_anyway(values[name]):
+            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {unused.reason}")
+        # A node may start with none; one that runs would only seem to go on compacting.
+        if name == LOG_CLEANER_THREADS.name and value == 0:
+            return _invalid("Log cleaner threads should be at least 1")
+    single = [name for name, key in known.items() if key.update_mode is UpdateMode.PER_BROKER]
+    if single and not per_broker:
+        return _invalid(
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
+        )
+    return None
+
+
+def _is_fixed(name: str, table: ConfigKeys) -> bool:
+    key = _key(name, table)
+    return key is not None and key.update_mode is UpdateMode.READ_ONLY
+
+
+def _key(name: str, table: ConfigKeys) -> ConfigKey[Any] | None:
+    """The key of this name, whether it acts or not; None where nobody knows it."""
+    key = table.get(name)
+    if key is None and name in unused_keys():
+        return unused_keys()[name].key
+    return key
+
+
+def _log_without_effect(name: str, table: ConfigKeys) -> None:
+    unused = unused_keys().get(name)
+    if unused is not None:
+        log.info("%s is stored without effect: %s", name, unused.reason)
+        return
+    log.warning("%s is stored without effect: there is no such key%s", name, did_you_mean(name, table))
+
+
+def _invalid(message: str) -> Outcome:
+    return Outcome(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,1 @@
+"""What Produce and Fetch go through between their handlers and the partitions."""

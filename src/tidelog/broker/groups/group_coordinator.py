@@ -1,0 +1,202 @@
+"""The group coordinator of a node: joins the shards of `coordination` with the node's partitions and the cluster's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from tidelog.broker.coordinators.coordinator_elections import CoordinatorElections, Hosting
+from tidelog.broker.groups.group_limits import group_limits
+from tidelog.broker.requests.caller import Caller
+from tidelog.controller.image import ClusterImage, ConfigResource
+from tidelog.controller.image_delta import ImageDelta
+from tidelog.coordination import decision
+from tidelog.coordination.coordinator_log import CoordinatorPartition
+from tidelog.coordination.decision import Decision
+from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
+from tidelog.coordination.group_shard import GroupShard
+from tidelog.coordination.host import ActiveShard, CoordinatorHost, HostSeams
+from tidelog.model import group_coordinator_config as keys
+from tidelog.model.config import ConfigValues
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NodeId
+from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.java_hash import partition_of
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timers
+from tidelog.replication.partition import Partition
+from tidelog.storage.seams import Seams
+from tidelog.wire.compression import Compression
+from tidelog.wire.internal_records import CoordinatorLog
+
+A = TypeVar("A")
+
+GROUP_RESOURCE = 32
+_GROUP_VERSION = "group.version"
+_CONSUMER_PROTOCOL = "consumer"
+_MS_PER_MINUTE = 60_000
+# As in Kafka: while too few replicas are in sync a member waits for its commit time-out and is told to try again, in place of
+# being refused at once and coming back at once.
+LEADER_ONLY = 1
+
+
+class _Limits(NamedTuple):
+    """What consumer groups go by, and which configurations say so."""
+
+    config: ConfigValues
+    configs: Mapping[ConfigResource, Mapping[str, str]]
+    of_groups: dict[str, ConsumerGroupLimits]
+    """Of those with values of their own."""
+    of_all_others: ConsumerGroupLimits
+
+    @classmethod
+    def of(cls, config: ConfigValues, configs: Mapping[ConfigResource, Mapping[str, str]]) -> _Limits:
+        of_groups = {
+            name: group_limits(config, values)
+            for (resource_type, name), values in configs.items()
+            if resource_type == GROUP_RESOURCE and values
+        }
+        return cls(config, configs, of_groups, group_limits(config, {}))
+
+
+class GroupCoordinator:
+    """The groups whose partition of `__consumer_offsets` this node leads."""
+
+    def __init__(
+        self,
+        node: Hosting,
+        config: ConfigValues,
+        seams: Seams,
+        timers: Timers,
+        turn: AbstractContextManager[None],
+        *,
+        config_now: Callable[[], ConfigValues] | None = None,
+    ) -> None:
+        """`config` is what the node was started with, and `config_now` gives it with what was changed since."""
+        self._node = node
+        self._config = config
+        self._config_now = config_now or (lambda: config)
+        protocols = config[keys.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
+        self._allows_consumer_protocol = _CONSUMER_PROTOCOL in map(str.lower, protocols)
+        self._random: Random = seams.random
+        self._limits: _Limits | None = None
+        self.settings = group_settings(config, self._limits_of)
+        self._elections = CoordinatorElections(node, CONSUMER_OFFSETS, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS])
+        self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
+            CoordinatorLog.CONSUMER_OFFSETS,
+            self._new_shard,
+            HostSeams(seams.clock, timers, seams.slow_work, turn),
+            required_acks=LEADER_ONLY,
+            commit_timeout_ms=config[keys.OFFSETS_COMMIT_TIMEOUT_MS],
+            load_buffer_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
+            codec=Compression(config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC]),
+        )
+
+    def _new_shard(self, _index: int, _leader_epoch: int, partition: CoordinatorPartition) -> GroupShard:
+        return GroupShard(self.settings, self._random, lambda: self._node.image, partition)
+
+    # --- following the cluster ---------------------------------------------------------------------------------------------
+
+    def follow(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
+        """Lead what the metadata says, after the node's partitions have followed it."""
+        self._elections.follow(self._host, image, delta)
+        if delta is None:
+            return
+        removed = list(delta.topics_removed.values())
+        changed = [image.topics[each].name for each in delta.topics_changed if each in image.topics]
+        if changed or removed:
+            self._host.decide_everywhere(lambda shard, now_ms: shard.topics_changed(image, changed, removed, now_ms))
+
+    def stop(self) -> None:
+        """The node stops."""
+        self._host.close()
+
+    # --- asking ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """Whether members may use the protocol of KIP-848: the cluster's features and this node's configuration decide."""
+        return self._allows_consumer_protocol and bool(self._node.image.features.get(_GROUP_VERSION))
+
+    def partition_of(self, group_id: str) -> int:
+        return self._elections.partition_of(group_id)
+
+    def leader_of(self, group_id: str) -> NodeId | None:
+        """The broker that coordinates a group at the moment."""
+        return self._elections.leader_of(group_id)
+
+    def partition_for(self, group_id: str) -> Partition | ErrorCode:
+        """The replica that a group's offsets are written to, where this node coordinates the group."""
+        index = self.partition_of(group_id)
+        shard = self._host.shard(index)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return self._node.partitions.named(CONSUMER_OFFSETS).get(index) or ErrorCode.NOT_COORDINATOR
+
+    def end_transaction(
+        self, index: int, marker: bytes, producer_id: int, *, is_committed: bool, transaction_version: int
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """Write the marker of a transaction that has committed offsets in one partition of the log, and take them in."""
+        return self._host.end_transaction(
+            index, marker, producer_id, is_committed=is_committed, transaction_version=transaction_version
+        )
+
+    def decide(
+        self, group_id: str, decide: Callable[[GroupShard, int], Decision[A]], refuse: Callable[[ErrorCode], A]
+    ) -> A | Pending[A]:
+        """Have the shard of a group decide."""
+        return self._host.decide(self.partition_of(group_id), decide, refuse)
+
+    def read(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
+        """What the shard of a group knows, once that is committed."""
+        return self._host.read(self.partition_of(group_id), read, refuse)
+
+    def read_committed(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A:
+        """What the shard of a group can say at once, of what is committed."""
+        return self._host.read_committed(self.partition_of(group_id), read, refuse)
+
+    def active(self, group_id: str) -> ActiveShard[GroupShard] | None:
+        """The shard of a group with its partition of the log, if it is here and decides."""
+        return self._host.active(partition_of(group_id, self._elections.partition_count))
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some group that belongs here may not be known yet."""
+        return self._host.is_loading
+
+    def shards(self) -> Iterator[GroupShard]:
+        return self._host.active_shards()
+
+    def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
+        """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
+        config, configs = self._config_now(), self._node.image.configs
+        # Asked with every heartbeat, and the same for almost all groups.
+        known = self._limits
+        if known is None or known.config is not config or known.configs is not configs:
+            known = self._limits = _Limits.of(config, configs)
+        return known.of_groups.get(group_id, known.of_all_others)
+
+
+def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:
+    """What a broker's configuration says about groups."""
+    return GroupSettings(
+        min_session_timeout_ms=config[keys.GROUP_MIN_SESSION_TIMEOUT_MS],
+        max_session_timeout_ms=config[keys.GROUP_MAX_SESSION_TIMEOUT_MS],
+        initial_rebalance_delay_ms=config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS],
+        max_size=config[keys.GROUP_MAX_SIZE],
+        consumer_assignors=config[keys.GROUP_CONSUMER_ASSIGNORS],
+        consumer_max_size=config[keys.GROUP_CONSUMER_MAX_SIZE],
+        consumer_migration_policy=MigrationPolicy(config[keys.GROUP_CONSUMER_MIGRATION_POLICY].lower()),
+        consumer_regex_refresh_interval_ms=config[keys.GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS],
+        consumer_limits_of=limits_of,
+        offset_metadata_max_bytes=config[keys.OFFSET_METADATA_MAX_BYTES],
+        offsets_retention_ms=config[keys.OFFSETS_RETENTION_MINUTES] * _MS_PER_MINUTE,
+        offsets_retention_check_interval_ms=config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
+    )
+
+
+def member_of(caller: Caller) -> decision.Caller:
+    """Who asks, as a coordinator sees it."""
+    return decision.Caller(caller.client_id or "", f"/{caller.host}", caller.api_version, caller.may_describe)

@@ -1,0 +1,1 @@
+"""What a node counts while it works."""

@@ -1,0 +1,143 @@
+"""What is counted of every topic: kafka.server's BrokerTopicMetrics, for each topic and for all of them together.
+
+    counts = metrics.topics[name]                     # only of a topic that this node has replicas of
+    counts.produced(1, message_count, len(records))
+
+Per partition of a request, never per record: how many records came in is the difference of two offsets. The sums over all topics
+are made when somebody asks. A topic that goes leaves its counts to them, so that they never go back.
+
+Where this differs from Kafka: records that are recognised as a producer's repetition are not counted as having come in, since
+nothing is written; and a fetch in a session counts only the partitions that were looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.kernel_choice import load
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicName
+from tidelog.model.metrics import Kind, Reading, Registry
+from tidelog.replication.partition import Partition
+from tidelog.storage.fetched import Fetched
+
+if TYPE_CHECKING:
+    from tidelog.broker.data.kernels.dispatch_kernel import TopicCountsCore
+else:
+    TopicCountsCore = load("tidelog.broker.data.kernels", "dispatch_kernel").TopicCountsCore
+
+PREFIX = "kafka_server_broker_topic_metrics_"
+
+# Kafka takes these for the client's affair, not for failures of the broker.
+_NO_FAILURES_OF_PRODUCE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+_NO_FAILURES_OF_FETCH = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+_COUNTERS = {
+    "messages_in": "Records that producers wrote.",
+    "bytes_in": "Bytes of record batches that producers wrote.",
+    "bytes_out": "Bytes of record batches that consumers were answered.",
+    "bytes_rejected": "Bytes of record batches that were larger than allowed.",
+    "replication_bytes_out": "Bytes of record batches that followers were answered.",
+    "total_produce_requests": "Partitions in Produce requests.",
+    "total_fetch_requests": "Partitions in Fetch requests.",
+    "failed_produce_requests": "Partitions in Produce requests that failed, other than by a client that was out of date.",
+    "failed_fetch_requests": "Partitions in Fetch requests that failed, other than by a client that was out of date.",
+}
+
+
+class TopicCounts(TopicCountsCore):
+    """The numbers of one topic on this node."""
+
+    __slots__ = ()
+
+    def produce_refused(self, error: int, record_bytes: int) -> None:
+        """Records for a partition were not written."""
+        if error not in _NO_FAILURES_OF_PRODUCE:
+            self.failed_produce_requests += 1
+        if error in _TOO_LARGE:
+            self.bytes_rejected += record_bytes
+
+    def fetch_refused(self, error: int) -> None:
+        """A partition could not be read."""
+        self.total_fetch_requests += 1
+        if error not in _NO_FAILURES_OF_FETCH:
+            self.failed_fetch_requests += 1
+
+    def add(self, other: TopicCounts) -> None:
+        for name in _COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class TopicMetrics(dict[TopicName, TopicCounts]):
+    """By topic. Whoever looks one up makes sure that the topic exists: its name becomes a label."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gone = TopicCounts()
+
+    def __missing__(self, topic: TopicName) -> TopicCounts:
+        counts = self[topic] = TopicCounts()
+        return counts
+
+    def remove(self, topic: TopicName) -> None:
+        """Forget a topic that was deleted, or of which this node has no replica any more."""
+        counts = self.pop(topic, None)
+        if counts is not None:
+            self._gone.add(counts)
+
+    def fetched(self, targets: Sequence[object], results: Sequence[object], *, is_follower: bool) -> None:
+        """What one Fetch read, place by place: a `Fetched`, an error, or nothing where nothing was looked at."""
+        for target, result in zip(targets, results, strict=True):
+            if type(target) is not Partition:
+                continue
+            if type(result) is Fetched:
+                counts = self[target.topic_partition.topic]
+                counts.total_fetch_requests += 1
+                for region in result.regions:
+                    if is_follower:
+                        counts.replication_bytes_out += region.count
+                    else:
+                        counts.bytes_out += region.count
+            elif isinstance(result, ErrorCode):
+                self[target.topic_partition.topic].fetch_refused(result)
+
+    def register(self, registry: Registry) -> None:
+        """Declare the families."""
+        for name, help_text in _COUNTERS.items():
+            registry.family(
+                Kind.COUNTER,
+                f"{PREFIX}{name}_total",
+                f"{help_text} Without a topic: of all of them.",
+                ("topic",),
+                partial(self._read, name),
+            )
+
+    def _read(self, name: str) -> Iterable[Reading]:
+        by_topic: list[Reading] = [((topic,), getattr(counts, name)) for topic, counts in self.items()]
+        total = getattr(self._gone, name) + sum(getattr(counts, name) for counts in self.values())
+        return [((), total), *by_topic]

@@ -1,0 +1,550 @@
+"""One node: the composition root. A single node is a cluster of one, and runs what nine would run.
+
+    start   lock and, on first use, format the log directories; open the metadata log; lead the quorum (of one, for now);
+            learn the cluster; open the partitions; listen; register; serve once the controller has let the broker in
+    stop    leave; accept nothing more and answer what is in flight; leave the quorum, after others that are leaving too; write
+            everything down in the order that Kafka expects
+
+Everything that reaches outside comes in through the constructor: clock, chance, files, slow work, the event loop's timers and
+the transport. Nothing below this module knows which ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import pkgutil
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from random import Random
+from typing import TypeVar, cast
+
+from tidelog.broker import handlers
+from tidelog.broker.cluster.auto_topics import AutoTopics
+from tidelog.broker.cluster.broker_watch import BrokerWatch
+from tidelog.broker.cluster.departure import Departure
+from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+from tidelog.broker.config.current_config import CurrentConfig
+from tidelog.broker.config.listeners import ListenerSpec, listener_specs
+from tidelog.broker.config.node_config import check_config, log_directories, voters_problem
+from tidelog.broker.coordinators.internal_topics import InternalTopics
+from tidelog.broker.data.fetch_sessions import FetchSessions
+from tidelog.broker.groups.group_coordinator import GroupCoordinator
+from tidelog.broker.maintenance.replica_moves import ReplicaMoves
+from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+from tidelog.broker.node import node_gauges
+from tidelog.broker.node.crash import CrashHandler
+from tidelog.broker.node.health import BrokerState, Health, health_page
+from tidelog.broker.node.loop_wait import wait
+from tidelog.broker.node.node_broker import NodeBroker
+from tidelog.broker.node.node_directories import format_opened, open_directories
+from tidelog.broker.node.node_metadata import NodeMetadata
+from tidelog.broker.requests.caller import AllowAll, Caller
+from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.transactions.transaction_admission import TransactionAdmission
+from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
+from tidelog.controller.controller import ControllerContext
+from tidelog.controller.errors import MetadataFault
+from tidelog.controller.image import ClusterImage, Endpoint
+from tidelog.controller.quorum import MetadataQuorum
+from tidelog.controller.requests import cut_to_version
+from tidelog.model import broker_config as keys, data_plane_config, metrics_text
+from tidelog.model.bugs import Housekeeping
+from tidelog.model.clock import Clock
+from tidelog.model.config import ConfigValues
+from tidelog.model.ids import BrokerEpoch, NodeId
+from tidelog.model.listener_config import MAX_CONNECTIONS
+from tidelog.model.pending import Pending
+from tidelog.model.shared_timers import SharedTimers
+from tidelog.model.timers import LoopTimers, Timers
+from tidelog.net.address import Address
+from tidelog.net.http_endpoint import HttpEndpoint, Page
+from tidelog.net.limits import NodeLimits
+from tidelog.net.socket_server import SocketServer
+from tidelog.net.transport import Transport
+from tidelog.replication.partitions import Partitions
+from tidelog.storage.errors import StorageError
+from tidelog.storage.log_directories import LogDirectories
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.open_segments import (
+    DESCRIPTORS_PER_SEGMENT,
+    OpenSegments,
+    connections_beside,
+    segments_beside,
+)
+from tidelog.storage.seams import Seams
+from tidelog.wire.schema import Request, Response
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Response)
+
+# How long a stopping node waits for answers that are under way, and for the controller to let it go.
+DRAIN_TIMEOUT_MS = 5_000
+LEAVE_TIMEOUT_MS = 5_000
+
+
+class NodeError(Exception):
+    """The node cannot start, in one sentence with what to do."""
+
+
+class NodeCrashedError(NodeError):
+    """A bug has stopped the node. The sentence says what and where; the log has its traceback."""
+
+
+def load_handlers() -> None:
+    """Import every handler, so that the table is complete."""
+    for module in pkgutil.iter_modules(handlers.__path__):
+        importlib.import_module(f"{handlers.__name__}.{module.name}")
+
+
+class BrokerNode:
+    """A running node. `await BrokerNode.start(...)`, then `await node.stop()`."""
+
+    # What handlers see of a broker: there once it serves, and never where the node is a controller alone.
+    partitions: Partitions
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    transaction_admission: TransactionAdmission
+    doubted_brokers: DoubtedBrokers
+    log_directories: LogDirectories
+    replica_moves: ReplicaMoves
+
+    def __init__(
+        self,
+        config: ConfigValues,
+        seams: Seams,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        metrics_address: Address | None = None,
+    ) -> None:
+        self.static_config = config
+        self.node_id = NodeId(config[keys.NODE_ID])
+        self.is_broker = "broker" in config[keys.PROCESS_ROLES]
+        self.is_controller = "controller" in config[keys.PROCESS_ROLES]
+        # Asked by every Fetch.
+        controller_listeners: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
+        self._controller_listeners = frozenset(controller_listeners)
+        self.cluster_id = ""
+        self.fault: BaseException | None = None
+        self.stopped: asyncio.Future[None] = loop.create_future()
+        """Completes when the node has stopped, or fails with the fault that stopped it."""
+        self._seams = seams
+        self._loop = loop
+        self._timers = LoopTimers(loop)
+        self._housekeeping = Housekeeping()
+        # Of requests that wait: one for nearly every Fetch.
+        self._request_timers = SharedTimers(
+            self._timers, seams.clock, partial(self._housekeeping.failed, "the time-out of a request")
+        )
+        self._transport = transport
+        descriptors_max = seams.files.descriptors_max()
+        segments_max = segments_beside(descriptors_max, config[MAX_CONNECTIONS])
+        limits = NodeLimits.from_config(config).within(connections_beside(descriptors_max, segments_max))
+        self._open_segments = OpenSegments(segments_max)
+        self._server = SocketServer(
+            loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
+        )
+        self._specs = listener_specs(config)
+        logger.info(
+            "of %d open files that this process may have, up to %d are for connections and %d for segments",
+            descriptors_max,
+            limits.connections_max,
+            segments_max * DESCRIPTORS_PER_SEGMENT,
+        )
+        self._config = CurrentConfig(config, self.node_id, lambda: self.image)
+        self._metadata: NodeMetadata | None = None
+        self.metrics = BrokerMetrics()
+        self.state = BrokerState.STARTING
+        self._metrics_address = metrics_address
+        self._http: HttpEndpoint | None = None
+        self.fetch_sessions = FetchSessions(
+            config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random
+        )
+        self.auto_topics = AutoTopics(self)
+        self.internal_topics = InternalTopics(self)
+        self._dispatchers: list[Dispatcher] = []
+        self._endpoints: dict[str, Endpoint] = {}
+        self._opened: list[LogDirectory] = []
+        self._on_directory_failed: Callable[[LogDirectory], None] = lambda _directory: None
+        # How to stop each part that has been started, for an end at whatever moment.
+        self._stopping: list[Callable[[], object]] = []
+        self._is_stopping = False
+
+    # --- what handlers see -------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> ConfigValues:
+        return self._config.now
+
+    @property
+    def clock(self) -> Clock:
+        return self._seams.clock
+
+    @property
+    def timers(self) -> Timers:
+        return self._request_timers
+
+    @property
+    def random(self) -> Random:
+        return self._seams.random
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._service.committed.image
+
+    @property
+    def quorum(self) -> MetadataQuorum:
+        return self._service.quorum
+
+    def is_controller_listener(self, listener_name: str) -> bool:
+        return listener_name in self._controller_listeners
+
+    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
+        # A handler may also ask for something of its own: for a topic, say, that a Metadata request has named.
+        version = caller.api_version if caller.api_key == request.api_key else None
+        context = ControllerContext(str(caller.principal), caller.client_id, caller.host, version)
+        answered: Pending[A] = Pending()
+
+        def answer_with(answer: Response) -> None:
+            answered.complete(cast("A", cut_to_version(request, answer, version)))
+
+        if self.is_controller_listener(caller.listener_name):
+            # Whoever asks a controller means that one, and learns if it is not the active one.
+            self.decide(request, context).then(answer_with)
+            return answered
+        decided = self._links.channel.ask(request, context)
+        # Whoever asks for a topic uses it next, so this node's replicas are there before the answer is.
+        decided.then(lambda answer: self.partitions.opened().then(lambda _: answer_with(answer)))
+        return answered
+
+    def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
+        return self._service.controller.handle(request, context)
+
+    @property
+    def broker_watch(self) -> BrokerWatch:
+        return self._links.watch
+
+    def on_image(self, heard: Callable[[], None]) -> None:
+        """Tell of every image of the cluster from the next one on, once this node goes by it."""
+        self._service.committed.subscribe(lambda _image, _delta: heard())
+
+    def next_producer_id(self) -> Pending[int]:
+        return self._broker.producer_ids.next()
+
+    def endpoint(self, listener_name: str) -> Endpoint:
+        """Where a listener of this node is reached."""
+        return self._endpoints[listener_name]
+
+    @property
+    def bootstrap_address(self) -> str:
+        """What a client on this machine is given to start with."""
+        names = [spec.name for spec in self._specs if not spec.is_controller] or [self._specs[0].name]
+        name = names[0]
+        endpoint = self._endpoints[name]
+        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+        return f"{host}:{endpoint.port}"
+
+    # --- starting ----------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def start(
+        cls,
+        config: ConfigValues,
+        seams: Seams,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        *,
+        metrics_address: Address | None = None,
+        crashes: CrashHandler | None = None,
+    ) -> BrokerNode:
+        """A node that serves. One of `hosting.START_ERRORS` says in one sentence why it cannot be.
+
+        With a `metrics_address` it shows its metrics and its health there, from the first moment to the last. `crashes` stops it
+        for bugs; without one the loop has its own way, as the simulator's has.
+        """
+        load_handlers()
+        node = cls(config, seams, loop, transport, metrics_address)
+        if crashes is not None:
+            crashes.add(node)
+            node.stopped.add_done_callback(lambda _stopped: crashes.remove(node))
+        try:
+            await node._start()
+        except BaseException:
+            node.abandon()
+            raise
+        return node
+
+    async def _start(self) -> None:
+        check_config(self.static_config)
+        # First of all: a recovery may take long, and whoever watches wants to see that it goes on.
+        await self._show_metrics()
+        opened = self._open_directories()
+        for spec in self._specs:
+            await self._listen(spec)
+        endpoints = tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
+        self.cluster_id = format_opened(opened, self.static_config, self._seams, endpoints)
+        await self._start_metadata(opened[0], endpoints)
+        if self.is_broker:
+            await self._start_broker(opened)
+            self._broker.register_metrics(self._offline_paths)
+        self.state = BrokerState.RUNNING
+        for dispatcher in self._dispatchers:
+            dispatcher.is_ready = True
+
+    async def _start_broker(self, opened: list[LogDirectory]) -> None:
+        """What a node is beyond its part in the metadata, unless it is a controller alone."""
+        assert self._metadata is not None
+        broker = self._broker = NodeBroker(
+            opened,
+            self._metadata,
+            self.static_config,
+            self._config,
+            self._seams,
+            self._loop,
+            self._timers,
+            self._server.turn,
+            self.metrics,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            endpoints=[self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
+            stopping=self._stopping,
+            is_stopped=self.stopped.done,
+            housekeeping=self._housekeeping,
+        )
+        self.partitions = broker.partitions
+        self.groups = broker.groups
+        self.transactions = broker.transactions
+        self.transaction_admission = broker.transaction_admission
+        self.doubted_brokers = broker.replication.doubted
+        self.log_directories = broker.directories
+        self.replica_moves = broker.replica_moves
+        self._on_directory_failed = broker.directory_failed
+        broker.load()
+        await broker.register()
+        self._raise_fault()
+        broker.start()
+
+    def _open_directories(self) -> list[LogDirectory]:
+        opened = self._opened
+        open_directories(
+            self.static_config,
+            self._seams,
+            opened,
+            config_of=lambda topic: self._config.topic(topic).log,
+            on_offline=self._directory_failed,
+            open_segments=self._open_segments,
+        )
+        return opened
+
+    async def _start_metadata(self, directory: LogDirectory, endpoints: tuple[Endpoint, ...]) -> None:
+        """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records; otherwise
+        when this node has caught up with the leader."""
+        metadata = self._metadata = NodeMetadata(
+            directory,
+            self.static_config,
+            self._seams,
+            self._loop,
+            self._transport,
+            self._timers,
+            self._server,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            endpoints=endpoints,
+            can_lead=self.is_controller,
+            on_fault=self._metadata_failed,
+            stopping=self._stopping,
+        )
+        self._raise_fault()
+        self._links, self._service = metadata.links, metadata.service
+        problem = voters_problem(metadata.service.quorum.voters, self.static_config)
+        if problem is not None:
+            raise NodeError(problem)
+        for dispatcher in self._dispatchers:
+            if isinstance(dispatcher, ControllerDispatcher):
+                dispatcher.begin(metadata.links.watch)
+        metadata.start()
+        await wait(self._loop, metadata.is_led)
+        self._raise_fault()
+        version = self.image.metadata_version
+        paths = self.static_config[keys.LOG_DIRS] or self.static_config[keys.LOG_DIR]
+        if self.is_broker and len(paths) > 1 and not version.has_directories:
+            raise NodeError(
+                f"several log directories need metadata.version 3.7-IV2 or higher, and the cluster is at {version.name}: "
+                "name one in log.dirs, or raise the level first"
+            )
+        if self.image.access_control:
+            raise NodeError(
+                "the cluster's metadata holds ACLs, and authorisation is not supported yet: remove them first"
+            )
+        self._config.read_anew()
+        node_gauges.register_metadata(self.metrics.registry, metadata.service)
+
+    async def _listen(self, spec: ListenerSpec) -> None:
+        if spec.is_controller:
+            dispatcher: Dispatcher = ControllerDispatcher(self, AllowAll())
+        else:
+            dispatcher = Dispatcher(self, AllowAll(), "broker")
+        self._dispatchers.append(dispatcher)
+        # Whoever holds up the controllers holds up everybody.
+        listener = await self._server.listen(
+            spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller, exempt=spec.is_controller
+        )
+        self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
+
+    # --- being watched -----------------------------------------------------------------------------------------------------
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the metrics are shown, if they are."""
+        return None if self._http is None else f"http://{self._http.address}/metrics"
+
+    @property
+    def health(self) -> Health:
+        return Health(
+            self.state,
+            self.node_id,
+            self.cluster_id,
+            self._metadata is not None and self._metadata.service.controller.is_active,
+            self._offline_paths(),
+        )
+
+    def _offline_paths(self) -> list[str]:
+        """The log directories that cannot be used, also those that could not even be opened."""
+        if self.state is BrokerState.STARTING:
+            return []
+        online = {directory.path for directory in self._opened if not directory.is_offline}
+        return [path for path in log_directories(self.static_config) if path not in online]
+
+    async def _show_metrics(self) -> None:
+        registry = self.metrics.registry
+        registry.gauge("kafka_server_kafka_server_broker_state", "Kafka's number of the state.", lambda: self.state)
+        node_gauges.register_server(registry, self._server)
+        node_gauges.register_housekeeping(registry, self._housekeeping)
+        node_gauges.register_waiting(registry, self.metrics.requests)
+        node_gauges.register_fetch_sessions(registry, self.fetch_sessions)
+        node_gauges.register_flushes(registry, self._seams.flush_times_ms)
+        if self._metrics_address is not None:
+            pages = {
+                "/metrics": lambda: Page(HTTPStatus.OK, metrics_text.CONTENT_TYPE, metrics_text.render(registry)),
+                "/health": lambda: health_page(self.health),
+            }
+            self._http = await HttpEndpoint.open(self._loop, self._transport, *self._metrics_address, pages)
+
+    # --- faults ------------------------------------------------------------------------------------------------------------
+
+    def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        logger.error("log directory %s is offline: %s", directory.path, error)
+        self._on_directory_failed(directory)
+        if directory in self._opened[:1] and not self._is_stopping:
+            # Not now: whoever met the fault is in the middle of a request.
+            self._loop.call_soon(self._metadata_failed, error)
+
+    def _metadata_failed(self, error: MetadataFault) -> None:
+        """Without its metadata log, the directory it lies in, or a log that it can follow, the node knows nothing for certain.
+
+        With one log directory this is also Kafka's rule that a node without any directory stops.
+        """
+        if self.fault is None:
+            logger.critical("the metadata log cannot be followed any further, the node stops: %s", error)
+            self.fault = error
+            self.abandon()
+
+    def crash(self, where: str, error: BaseException) -> None:
+        """A bug, and what it has left half done is unknown: stop at once, as a crash would. The next start recovers."""
+        if self.fault is None and not self.stopped.done():
+            what = f"{type(error).__name__}: {error}" if error.__cause__ is None else f"{error}: {error.__cause__!r}"
+            sentence = f"a bug stops the node: {what} ({where})"
+            logger.critical("%s", sentence, exc_info=error)
+            self.fault = NodeCrashedError(sentence)
+            self.abandon()
+
+    def _raise_fault(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+    # --- stopping ----------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Stop cleanly: the next start reads no log."""
+        if self._is_stopping:
+            await asyncio.shield(self.stopped)
+            return
+        self._is_stopping = True
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        departure = self._depart()
+        if self.is_broker:
+            await self._broker.leave(departure, LEAVE_TIMEOUT_MS)
+            # The other controllers may still need this one, and what is in flight may need it too.
+            await self._server.drain(DRAIN_TIMEOUT_MS, [spec.name for spec in self._specs if not spec.is_controller])
+        if self.is_controller:
+            await wait(self._loop, departure.others_left(self.image), timeout_ms=LEAVE_TIMEOUT_MS)
+        handed_over = self._service.quorum.shutdown(LEAVE_TIMEOUT_MS)
+        await wait(self._loop, departure.unless_lost(handed_over), timeout_ms=LEAVE_TIMEOUT_MS)
+        departure.end()
+        await self._server.drain(DRAIN_TIMEOUT_MS)
+        if not self.stopped.done():  # or a fault has ended it meanwhile
+            self._links.close()
+            await self._close()
+        self._raise_fault()
+
+    def _depart(self) -> Departure:
+        departure = Departure(
+            self.node_id,
+            self._service.quorum.voters,
+            self.static_config[keys.CONTROLLER_LISTENER_NAMES][0],
+            lambda host, port, on_event: self._links.dial(host, port, on_event, stay_connected=True),
+        )
+        self._stopping.append(departure.end)
+        self._service.committed.subscribe(lambda image, _delta: departure.follow(image))
+        departure.begin()
+        return departure
+
+    async def _close(self) -> None:
+        """Write everything down. A directory that fails leaves its mark unwritten, and the others theirs not."""
+        try:
+            self._service.close()
+        except StorageError as error:
+            logger.critical("the metadata log is not closed, its next start recovers: %s", error)
+            self.fault = error
+            self._service.abandon()
+        epoch = self._broker.registration.epoch if self.is_broker else BrokerEpoch(-1)
+        for closed in [directory.close(epoch) for directory in self._opened]:
+            await wait(self._loop, closed)
+        self._end()
+
+    def abandon(self) -> None:
+        """Stop at once, as a crash would: nothing more is written."""
+        self._is_stopping = True
+        self._server.abort()
+        parts = [*reversed(self._stopping), *(directory.abandon for directory in self._opened)]
+        self._stopping.clear()
+        for stop in parts:
+            try:
+                stop()
+            except Exception:
+                # What has crashed may not be fit to be stopped; the others are to be stopped all the same.
+                logger.exception("a part of the node cannot be stopped")
+        self._end()
+        # Whoever waits for the start learns from the fault that there is nothing to wait for.
+        if self._metadata is not None:
+            self._metadata.is_led.complete(None)
+
+    def _end(self) -> None:
+        self.state = BrokerState.NOT_RUNNING
+        if self._http is not None:
+            self._http.close()
+        if not self.stopped.done():
+            if self.fault is None:
+                self.stopped.set_result(None)
+            else:
+                self.stopped.set_exception(self.fault)
+                self.stopped.exception()
+
+
+def describe(node: BrokerNode) -> str:
+    """One line about a node that serves."""
+    return f"node {node.node_id} of cluster {node.cluster_id} at {node.bootstrap_address}"

@@ -1,0 +1,1 @@
+"""From a frame to its handler: dispatching, the table of handlers, and what a handler sees of its caller and its node."""

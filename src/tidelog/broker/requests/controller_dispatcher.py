@@ -1,0 +1,26 @@
+"""The frame handler of a listener for controllers: that of any listener, which also tells of connections that end."""
+
+from __future__ import annotations
+
+from tidelog.broker.cluster.broker_watch import BrokerWatch
+from tidelog.broker.requests.caller import Authorizer
+from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.node_view import Node
+from tidelog.net.connection import Connection
+
+
+class ControllerDispatcher(Dispatcher):
+    """Begins to answer as soon as the quorum is there: without answers there would never be a leader."""
+
+    def __init__(self, node: Node, authorizer: Authorizer) -> None:
+        super().__init__(node, authorizer, "controller")
+        self._watch: BrokerWatch | None = None
+
+    def begin(self, watch: BrokerWatch) -> None:
+        """Answer from now on. `watch` hears of every connection that ends."""
+        self._watch = watch
+        self.is_ready = True
+
+    def connection_closed(self, connection: Connection) -> None:
+        if self._watch is not None:
+            self._watch.connection_closed(connection)

@@ -1,0 +1,152 @@
+"""What a handler sees of its node."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tidelog.broker.requests.caller import Caller
+from tidelog.model.clock import Clock
+from tidelog.model.config import ConfigValues
+from tidelog.model.ids import NodeId
+from tidelog.model.pending import Pending
+from tidelog.model.timers import Timers
+from tidelog.wire.schema import Request, Response
+
+if TYPE_CHECKING:
+    from tidelog.broker.cluster.auto_topics import AutoTopics
+    from tidelog.broker.cluster.broker_watch import BrokerWatch
+    from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+    from tidelog.broker.coordinators.internal_topics import InternalTopics
+    from tidelog.broker.data.fetch_sessions import FetchSessions
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.maintenance.replica_moves import ReplicaMoves
+    from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+    from tidelog.broker.transactions.transaction_admission import TransactionAdmission
+    from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
+    from tidelog.controller.controller import ControllerContext
+    from tidelog.controller.image import ClusterImage
+    from tidelog.raft.messages import Request as QuorumRequest, Response as QuorumResponse
+    from tidelog.replication.partitions import Partitions
+    from tidelog.storage.log_directories import LogDirectories
+
+A = TypeVar("A", bound=Response)
+
+
+class QuorumView(Protocol):
+    """What handlers ask of the metadata quorum."""
+
+    @property
+    def leader_id(self) -> NodeId | None: ...
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def receive(self, request: QuorumRequest) -> Pending[QuorumResponse]:
+        """A request of another replica, or of an administrator."""
+        ...
+
+
+class Node(Protocol):
+    """One broker of the cluster, as its handlers use it. All of it runs on one thread."""
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def config(self) -> ConfigValues:
+        """The broker's own configuration, with what was changed at run time."""
+        ...
+
+    @property
+    def static_config(self) -> ConfigValues:
+        """The same without those changes: what the process was started with."""
+        ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster's metadata as far as this node has seen it committed."""
+        ...
+
+    @property
+    def quorum(self) -> QuorumView:
+        """This node's replica of the metadata quorum."""
+        ...
+
+    @property
+    def partitions(self) -> Partitions:
+        """The replicas on this node."""
+        ...
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The groups that this node coordinates."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactions that this node coordinates."""
+        ...
+
+    @property
+    def transaction_admission(self) -> TransactionAdmission:
+        """Who asks the coordinators of transactions before transactional records are appended."""
+        ...
+
+    @property
+    def internal_topics(self) -> InternalTopics: ...
+
+    @property
+    def doubted_brokers(self) -> DoubtedBrokers:
+        """Brokers that this one has just lost sight of."""
+        ...
+
+    @property
+    def log_directories(self) -> LogDirectories: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def metrics(self) -> BrokerMetrics:
+        """Where handlers count."""
+        ...
+
+    @property
+    def auto_topics(self) -> AutoTopics: ...
+
+    @property
+    def replica_moves(self) -> ReplicaMoves: ...
+
+    def is_controller_listener(self, listener_name: str) -> bool:
+        """Whether a listener is for controllers (`controller.listener.names`). It answers other APIs than the brokers' ones."""
+        ...
+
+    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:
+        """Have the active controller decide; the answer comes when what it decided is committed and visible here."""
+        ...
+
+    def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
+        """Have this node's own controller decide; NOT_CONTROLLER where it is not the active one."""
+        ...
+
+    @property
+    def broker_watch(self) -> BrokerWatch:
+        """Who looks after the brokers while this node's controller is the active one."""
+        ...
+
+    def next_producer_id(self) -> Pending[int]:
+        """An id that no producer has had. -1 where the controller could not give any in time."""
+        ...
