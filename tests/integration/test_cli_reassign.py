@@ -15,7 +15,7 @@ from typer.testing import Result
 from tests.support.apache_kafka import wait_until
 from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, Consumer, Producer
-from tidelog.cli.reassignment_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from tidelog.cli.reassign.reassignment_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from tidelog.client.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
 from tidelog.testing import EmbeddedCluster
 

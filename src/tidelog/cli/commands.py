@@ -8,10 +8,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidelog import __version__
-from tidelog.cli import admin_commands, client_commands, pipeline_commands
-from tidelog.cli.broker_options import DEFAULT_METRICS_HOST, BrokerOptions, LogFormat, LogLevel
+from tidelog.cli.admin import admin_commands
 from tidelog.cli.exit_code import exit_code_of
 from tidelog.cli.main import start_broker
+from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST, BrokerOptions, LogFormat, LogLevel
 from tidelog.cli.options import (
     ConfigOption,
     JsonOption,
@@ -21,6 +21,8 @@ from tidelog.cli.options import (
     MetricsPortOption,
     SettingsOption,
 )
+from tidelog.cli.pipeline import pipeline_commands
+from tidelog.cli.records import client_commands
 
 
 def _command_line() -> typer.Typer:
@@ -85,7 +87,7 @@ def dump_log(
 
     Bytes that are UTF-8 are shown as text. Others are {"base64": ...} in JSON, and hexadecimal otherwise.
     """
-    from tidelog.cli.dump_log import DumpOptions, dump_files  # noqa: PLC0415
+    from tidelog.cli.files.dump_log import DumpOptions, dump_files  # noqa: PLC0415
 
     options = DumpOptions(as_json, batches_only, offset, limit, decode_as)
     _exit_with(lambda: dump_files(paths, options))
@@ -103,7 +105,7 @@ def verify(
 
     An error is a loss or a wrong answer; a warning is repaired by the next start, or a person should know it.
     """
-    from tidelog.cli.verify import verify_directory  # noqa: PLC0415
+    from tidelog.cli.files.verify import verify_directory  # noqa: PLC0415
 
     _exit_with(lambda: verify_directory(path, decodes_records=records, as_json=as_json))
 
@@ -152,7 +154,7 @@ def up(
 
     Prints a line that begins with `ready` and names the bootstrap addresses. DIR/cluster.json lists the nodes that run.
     """
-    from tidelog.cli.up import UpOptions, run_up  # noqa: PLC0415
+    from tidelog.cli.node.up import UpOptions, run_up  # noqa: PLC0415
 
     options = UpOptions(nodes, port, directory, settings or (), log_format, log_level, metrics_port, metrics_host)
     _exit_with(lambda: run_up(options))
@@ -196,7 +198,7 @@ def format_(
     as_json: JsonOption = False,
 ) -> None:
     """Make the log directories of a node ready. One that is a cluster of its own also does it when it first starts."""
-    from tidelog.cli.format import FormatOptions, run_format  # noqa: PLC0415
+    from tidelog.cli.node.format import FormatOptions, run_format  # noqa: PLC0415
 
     options = FormatOptions(
         config,

@@ -12,7 +12,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tidelog.cli.broker_options import BrokerOptions
+    from tidelog.cli.node.broker_options import BrokerOptions
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     except KeyboardInterrupt:
         os._exit(130)
     _open_missing_streams()
-    from tidelog.cli.broker_options import ordinary_broker_options  # noqa: PLC0415
+    from tidelog.cli.node.broker_options import ordinary_broker_options  # noqa: PLC0415
 
     arguments = sys.argv[1:]
     try:
@@ -46,8 +46,8 @@ def start_broker(options: "BrokerOptions") -> int:
     # Almost all that a start makes stays, and looking for garbage in it takes a tenth of the time. The node's start ends this.
     gc.disable()
     try:
-        from tidelog.cli.broker import run_broker  # noqa: PLC0415
         from tidelog.cli.exit_code import exit_code_of  # noqa: PLC0415
+        from tidelog.cli.node.broker import run_broker  # noqa: PLC0415
 
         return exit_code_of(lambda: run_broker(options))
     finally:

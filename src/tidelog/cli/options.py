@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.broker_options import PORT_MAX, LogFormat, LogLevel
+from tidelog.cli.node.broker_options import PORT_MAX, LogFormat, LogLevel
 
 SettingsOption = Annotated[
     list[str] | None,

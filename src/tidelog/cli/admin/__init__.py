@@ -1,0 +1,1 @@
+"""`tidelog topics`, `configs` and `cluster`."""

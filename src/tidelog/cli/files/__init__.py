@@ -1,0 +1,1 @@
+"""`tidelog dump-log` and `verify`: the files of a data directory."""

@@ -1,0 +1,1 @@
+"""`tidelog broker`, `up` and `format`: nodes on this machine."""

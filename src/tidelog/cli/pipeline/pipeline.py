@@ -1,0 +1,194 @@
+"""`tidelog pipeline run`, `validate` and `package`: pipelines of a file on Spark, with their progress."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.cli.admin_session import (
+    EXIT_REFUSED,
+    EXIT_WRONG_QUESTION,
+    QuestionError,
+    complain,
+    parse_pairs,
+    print_json,
+    print_line,
+)
+from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
+from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
+from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
+from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, problems_of, problems_of_file
+
+COMMAND = "pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    file: str
+    only: Sequence[str]
+    until_caught_up: bool
+    master: str | None
+    package: str | None
+    conf: Sequence[str]
+    bootstrap: str | None
+    is_verbose: bool
+    as_json: bool
+
+
+def run_pipelines(options: RunOptions) -> int:
+    """0 once they have caught up or were stopped."""
+    try:
+        settings = SessionSettings(
+            master=options.master,
+            package=options.package,
+            conf=parse_pairs(options.conf),
+            is_verbose=options.is_verbose,
+        )
+        file = load(options.file, options.only, options.bootstrap)
+        _check(file)
+        _run(file, settings, options)
+    except (QuestionError, PipelineFileError, DefinitionError) as error:
+        return _complain(error, EXIT_WRONG_QUESTION, is_verbose=options.is_verbose)
+    except PipelineError as error:
+        return _complain(error, EXIT_REFUSED, is_verbose=options.is_verbose)
+    return 0
+
+
+def validate_pipelines(path: str, only: Sequence[str], *, without_spark: bool, as_json: bool) -> int:
+    """0 if there is nothing wrong with them. What shows without Spark is told before Spark is started."""
+    told = 0
+
+    def tell(problems: Iterable[str]) -> None:
+        nonlocal told
+        for each in problems:
+            told += 1
+            if as_json:
+                print_json([{"problem": each}])
+            else:
+                complain(COMMAND, each, EXIT_WRONG_QUESTION)
+        sys.stdout.flush()
+
+    try:
+        file = load(path, only, None)
+    except PipelineFileError as error:
+        tell([str(error)])
+        return EXIT_WRONG_QUESTION
+    checked = [check_pipeline(each) for each in file.pipelines]
+    tell(problems_of_file(checked))
+    if not without_spark:
+        try:
+            tell(_plan_problems(file, checked))
+        except PipelineError as error:
+            code = EXIT_WRONG_QUESTION if told else EXIT_REFUSED
+            return complain(COMMAND, f"{error}; --without-spark checks the rest", code)
+    if not told and not as_json:
+        names = ", ".join(each.name for each in file.pipelines)
+        print_line(f"nothing is wrong with {names}" + (", as far as that shows without Spark" if without_spark else ""))
+    return EXIT_WRONG_QUESTION if told else 0
+
+
+def build_package(output: str, more: Sequence[str], *, as_json: bool) -> int:
+    """0 once the archive is there."""
+    from tidelog.spark.pipelines.archive import build_archive  # noqa: PLC0415 - what only this needs
+
+    path = Path(output)
+    if path.suffix != ".zip":
+        return complain(
+            COMMAND, f"{output} has to end with .zip, by which Spark knows how to unpack it", EXIT_WRONG_QUESTION
+        )
+    try:
+        built = build_archive(path, more)
+    except PackageError as error:
+        return complain(COMMAND, str(error), EXIT_REFUSED)
+    except OSError as error:
+        return complain(COMMAND, f"{output} cannot be written: {error.strerror or error}", EXIT_REFUSED)
+    if as_json:
+        print_json([{"path": str(built.path), "bytes": built.bytes, "packages": list(built.distributions)}])
+    else:
+        python = ".".join(map(str, sys.version_info[:2]))
+        print_line(
+            f"{built.path}: {built.bytes / 1e6:.0f} MB, {len(built.distributions)} packages, for Python {python}"
+        )
+    return 0
+
+
+def load(path: str, only: Sequence[str], bootstrap: str | None) -> PipelineFile:
+    """The pipelines of a file, for the cluster that the command line names, if it names one."""
+    file = load_pipelines(path, only)
+    if bootstrap is None:
+        return file
+    return dataclasses.replace(file, pipelines=[each.moved_to(bootstrap) for each in file.pipelines])
+
+
+def _check(file: PipelineFile) -> None:
+    problems = problems_of(file.pipelines)
+    if problems:
+        raise DefinitionError(problems)
+
+
+def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> None:
+    from tidelog.cli.pipeline.pipeline_display import progress_display  # noqa: PLC0415 - what only a run needs
+    from tidelog.spark.pipelines.pipeline_run import PipelineRun  # noqa: PLC0415
+
+    local = all(is_local(file.checkpoint_of(each)) for each in file.pipelines)
+    conf = session_conf(file.pipelines, settings, is_checkpoint_local=local)
+    with progress_display(as_json=options.as_json) as display:
+        display.say(f"starting Spark on {conf['spark.master']}")
+        spark = start_session(conf, file.modules, is_verbose=options.is_verbose)
+        try:
+            run = PipelineRun(spark, file, until_caught_up=options.until_caught_up)
+
+            with _on_signals(run.stop):
+                run.start()
+                display.show(run.progress)
+                run.follow(display.show, lambda: display.say("stopping after the batches that are under way"))
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks for an end, the second one does not wait for it."""
+
+    def handle(number: int, frame: object) -> None:  # noqa: ARG001 - what signals are called with
+        for each in before:
+            signal.signal(each, signal.default_int_handler)
+        stop()
+
+    # Spark has put its own handler there, which cancels all jobs.
+    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _plan_problems(file: PipelineFile, checked: Sequence[CheckedPipeline]) -> Iterator[str]:
+    """What Spark finds wrong, as it finds it."""
+    # A plan is the same wherever it would run, and what is wrong with Spark's own settings is not asked here.
+    settings = SessionSettings(master="local[1]", conf={"spark.ui.enabled": "false"})
+    conf = session_conf([each.sound for each in checked], settings, is_checkpoint_local=True)
+    spark = start_session(conf, file.modules, is_verbose=False)
+    try:
+        from tidelog.spark.pipelines.query_plan import plan_checked  # noqa: PLC0415 - imports PySpark
+
+        for each in checked:
+            yield from plan_checked(spark, each)[1]
+    finally:
+        spark.stop()
+
+
+def _complain(error: Exception, code: int, *, is_verbose: bool) -> int:
+    if is_verbose:
+        traceback.print_exception(error)
+    problems = error.problems if isinstance(error, DefinitionError) else [str(error)]
+    for each in problems:
+        complain(COMMAND, each, code)
+    return code

@@ -1,0 +1,86 @@
+"""`tidelog pipeline status`: how far pipelines are, from what their last run has left and from their consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.cli.admin_session import EXIT_WRONG_QUESTION, administer, complain, print_json, print_table
+from tidelog.cli.pipeline.pipeline import COMMAND, load
+from tidelog.cli.pipeline.pipeline_display import as_row
+from tidelog.cli.rendering import Json
+from tidelog.client.admin import AsyncAdmin
+from tidelog.client.errors import ClientError
+from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, Pipeline
+from tidelog.spark.pipelines.errors import PipelineFileError
+from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
+from tidelog.spark.pipelines.progress import QueryProgress, read_progress
+from tidelog.spark.pipelines.validation import wrong_arguments
+
+_NEVER_RUN = "never run"
+_DIED = "died"
+
+
+def show_status(path: str, only: Sequence[str], *, bootstrap: str | None, as_json: bool) -> int:
+    try:
+        file = load(path, only, bootstrap)
+    except PipelineFileError as error:
+        return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
+    problems = [problem for each in file.pipelines for problem in wrong_arguments(each)]
+    for problem in problems:
+        complain(COMMAND, problem, EXIT_WRONG_QUESTION)
+    if problems:
+        return EXIT_WRONG_QUESTION
+    code = 0
+    rows: list[dict[str, Json]] = []
+    for pipeline in file.pipelines:
+        found = _rows(file, pipeline)
+
+        async def work(admin: AsyncAdmin, found: list[dict[str, Json]] = found) -> None:
+            for row in found:
+                row["lag"] = await _lag(admin, str(row["query"]))
+
+        servers = pipeline.sources[0].bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP
+        code = max(code, administer(COMMAND, servers, work))
+        rows += found
+    if as_json:
+        print_json(rows)
+    else:
+        titles = ("query", "state", "lag", "rows_per_second", "batch_id", "batch_rows", "batch_at", "query_id")
+        shown = [[_shown(row.get(title)) for title in titles] for row in rows]
+        print_table([title.replace("_per_second", "/s").replace("_", " ") for title in titles], shown)
+        for row in rows:
+            if row["error"] is not None:
+                complain(COMMAND, f"{row['query']}: {row['error']}", 1)
+    return code
+
+
+def _rows(file: PipelineFile, pipeline: Pipeline) -> list[dict[str, Json]]:
+    """One for each query of a pipeline, without its lag."""
+    checkpoint = file.checkpoint_of(pipeline)
+    left = read_progress(checkpoint) if is_local(checkpoint) else None
+    queries = {} if left is None else {each.query: each for each in left.queries}
+    names = [pipeline.name, *([pipeline.dead_letters_query] if pipeline.has_dead_letters else [])]
+    rows: list[dict[str, Json]] = []
+    for name in names:
+        known = queries.get(name, QueryProgress(query=name, query_id="", run_id=""))
+        row: dict[str, Json] = {"pipeline": pipeline.name, **as_row(known)}
+        if name not in queries:
+            row["state"] = _NEVER_RUN if is_local(checkpoint) else "-"
+        elif known.state == "running" and left is not None and not left.is_alive:
+            row["state"] = _DIED
+        rows.append(row)
+    return rows
+
+
+async def _lag(admin: AsyncAdmin, group_id: str) -> int | None:
+    """Of the consumer group that a query commits to; None where it has committed nothing."""
+    try:
+        lags = await admin.group_lag(group_id)
+    except ClientError:
+        return None
+    known = [each.lag for each in lags if each.lag is not None]
+    return sum(known) if known else None
+
+
+def _shown(value: Json) -> object:
+    return "-" if value is None or value == "" else value

@@ -1,0 +1,230 @@
+"""`tidelog consume`: the records of topics on standard output.
+
+Without --follow it ends where the topics ended when it began. A group goes on where it has committed, and commits what was
+printed and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from tidelog.cli.admin_session import QuestionError, RefusalError, remark
+from tidelog.cli.groups.offset_plan import parse_topics
+from tidelog.cli.moments import parse_time
+from tidelog.cli.records.client_session import with_cluster
+from tidelog.cli.records.output_records import OutputFormat, Row, renderer
+from tidelog.client.admin import Admin, GroupState, OffsetSpec, value_of
+from tidelog.client.consumer.consumer import Consumer
+from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.client.errors import RefusedError
+from tidelog.model.clock import SystemClock
+
+_COMMAND = "consume"
+BEGINNING, END = "beginning", "end"
+
+_POLL_MS = 200
+# A sentence with more of them is no sentence.
+_PARTITIONS_NAMED_MAX = 3
+_POLL_RECORDS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    """What was typed. `start`: beginning, end, an offset, or -N for the last N records of each partition."""
+
+    start: str | None = None
+    start_time: str | None = None
+    follow: bool = False
+    count: int | None = None
+    timeout_s: float | None = None
+    group: str | None = None
+    group_protocol: str = "classic"
+    read_committed: bool = False
+    form: OutputFormat = field(default_factory=OutputFormat)
+
+
+def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> int:
+    def work(admin: Admin) -> int:
+        check_options(topics, options)
+        chosen = _partitions(admin, topics)
+        out = sys.stdout.buffer
+        with Consumer(
+            bootstrap_servers=bootstrap,
+            client_id="tidelog-consume",
+            group_id=options.group,
+            group_protocol=options.group_protocol,
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
+            auto_offset_reset="latest" if options.start == END else "earliest",
+            isolation_level="read_committed" if options.read_committed else "read_uncommitted",
+        ) as consumer:
+            reading = _Reading(consumer, options, out)
+            try:
+                if options.group is None:
+                    _assign(admin, consumer, chosen, options)
+                    ends = consumer.end_offsets(chosen)
+                    reading.run(lambda: _is_read(consumer, ends))
+                else:
+                    consumer.subscribe(sorted({each.topic for each in chosen}))
+                    reading.run(_GroupEnd(admin, consumer, options.group))
+            except KeyboardInterrupt:
+                # How a person ends what follows a topic.
+                pass
+            finally:
+                # Whoever reads may have gone; then this raises, and nothing more is committed.
+                out.flush()
+        return 0
+
+    return with_cluster(_COMMAND, bootstrap, work)
+
+
+def check_options(topics: Iterable[str], options: ConsumeOptions) -> None:
+    """QuestionError where options contradict each other."""
+    has_partitions = any(indexes is not None for indexes in parse_topics(topics).values())
+    if options.start is not None and options.start_time is not None:
+        raise QuestionError("--from and --from-time contradict each other")
+    _offset(options.start)
+    if options.start_time is not None:
+        parse_time(options.start_time)
+    if options.group is None:
+        return
+    if has_partitions:
+        raise QuestionError("the members of a group share partitions: leave out --group, or the partitions")
+    if options.start_time is not None or options.start not in {None, BEGINNING, END}:
+        raise QuestionError(
+            "a group goes on where it has committed: change that with `tidelog groups reset-offsets`, or leave out --group"
+        )
+
+
+class _Reading:
+    """Polls, prints and commits until the end."""
+
+    def __init__(self, consumer: Consumer, options: ConsumeOptions, out: BinaryIO) -> None:
+        self._consumer = consumer
+        self._options = options
+        self._out = out
+        self._render = renderer(options.form)
+        self._remaining = options.count
+        self._clock = SystemClock()
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        # Nothing lies after the end yet: whoever begins there waits for what comes.
+        follows = self._options.follow or self._options.start == END
+        last_ms = self._clock.monotonic_ms()
+        while self._remaining is None or self._remaining > 0:
+            limit = _POLL_RECORDS if self._remaining is None else min(_POLL_RECORDS, self._remaining)
+            rows = self._consumer.poll(timeout_ms=_POLL_MS, max_records=limit)
+            now_ms = self._clock.monotonic_ms()
+            if rows:
+                self._print(rows)
+                last_ms = now_ms
+            elif self._options.timeout_s is not None and now_ms - last_ms >= self._options.timeout_s * 1000:
+                return
+            # A full poll says that there is more.
+            if not follows and len(rows) < limit and is_over():
+                return
+
+    def _print(self, rows: Sequence[Row]) -> None:
+        self._out.writelines(map(self._render, rows))
+        self._out.flush()
+        if self._remaining is not None:
+            self._remaining -= len(rows)
+        if self._options.group is not None:
+            self._consumer.commit()
+
+
+class _GroupEnd:
+    """Whether a member has read what its partitions held when it got them, and is to get no others."""
+
+    def __init__(self, admin: Admin, consumer: Consumer, group_id: str) -> None:
+        self._admin = admin
+        self._consumer = consumer
+        self._group_id = group_id
+        self._ends: dict[TopicPartition, int] = {}
+
+    def __call__(self) -> bool:
+        assignment = self._consumer.assignment()
+        new = [each for each in assignment if each not in self._ends]
+        if new:
+            self._ends.update(self._consumer.end_offsets(new))
+        is_read = _is_read(self._consumer, {each: self._ends[each] for each in assignment})
+        return is_read and self._is_all(assignment)
+
+    def _is_all(self, assignment: AbstractSet[TopicPartition]) -> bool:
+        """Only the coordinator knows whether more is to come: another member may have yet to give it up."""
+        member_id = self._consumer.group_metadata().member_id
+        try:
+            group = self._admin.describe_group(self._group_id)
+        except RefusedError:
+            # Not joined yet.
+            return False
+        mine = next((each for each in group.members if each.member_id == member_id), None)
+        if mine is None or group.state is not GroupState.STABLE:
+            return False
+        return assignment == set(mine.assignment) and mine.target_assignment in {None, mine.assignment}
+
+
+def _is_read(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    return all(consumer.position(partition) >= end for partition, end in ends.items())
+
+
+def _partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
+    topics = parse_topics(texts)
+    described = admin.describe_topics(topics)
+    chosen = []
+    for name, indexes in topics.items():
+        there = [each.index for each in value_of(described[name]).partitions]
+        for index in there if indexes is None else indexes:
+            if index not in there:
+                raise RefusalError(f"topic {name} has no partition {index}")
+            chosen.append(TopicPartition(name, index))
+    return chosen
+
+
+def _assign(admin: Admin, consumer: Consumer, partitions: Sequence[TopicPartition], options: ConsumeOptions) -> None:
+    consumer.assign(partitions)
+    offset = _offset(options.start)
+    if options.start_time is not None:
+        consumer.seek_to_time(parse_time(options.start_time))
+    elif options.start == END:
+        consumer.seek_to_end()
+    elif offset is None:
+        consumer.seek_to_beginning()
+    else:
+        starts = _listed(admin, partitions, OffsetSpec.EARLIEST)
+        ends = _listed(admin, partitions, OffsetSpec.LATEST)
+        if offset > max(ends.values(), default=0):
+            _past_the_end(offset, ends, options)
+        for partition, end in ends.items():
+            # Before the first record is where it begins; beyond the end is where it will go on.
+            consumer.seek(partition, max(starts[partition], min(end, offset if offset >= 0 else end + offset)))
+
+
+def _listed(admin: Admin, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+    listed = admin.list_offsets(dict.fromkeys(partitions, spec))
+    return {partition: value_of(listed[partition]).offset or 0 for partition in partitions}
+
+
+def _past_the_end(offset: int, ends: dict[TopicPartition, int], options: ConsumeOptions) -> None:
+    """No partition goes as far. RefusalError, unless what comes next is waited for."""
+    shown = [f"{partition} ends at {end}" for partition, end in list(ends.items())[:_PARTITIONS_NAMED_MAX]]
+    if len(ends) > len(shown):
+        shown.append(f"{len(ends) - len(shown)} more end before it too")
+    sentence = f"offset {offset} is past the end: {', '.join(shown)}"
+    if not options.follow:
+        raise RefusalError(sentence)
+    remark(_COMMAND, f"{sentence}; following from there")
+
+
+def _offset(start: str | None) -> int | None:
+    if start is None or start in {BEGINNING, END}:
+        return None
+    digits = start.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+        raise QuestionError(
+            f"{start!r} is no place to begin: expected beginning, end, an offset, or -N for the last N records"
+        )
+    return int(start)
