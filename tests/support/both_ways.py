@@ -113,7 +113,12 @@ def foreseen(state: ProducerState | None, batch: bytes) -> ProducerState:
         after.batches = list(state.batches)
     if after.epoch == header.producer_epoch and header.base_sequence == (after.last_sequence + 1) & 0x7FFFFFFF:
         after.add_batch(
-            BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+            BatchMetadata(
+                header.last_sequence,
+                after.last_offset + 1 + header.last_offset_delta,
+                header.last_offset_delta,
+                header.max_timestamp,
+            )
         )
     return after
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Offset, ProducerId
 from tidelog.storage.producer_snapshot import ProducerSnapshotEntry
@@ -120,6 +121,8 @@ class ProducerState:
             self.epoch = epoch
 
     def add_batch(self, batch: BatchMetadata) -> None:
+        if self.batches and batch.first_offset <= self.batches[-1].last_offset:
+            raise BugError(f"producer {self.producer_id} writes {batch}, behind its batches {self.batches}")
         if len(self.batches) == BATCHES_KEPT:
             del self.batches[0]
         self.batches.append(batch)

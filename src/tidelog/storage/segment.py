@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel_choice import load
+from tidelog.model.bugs import BugError
 from tidelog.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from tidelog.storage.batch_scan import each_header
 from tidelog.storage.errors import DamagedFileError, StorageError
@@ -409,6 +410,9 @@ class Segment(SegmentCore):
 
     def finish(self) -> None:
         """No more appends: the largest timestamp goes into the time index, and tails that were allocated or reserved go."""
+        file_bytes = self.file.size()
+        if file_bytes < self.size_bytes:
+            raise BugError(f"{self} is finished, and its file has {file_bytes} bytes")
         largest = self.largest_timestamp_offset
         if largest.timestamp >= 0:
             self.time_index.append_last(largest.timestamp, largest.offset)

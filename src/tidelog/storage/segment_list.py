@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.kernel_choice import load
+from tidelog.model.bugs import BugError
 from tidelog.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class SegmentList(SegmentListCore):
     def add(self, segment: Segment) -> None:
         """Put a segment in its place."""
         slot = bisect_left(self._base_offsets, segment.base_offset)
+        if slot < len(self._base_offsets) and self._base_offsets[slot] == segment.base_offset:
+            raise BugError(f"{segment} is added where {self._segments[slot]} begins")
         self._base_offsets.insert(slot, segment.base_offset)
         self._segments.insert(slot, segment)
         self.active = self._segments[-1]

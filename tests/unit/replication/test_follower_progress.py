@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.kernel_twins import TWINS
 from tests.support.replication_twins import replication_kernel
+from tidelog.model.bugs import BugError
+from tidelog.model.ids import NO_OFFSET
 
 
 @pytest.fixture(params=TWINS)
@@ -54,3 +56,12 @@ def test_to_rouse_one_that_does_not_rest_changes_nothing(kernel: ModuleType) -> 
     follower = kernel.FollowerProgress(last_caught_up_ms=10)
     follower.rouse()
     assert follower.last_caught_up_ms == 10
+
+
+def test_a_follower_is_never_beyond_its_leader(kernel: ModuleType) -> None:
+    follower = kernel.FollowerProgress()
+
+    for offset in (-1, 6):
+        with pytest.raises(BugError, match=f"has fetched from {offset}"):
+            follower.fetched(offset, 0, 5, 1, 10)
+    assert follower.log_end_offset == NO_OFFSET

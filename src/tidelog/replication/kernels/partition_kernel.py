@@ -165,6 +165,10 @@ class FollowerProgress:
         self, offset: int, log_start_offset: int, leader_log_end_offset: int, broker_epoch: int, now_ms: int
     ) -> None:
         """The follower has fetched from `offset`, when the leader's log ended at `leader_log_end_offset`."""
+        if offset < 0 or offset > leader_log_end_offset:
+            raise BugError(
+                f"a follower has fetched from {offset}, and the leader's log ends at {leader_log_end_offset}"
+            )
         if self._clock is not None:
             self.rouse()
         if offset >= leader_log_end_offset:

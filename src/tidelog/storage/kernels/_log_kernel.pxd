@@ -36,6 +36,7 @@ cdef class SegmentCore:
     cdef object open_file(self)
     @cython.locals(
         position=cython.longlong,
+        written=cython.longlong,
         largest=cython.longlong,
         unindexed=cython.longlong,
         size=cython.longlong,
@@ -44,7 +45,7 @@ cdef class SegmentCore:
     cdef object write_all(self, object buffers, object batches)
     @cython.locals(first=cython.longlong, position=cython.longlong, segment_bytes=cython.longlong, roll_ms=cython.longlong)
     cdef bint takes(self, object config, long long size, long long last_offset, long long max_timestamp) except -1
-    @cython.locals(position=cython.longlong, largest=cython.longlong)
+    @cython.locals(position=cython.longlong, largest=cython.longlong, written=cython.longlong)
     cdef object write(self, object batch, long long size, long long last_offset, long long max_timestamp)
 
 
@@ -94,6 +95,9 @@ cdef class LogReaderCore:
     cdef long long _end_position(self, SegmentCore segment, long long bound, long long log_end_offset) except -1
     @cython.locals(places=dict)
     cdef object _remember(self, object offset, SegmentCore segment, long long position)
+
+
+cdef object _region_of(SegmentCore segment, long long position, long long count)
 
 
 cdef class ProducersCore:

@@ -23,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, Offset, ProducerId
 from tidelog.storage import append as _append, mapped_index as _mapped_index, producer_append as _producer_append
@@ -181,7 +182,7 @@ class SegmentCore:
         position = self.size_bytes
         file = self.open_file()
         try:
-            file.pwritev(buffers, position)
+            written = file.pwritev(buffers, position)
         except StorageError:
             self._cut_back(file, position)
             raise
@@ -199,6 +200,8 @@ class SegmentCore:
                 unindexed = 0
             unindexed += size
             position += size
+        if self.size_bytes + written != position:
+            raise BugError(f"{self} has got {written} bytes, and its batches end at {position}")
         self._bytes_since_index_entry = unindexed
         self.size_bytes = position
         if position > self._reserve_at:
@@ -238,10 +241,12 @@ class SegmentCore:
         if file is None or self._open_segments.is_crowded:
             file = self.open_file()
         try:
-            file.pwritev((batch,), position)
+            written = file.pwritev((batch,), position)
         except StorageError:
             self._cut_back(file, position)
             raise
+        if written != size:
+            raise BugError(f"{self} has got {written} bytes of a batch of {size}")
         if max_timestamp > largest:
             self._largest_timestamp = max_timestamp
             self._largest_timestamp_offset = last_offset
@@ -361,7 +366,7 @@ class LogReaderCore:
                 if end <= position:
                     return None
                 if end - position <= bytes_max:
-                    return FoundRegion(FileRegion(segment.open_file(), position, end - position), segment)
+                    return _region_of(segment, position, end - position)
         while segment is not None:
             found = segment.find(offset)
             if found is None:
@@ -377,7 +382,7 @@ class LogReaderCore:
                 if not min_one_batch:
                     return FirstBatchTooLarge(first_batch_bytes)
                 bytes_max = first_batch_bytes
-            return FoundRegion(FileRegion(segment.open_file(), position, min(end - position, bytes_max)), segment)
+            return _region_of(segment, position, min(end - position, bytes_max))
         return None
 
     def _end_position(self, segment: Segment, bound: int, log_end_offset: int) -> int:
@@ -407,6 +412,12 @@ class LogReaderCore:
             # The oldest: readers at the tail only ask for the newest.
             del places[next(iter(places))]
         places[offset] = (segment, position)
+
+
+def _region_of(segment: Segment, position: int, count: int) -> FoundRegion:
+    if position < 0 or count <= 0 or position + count > segment.size_bytes:
+        raise BugError(f"a read of {segment} is answered with {count} bytes from {position} on")
+    return FoundRegion(FileRegion(segment.open_file(), position, count), segment)
 
 
 class ProducersCore:
@@ -457,6 +468,8 @@ class ProducersCore:
         # So few offsets since the oldest batch that numbers have not come round: it repeats none.
         if last_offset - first_offset >= _SEQUENCES or base_sequence + delta >= _SEQUENCES:
             return False
+        if base_offset <= batches[kept - 1].last_offset:
+            raise BugError(f"producer {producer_id} writes at offset {base_offset}, behind its batches {batches}")
         if kept == _BATCHES_KEPT:
             del batches[0]
         batches.append(_BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
@@ -536,6 +549,8 @@ class LogCore:
 
     def commit_up_to(self, offset: int) -> None:
         """`set_high_watermark` for an offset within the log that is beyond the present one."""
+        if offset < self.high_watermark or offset > self.log_end_offset:
+            raise BugError(f"the high watermark of {self} cannot go from {self.high_watermark} to {offset}")
         self.high_watermark = offset  # type: ignore[assignment]  # it is one, and to say so is a call
         if self.producers.unreplicated:
             self.producers.on_high_watermark_updated(offset)
@@ -669,6 +684,8 @@ class LogCore:
         self._end_at_offset(end)
 
     def _end_at_offset(self, end: int) -> None:
+        if end <= self.log_end_offset:
+            raise BugError(f"{self} cannot end at offset {end} after an append")
         offset: Offset = end  # type: ignore[assignment]  # it is one, and to say so is a call
         self.log_end_offset = offset
         self.producers.map_end_offset = offset
