@@ -40,6 +40,8 @@ def install(extras: list[str]) -> None:
     environment = {**os.environ, "PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--editable", f".[{','.join(sorted(extras))}]"], cwd=ROOT, env=environment, check=True)
+    # An editable installation has no bytecode, and a first start that compiles 400 modules takes twice as long.
+    subprocess.run([str(VENV / "bin" / "python"), "-m", "compileall", "-q", "src"], cwd=ROOT, check=True)
 
 
 def main() -> None:

@@ -301,6 +301,24 @@ def test_a_node_starts_without_what_it_does_not_use() -> None:
     assert (ended.returncode, ended.stdout) == (2, "[]\n"), ended.stderr
 
 
+def test_a_cluster_starts_its_node_before_it_imports_anything_else() -> None:
+    code = (
+        "import subprocess, sys\n"
+        "class Spawned(subprocess.Popen):\n"
+        "    def __init__(self, *_, **__):\n"
+        "        print(sorted(name for name in sys.modules if name.partition('.')[0] in ('tidelog', 'typer', 'msgspec')))\n"
+        "        sys.exit(0)\n"
+        "subprocess.Popen = Spawned\n"
+        "sys.argv[1:] = ['up', '--port', '0']\n"
+        "from tidelog.cli.main import main; main()"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    names = ["interrupts", "main", "node", "node.broker_options", "node.node_process", "node.up_options"]
+    assert ended.stdout == f"{['tidelog', 'tidelog.cli', *(f'tidelog.cli.{name}' for name in names)]}\n"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 def test_a_full_disk_behind_the_output_is_a_sentence(kafka_fixture: KafkaFixture) -> None:
     log = next(path for path in files_of(kafka_fixture) if path.suffix == ".log" and path.stat().st_size)

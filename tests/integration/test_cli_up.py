@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_process import DEADLINE_S, CommandProcess, command, environment, run
+from tidelog.cli.rendering import printable
 from tidelog.storage.properties import parse_properties
 
 
@@ -168,3 +169,58 @@ def test_nobody_needs_to_listen(tmp_path: Path) -> None:
 
     assert served
     assert (closed.returncode, errors) == (0, "")
+
+
+def test_a_node_that_is_told_nothing_ends_without_a_word(tmp_path: Path) -> None:
+    """Whatever is wrong with it: its parent has the same fault, and says so."""
+    for kernels in ("", "rust"):
+        node = subprocess.run(
+            command("broker", "--led-by-stdin"),
+            input="",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_S,
+            env={**environment(), "TIDELOG_KERNELS": kernels},
+        )
+
+        assert (node.returncode, node.stdout, node.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_is_told_its_configuration(tmp_path: Path) -> None:
+    """A file that is not there is enough to see that its path arrived."""
+    missing = tmp_path / "two\nlines.properties"
+    node = subprocess.run(
+        command("broker", "--led-by-stdin"),
+        input=f"{missing}\0",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+        env=environment(),
+    )
+
+    assert (node.returncode, node.stdout) == (2, "")
+    assert node.stderr == f"tidelog broker: {printable(f'Cannot read {missing}: No such file or directory')}\n"
+
+
+def test_a_configuration_is_named_once() -> None:
+    named_twice = run("broker", "--led-by-stdin", "--config", "a.properties")
+
+    assert named_twice.returncode == 2
+    assert named_twice.stderr == "tidelog broker: standard input names the configuration: leave --config out\n"
+
+
+def test_a_fault_of_all_processes_is_one_sentence(tmp_path: Path) -> None:
+    up = subprocess.run(
+        command("up", "--nodes", "2", "--port", "0", "--dir", tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+        env={**environment(), "TIDELOG_KERNELS": "rust"},
+    )
+
+    assert (up.returncode, up.stdout) == (1, "")
+    assert up.stderr == "tidelog: TIDELOG_KERNELS is 'rust'; it can be 'python' or 'compiled'\n"

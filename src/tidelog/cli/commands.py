@@ -10,8 +10,9 @@ import typer
 from tidelog import __version__
 from tidelog.cli.admin import admin_commands
 from tidelog.cli.exit_code import exit_code_of
-from tidelog.cli.main import start_broker
-from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST, BrokerOptions, LogFormat, LogLevel
+from tidelog.cli.main import start_broker, start_up
+from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST, LED_BY_STDIN, BrokerOptions, LogFormat, LogLevel
+from tidelog.cli.node.up_options import DEFAULT_PORT, UpOptions
 from tidelog.cli.options import (
     ConfigOption,
     JsonOption,
@@ -121,14 +122,14 @@ def broker(
     is_strict: Annotated[
         bool, typer.Option("--strict", help="Refuse keys that nobody knows, instead of warning of them.")
     ] = False,
-    stops_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
+    is_led_by_stdin: Annotated[bool, typer.Option(LED_BY_STDIN, hidden=True)] = False,
 ) -> None:
     """Run one node until SIGTERM or SIGINT. A directory that is not formatted yet is formatted first.
 
     Variables such as TIDELOG_LOG_RETENTION_MS go before the file, and --set before both.
     """
     options = BrokerOptions(
-        config, tuple(settings or ()), log_format, log_level, stops_with_stdin, metrics_port, metrics_host, is_strict
+        config, tuple(settings or ()), log_format, log_level, is_led_by_stdin, metrics_port, metrics_host, is_strict
     )
     raise typer.Exit(start_broker(options))
 
@@ -140,7 +141,7 @@ def up(
     ] = None,
     port: Annotated[
         int, typer.Option("--port", help="Port of the first node; 0 for any that is free.", min=0, max=65535)
-    ] = 9092,
+    ] = DEFAULT_PORT,
     directory: Annotated[
         str | None, typer.Option("--dir", metavar="DIR", help="Keep the data here. Else it is temporary.")
     ] = None,
@@ -154,10 +155,10 @@ def up(
 
     Prints a line that begins with `ready` and names the bootstrap addresses. DIR/cluster.json lists the nodes that run.
     """
-    from tidelog.cli.node.up import UpOptions, run_up  # noqa: PLC0415
-
-    options = UpOptions(nodes, port, directory, settings or (), log_format, log_level, metrics_port, metrics_host)
-    _exit_with(lambda: run_up(options))
+    options = UpOptions(
+        nodes, port, directory, tuple(settings or ()), log_format, log_level, metrics_port, metrics_host
+    )
+    raise typer.Exit(start_up(options))
 
 
 @app.command("format")

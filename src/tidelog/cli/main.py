@@ -13,6 +13,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tidelog.cli.node.broker_options import BrokerOptions
+    from tidelog.cli.node.up_options import UpOptions
 
 
 def main() -> None:
@@ -24,12 +25,16 @@ def main() -> None:
         os._exit(130)
     _open_missing_streams()
     from tidelog.cli.node.broker_options import ordinary_broker_options  # noqa: PLC0415
+    from tidelog.cli.node.up_options import ordinary_up_options  # noqa: PLC0415
 
     arguments = sys.argv[1:]
     try:
-        options = ordinary_broker_options(arguments)
-        if options is not None:
-            sys.exit(start_broker(options))
+        broker_options = ordinary_broker_options(arguments)
+        if broker_options is not None:
+            sys.exit(start_broker(broker_options))
+        up_options = ordinary_up_options(arguments)
+        if up_options is not None:
+            sys.exit(start_up(up_options))
         from tidelog.cli.commands import command_line  # noqa: PLC0415
 
         command_line(arguments[0] if arguments else None)()
@@ -50,8 +55,31 @@ def start_broker(options: "BrokerOptions") -> int:
         from tidelog.cli.node.broker import run_broker  # noqa: PLC0415
 
         return exit_code_of(lambda: run_broker(options))
+    except ImportError:
+        if options.is_led_by_stdin and not _is_told_config():
+            return 0
+        raise
     finally:
         gc.enable()
+
+
+def start_up(options: "UpOptions") -> int:
+    """Run a cluster until it is told to stop. The exit code."""
+    # First of all: the nodes import what they need while this process imports and prepares.
+    from tidelog.cli.node.node_process import start_ahead  # noqa: PLC0415
+
+    ahead = start_ahead(options)
+    from tidelog.cli.exit_code import exit_code_of  # noqa: PLC0415
+    from tidelog.cli.node.up import run_up  # noqa: PLC0415
+
+    return exit_code_of(lambda: run_up(options, ahead))
+
+
+def _is_told_config() -> bool:
+    """Whether the parent goes on, and so has not told of a fault that both have."""
+    from tidelog.cli.node.node_process import config_from_stdin  # noqa: PLC0415
+
+    return config_from_stdin() is not None
 
 
 def _open_missing_streams() -> None:

@@ -22,6 +22,7 @@ from tidelog.broker.node.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node.node import BrokerNode, describe
 from tidelog.cli.node.broker_options import BrokerOptions
 from tidelog.cli.node.log_lines import log_to_stderr
+from tidelog.cli.node.node_process import config_from_stdin
 from tidelog.cli.rendering import printable
 from tidelog.model.config import ConfigError
 from tidelog.net.address import Address
@@ -50,8 +51,15 @@ class Stoppable(Protocol):
 
 def run_broker(options: BrokerOptions) -> int:
     """Run a node until it is told to stop. The exit code."""
+    path = options.config_path
+    if options.is_led_by_stdin:
+        if path is not None:
+            return complain("broker", "standard input names the configuration: leave --config out", EXIT_WRONG_QUESTION)
+        path = config_from_stdin()
+        if path is None:
+            return 0
     try:
-        properties = read_server_properties(options.config_path, options.settings, strict=options.is_strict)
+        properties = read_server_properties(path, options.settings, strict=options.is_strict)
     except ConfigError as error:
         return complain("broker", error, EXIT_WRONG_QUESTION)
     log_to_stderr(options.log_format, options.log_level)
@@ -104,7 +112,7 @@ def complain(command: str, error: object, code: int) -> int:
 
 async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
     told = _Told()
-    told.listen(stops_with_stdin=options.stops_with_stdin)
+    told.listen(stops_with_stdin=options.is_led_by_stdin)
     try:
         hosted = await _start(HostedNode.start(properties.values, metrics_address=_metrics_address(options)), told)
     except ConfigError as error:

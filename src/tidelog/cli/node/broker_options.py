@@ -1,8 +1,8 @@
-"""What `tidelog broker` can be told, and the quick way to read it from a command line.
+"""The options of `tidelog broker`, and a fast path that reads them from a command line without typer.
 
-Who starts a node waits for it, and the machinery that reads any command line takes a fifth of that time. So the ordinary words of
-`tidelog broker` are read here; whatever is not ordinary (a mistake, `--help`, an empty value) is left to that machinery, which
-then says what there is to say. Imported at every start, so it imports next to nothing.
+Whoever starts a node waits for it, and typer takes a fifth of that time. So an ordinary command line is read here; for anything
+else (a mistake, `--help`, an empty value) the caller falls back to typer, which also has the error messages. Imported at every
+start, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 DEFAULT_METRICS_HOST = "127.0.0.1"
 PORT_MAX = 65535
 
-_STOPS_WITH_STDIN = "--stop-with-stdin"
+LED_BY_STDIN = "--led-by-stdin"
 
 
 class LogFormat(StrEnum):
@@ -34,25 +34,55 @@ class BrokerOptions(NamedTuple):
     settings: Sequence[str] = ()
     log_format: LogFormat = LogFormat.HUMAN
     log_level: LogLevel = LogLevel.INFO
-    stops_with_stdin: bool = False
-    """Whether the end of standard input stops the node: a parent that dies takes it along."""
+    is_led_by_stdin: bool = False
+    """Whether standard input names the configuration, and its end stops the node: see `node_process`."""
     metrics_port: int | None = None
     metrics_host: str = DEFAULT_METRICS_HOST
     is_strict: bool = False
     """Whether a key that nobody knows is refused."""
 
 
+class OrdinaryWords(NamedTuple):
+    """A command line of options with a value each, and of flags."""
+
+    values: dict[str, str]
+    """The last one where an option is repeated."""
+    settings: tuple[str, ...]
+    """Of `--set`, which may be repeated."""
+    flags: frozenset[str]
+
+
 def ordinary_broker_options(arguments: Sequence[str]) -> BrokerOptions | None:
     """What a command line after `tidelog` asks of a broker; None where it is not one, or not an ordinary one."""
     if not arguments or arguments[0] != "broker":
         return None
+    names = ("--config", "--log-format", "--log-level", "--metrics-port", "--metrics-host")
+    words = ordinary_words(arguments[1:], names, flags=(LED_BY_STDIN,))
+    if words is None:
+        return None
+    try:
+        return BrokerOptions(
+            config_path=words.values.get("--config"),
+            settings=words.settings,
+            log_format=LogFormat(words.values.get("--log-format", LogFormat.HUMAN)),
+            log_level=LogLevel(words.values.get("--log-level", LogLevel.INFO)),
+            is_led_by_stdin=LED_BY_STDIN in words.flags,
+            metrics_port=ordinary_number(words.values.get("--metrics-port"), PORT_MAX),
+            metrics_host=words.values.get("--metrics-host", DEFAULT_METRICS_HOST),
+        )
+    except ValueError:
+        return None
+
+
+def ordinary_words(arguments: Sequence[str], names: Sequence[str], flags: Sequence[str] = ()) -> OrdinaryWords | None:
+    """A command line with these options and `--set`; None where it has anything else."""
+    values: dict[str, str] = {}
     settings: list[str] = []
-    given: dict[str, str] = {"--log-format": LogFormat.HUMAN, "--log-level": LogLevel.INFO}
-    stops_with_stdin = False
-    words = iter(arguments[1:])
+    given: set[str] = set()
+    words = iter(arguments)
     for word in words:
-        if word == _STOPS_WITH_STDIN:
-            stops_with_stdin = True
+        if word in flags:
+            given.add(word)
             continue
         name, equals, value = word.partition("=")
         if not equals:
@@ -61,27 +91,17 @@ def ordinary_broker_options(arguments: Sequence[str]) -> BrokerOptions | None:
             return None
         if name == "--set":
             settings.append(value)
-        elif name in ("--config", "--log-format", "--log-level", "--metrics-port", "--metrics-host"):
-            given[name] = value
+        elif name in names:
+            values[name] = value
         else:
             return None
-    port = given.get("--metrics-port")
-    try:
-        return BrokerOptions(
-            config_path=given.get("--config"),
-            settings=tuple(settings),
-            log_format=LogFormat(given["--log-format"]),
-            log_level=LogLevel(given["--log-level"]),
-            stops_with_stdin=stops_with_stdin,
-            metrics_port=None if port is None else _port(port),
-            metrics_host=given.get("--metrics-host", DEFAULT_METRICS_HOST),
-        )
-    except ValueError:
+    return OrdinaryWords(values, tuple(settings), frozenset(given))
+
+
+def ordinary_number(text: str | None, most: int) -> int | None:
+    """A number from 0 on, or None where none is given. ValueError for anything else."""
+    if text is None:
         return None
-
-
-def _port(text: str) -> int:
-    """ValueError for what is none."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(PORT_MAX)) and int(text) <= PORT_MAX):
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and int(text) <= most):
         raise ValueError
     return int(text)

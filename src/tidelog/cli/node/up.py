@@ -10,8 +10,8 @@
     none is left.
 
 A directory that holds a cluster is started with as many nodes as it has, and with their controller ports, which the quorum has
-written down. Nodes get their own process groups, so that Ctrl-C reaches them once, from here; and their standard input is a pipe
-from here, whose end stops them should this process be killed.
+written down. Nodes get their own process groups, so that Ctrl-C reaches them once, from here; their processes are
+started first of all and led through a pipe (`node_process`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
@@ -46,7 +45,8 @@ from tidelog.broker.node.local_cluster import (
     server_properties_of,
     write_server_properties,
 )
-from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST, LogFormat, LogLevel
+from tidelog.cli.node.node_process import NodeProcess, close_pipes, end_unused, start_process, tell_config
+from tidelog.cli.node.up_options import UpOptions
 from tidelog.cli.rendering import printable
 from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError
@@ -72,21 +72,6 @@ _HEAD = "Written by `tidelog up` at every start; settings that are to stay belon
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True, slots=True)
-class UpOptions:
-    nodes: int | None = None
-    """None for as many as the directory has, or one."""
-    port: int = 9092
-    """Of the first node; the others have those that follow. 0 is any that is free."""
-    directory: str | None = None
-    settings: Sequence[str] = ()
-    log_format: LogFormat = LogFormat.HUMAN
-    log_level: LogLevel = LogLevel.WARNING
-    metrics_port: int | None = None
-    """Of the first node; the others have those that follow. 0 is any that is free."""
-    metrics_host: str = DEFAULT_METRICS_HOST
-
-
 class UpError(Exception):
     """The cluster cannot run, in one sentence."""
 
@@ -96,15 +81,16 @@ def restart_mark(directory: str) -> Path:
     return Path(directory).parent / RESTART_FILE
 
 
-def run_up(options: UpOptions) -> int:
-    """Run a cluster until a signal. The exit code."""
+def run_up(options: UpOptions, ahead: dict[int, NodeProcess]) -> int:
+    """Run a cluster until a signal. The exit code. `ahead` are the nodes whose processes wait already."""
     try:
         with ExitStack() as stack:
+            stack.callback(end_unused, ahead)
             signals = stack.enter_context(_signals_as_bytes())
             directory = stack.enter_context(_directory(options))
             nodes = _nodes(options, directory)
             _prepare(nodes, options.settings)
-            cluster = _Cluster(nodes, directory, options, signals)
+            cluster = _Cluster(nodes, directory, options, signals, ahead)
             return cluster.run()
     except ConfigError as error:
         return _complain(error, EXIT_WRONG_QUESTION)
@@ -244,12 +230,20 @@ def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
 class _Cluster:
     """The processes of the nodes: started, watched, stopped."""
 
-    def __init__(self, nodes: Sequence[LocalNode], directory: Path, options: UpOptions, signals: socket.socket) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[LocalNode],
+        directory: Path,
+        options: UpOptions,
+        signals: socket.socket,
+        ahead: dict[int, NodeProcess],
+    ) -> None:
         self._nodes = nodes
         self._directory = directory
         self._options = options
         self._signals = signals
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._ahead = ahead
+        self._processes: dict[int, NodeProcess] = {}
         self._addresses: dict[int, str] = {}
         self._gone: set[int] = set()
         self._is_ready = False
@@ -279,15 +273,8 @@ class _Cluster:
         return 0
 
     def _start(self, node: LocalNode) -> None:
-        # -P: what lies in the current directory is not taken for a module of Python's.
-        command = [sys.executable, "-P", "-m", "tidelog.cli", "broker", "--config", server_properties_of(node)]
-        command += ["--log-format", self._options.log_format, "--log-level", self._options.log_level]
-        command += ["--stop-with-stdin"]
-        if self._options.metrics_port is not None:
-            # The first node has number 1.
-            port = self._options.metrics_port and self._options.metrics_port + node.node_id - 1
-            command += ["--metrics-port", str(port), "--metrics-host", self._options.metrics_host]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)  # noqa: S603
+        process = self._ahead.pop(node.node_id, None) or start_process(self._options, node.node_id)
+        tell_config(process, server_properties_of(node))
         self._processes[node.node_id] = process
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, node.node_id)
@@ -330,10 +317,7 @@ class _Cluster:
 
     def _start_again(self, node: LocalNode) -> None:
         restart_mark(node.directory).unlink(missing_ok=True)
-        ended = self._processes[node.node_id]
-        for pipe in (ended.stdin, ended.stdout):
-            if pipe is not None:
-                pipe.close()
+        close_pipes(self._processes[node.node_id])
         # It is known again when it serves.
         self._addresses.pop(node.node_id, None)
         self._start(node)
@@ -390,9 +374,7 @@ class _Cluster:
         codes = {}
         for node_id, process in self._processes.items():
             codes[node_id] = process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            close_pipes(process)
         return codes
 
 

@@ -29,9 +29,7 @@ VALUES = (
     "-",
 )
 WORDS = st.one_of(
-    st.sampled_from(
-        [*NAMES, *VALUES, "--stop-with-stdin", "--help", "--", "--conf", "broker", "--stop-with-stdin=yes"]
-    ),
+    st.sampled_from([*NAMES, *VALUES, "--led-by-stdin", "--help", "--", "--conf", "broker", "--led-by-stdin=yes"]),
     st.builds("{}={}".format, st.sampled_from(NAMES), st.sampled_from(VALUES)),
     st.text(max_size=4),
 )
@@ -56,9 +54,7 @@ def read_by_the_command_line(arguments: list[str]) -> BrokerOptions | None:
 
 
 def test_every_option_is_read() -> None:
-    line = (
-        "--config a --set b=c --log-format json --log-level=debug --metrics-port 0 --metrics-host h --stop-with-stdin"
-    )
+    line = "--config a --set b=c --log-format json --log-level=debug --metrics-port 0 --metrics-host h --led-by-stdin"
     line += " --set d=e"
 
     options = ordinary_broker_options(["broker", *line.split()])
