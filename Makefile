@@ -2,6 +2,9 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
+# Tests of what has compiled modules: these are run once more in plain Python.
+COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model
+
 .PHONY: help demo up test check format bench compat soak wheels environment clean
 
 help:
@@ -26,6 +29,7 @@ up: environment
 
 test: check
 	$(RUN) -m pytest -n 2 --dist worksteal --ignore tests/repo
+	TIDELOG_KERNELS=python $(RUN) -m pytest -n 2 --dist worksteal $(COMPILED_PACKAGES)
 
 check: environment
 	$(RUN) -m ruff check
@@ -55,4 +59,4 @@ wheels:
 
 clean:
 	rm -rf .venv .venv-ready .venv-lock build dist src/tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src -name '*.so' -delete -o -name '_*.source' -delete
+	find src -name '*.so' -delete -o -name '*.stamp' -delete

@@ -1,13 +1,15 @@
-"""Builds the compiled kernels: every `kernels/<name>.py` also as the extension module `kernels/_<name>`.
+"""Builds the compiled modules: every module with a `.pxd` of the same name beside it, as an extension of that name.
 
-The extension has another name than its source, so that both can be imported and a test can run over either. Beside each
-extension lies `_<name>.source`, the digest of the source that it was built from, with what the kernels beside it share
-(`*.pxd`): `tidelog.kernel_choice` refuses a binary whose source has changed since. Where Cython, a compiler or Python's headers
-are missing the install goes on without.
+All or none are built, since compiled modules know the layout of each other's objects. The stamp in the package, written last,
+has one digest of all that they were built from (the sources, and every `.pxd`): `tidelog.kernel_choice` uses no extension
+whose source has changed since. Where Cython, a compiler or Python's headers are missing the install goes on without.
+
+Kernels of the older kind, `kernels/<name>.py`, become extensions of another name, `kernels/_<name>`, and are part of the same
+set.
 """
 
-import hashlib
 import os
+import runpy
 import sys
 from pathlib import Path
 
@@ -15,47 +17,67 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "tidelog"
 C_DIRECTORY = "build/cython"
-SOURCES = sorted(path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_"))
+
+KERNEL_CHOICE = runpy.run_path(str(PACKAGE / "kernel_choice.py"))
+SUFFIX = KERNEL_CHOICE["EXTENSION_SUFFIX"]
+
+
+def is_compiled(source: Path) -> bool:
+    return source.with_suffix(".pxd").exists() or (source.parent.name == "kernels" and not source.name.startswith("_"))
+
+
+SOURCES = sorted(filter(is_compiled, PACKAGE.rglob("*.py")))
+TYPES = sorted(PACKAGE.rglob("*.pxd"))
+
+
+def own_types(source: Path) -> Path:
+    """The `.pxd` of a source, of which Cython takes note by the extension's name."""
+    types = source.with_suffix(".pxd")
+    return types if types.exists() else source.with_name(f"_{source.stem}.pxd")
 
 
 def extension_name(source: Path) -> str:
-    package = source.parent.relative_to(ROOT / "src").as_posix().replace("/", ".")
-    return f"{package}._{source.stem}"
+    stem = source.stem if source.with_suffix(".pxd").exists() else f"_{source.stem}"
+    return ".".join((*source.parent.relative_to(SOURCE).parts, stem))
 
 
-def digest(source: Path) -> str:
-    """Of all that a kernel is built from, as `tidelog.kernel_choice` reckons it too."""
-    read = hashlib.sha256(source.read_bytes())
-    for shared in sorted(source.parent.glob("*.pxd")):
-        read.update(shared.read_bytes())
-    return read.hexdigest()
+def stamp_in(package: Path) -> Path:
+    return package / KERNEL_CHOICE["STAMP"]
 
 
-def stamp_of(built: Path) -> Path:
-    """Beside an extension, what it was built from."""
-    return built.with_name(built.name.partition(".")[0] + ".source")
+def stamp() -> str:
+    names = [path.relative_to(PACKAGE).as_posix() for path in (*SOURCES, *TYPES)]
+    built = [extension_name(path).partition(".")[2].replace(".", "/") + SUFFIX for path in SOURCES]
+    return KERNEL_CHOICE["stamp"](str(PACKAGE), names, built)
 
 
 def drop_old_c() -> None:
-    """Cython overlooks that `<name>.py` depends on `_<name>.pxd`, and the stamp would vouch for what an older one gave."""
+    """Cython overlooks that a source in Python depends on its own types, and the stamp would vouch for what older ones gave."""
     for source in SOURCES:
-        types = source.with_name(f"_{source.stem}.pxd")
+        types = own_types(source)
         made = (ROOT / C_DIRECTORY / source.relative_to(ROOT)).with_suffix(".c")
         if types.exists() and made.exists() and made.stat().st_mtime < types.stat().st_mtime:
             made.unlink()
 
 
 class BuildKernels(build_ext):
-    """Compiles all kernels or none; says why where it could not."""
+    """Compiles all modules or none; says why where it could not."""
 
     def run(self) -> None:
         # Each is a compiler's work of some seconds.
         self.parallel = self.parallel or os.cpu_count()
+        self._drop_stamps()
         try:
             super().run()
-        except Exception as error:  # noqa: BLE001 - any failure here means "no compiled kernels", never "no install"
+        except Exception as error:  # noqa: BLE001 - any failure here means "nothing compiled", never "no install"
             self._go_on_without(error)
+        else:
+            self._drop_strays()
+            for package in self._packages():
+                stamp_in(package).write_text(stamp())
 
     def build_extensions(self) -> None:
         if self.extensions:
@@ -77,6 +99,8 @@ class BuildKernels(build_ext):
         translated = cythonize(
             self.extensions,
             build_dir=C_DIRECTORY,
+            # Not where the processes of a pool would begin with this file once more.
+            nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,
             compiler_directives={
                 "language_level": 3,
                 "boundscheck": False,
@@ -90,27 +114,31 @@ class BuildKernels(build_ext):
         for extension in self.extensions:
             extension.sources = sources[extension.name]
 
+    def _packages(self) -> list[Path]:
+        """Where extensions go: to what is going to be installed, to the source, or to one by way of the other."""
+        built = Path(self.build_lib) / "tidelog"
+        return [path for path in (built, *([PACKAGE] if self.inplace else [])) if path.exists()]
+
+    def _drop_stamps(self) -> None:
+        """Until all is built there is nothing to vouch for."""
+        for package in self._packages():
+            stamp_in(package).unlink(missing_ok=True)
+
+    def _drop_strays(self, kept: frozenset[str] = frozenset()) -> None:
+        """Extensions of modules that are no longer compiled, or no longer there: Python would prefer them to the source."""
+        kept = kept or frozenset(extension.name for extension in self.extensions)
+        for package in self._packages():
+            for path in package.rglob(f"*{SUFFIX}"):
+                module = path.name.removesuffix(SUFFIX)
+                if ".".join((*path.parent.relative_to(package.parent).parts, module)) not in kept:
+                    path.unlink()
+
     def _go_on_without(self, error: Exception) -> None:
-        print(f"tidelog: compiled kernels were not built, plain Python serves instead: {error}", file=sys.stderr)
-        # One kernel's extension imports another's: a few of them are worse than none.
-        for extension in self.extensions:
-            built = Path(self.get_ext_fullpath(extension.name))
-            for path in (built, stamp_of(built)):
-                path.unlink(missing_ok=True)
+        print(f"tidelog: nothing was compiled, plain Python serves instead: {error}", file=sys.stderr)
         self.distribution.ext_modules = []
         self.extensions = []
-
-    def build_extension(self, ext: Extension) -> None:
-        super().build_extension(ext)
-        source = next(path for path in SOURCES if extension_name(path) == ext.name)
-        stamp_of(Path(self.get_ext_fullpath(ext.name))).write_text(digest(source) + "\n")
-
-    def copy_extensions_to_source(self) -> None:
-        super().copy_extensions_to_source()
-        for source in SOURCES:
-            built = Path(self.build_lib) / source.parent.relative_to(ROOT / "src") / f"_{source.stem}.source"
-            if built.exists():
-                source.with_name(built.name).write_text(built.read_text())
+        # A few of them are worse than none.
+        self._drop_strays(frozenset({""}))
 
 
 def extensions() -> list[Extension]:
@@ -124,4 +152,5 @@ def extensions() -> list[Extension]:
     ]
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels})
+if __name__ == "__main__":
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels})

@@ -12,7 +12,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from benchmarks.compare import compare, finish
 from benchmarks.records import BATCH_BYTES, FETCH, RECORDS, ROWS, TOTAL, rows_of_tidelog
-from tidelog.kernel_choice import loaded
+from tidelog.kernel_choice import choice
 from tidelog.wire.records import build_batch
 
 
@@ -30,7 +30,7 @@ def batch_of_kafka_python() -> None:
 
 
 def main() -> None:
-    if {twin for twin, _ in loaded.values()} != {"python"}:
+    if choice.twin != "python":
         sys.exit("plain_records measures plain Python: run it with TIDELOG_KERNELS=python")
     finish(
         "plain_records",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from aiokafka.record import _crecords as aiokafka_records
 
 from benchmarks.compare import Comparison, compare, finish
-from tidelog.kernel_choice import loaded
+from tidelog.kernel_choice import choice
 from tidelog.wire.columns import build_batches, read_columns
 from tidelog.wire.record_batch import each_batch
 from tidelog.wire.records import Record, build_batch, decode_batch, decode_tuples
@@ -77,8 +77,7 @@ def batches_of_aiokafka() -> None:
 
 
 def main() -> None:
-    for kernel, (twin, reason) in loaded.items():
-        print(f"{kernel}: {twin} {reason}".rstrip())
+    print(f"kernels: {choice.twin} {choice.reason}".rstrip())
     aiokafka: dict[str, Callable[[], object]] = {"aiokafka": rows_of_aiokafka}
     comparisons: list[Comparison] = [
         compare(

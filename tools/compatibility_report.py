@@ -35,7 +35,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 import tidelog.wire.records  # noqa: E402, F401  (loads the kernels, so that they can be named)
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, MissingProgramError  # noqa: E402
-from tidelog.kernel_choice import loaded as loaded_kernels  # noqa: E402
+from tidelog.kernel_choice import choice as kernel_choice  # noqa: E402
 
 DOCUMENT = REPOSITORY / "docs" / "compatibility.md"
 RESULTS = REPOSITORY / ".compat" / "results.xml"
@@ -222,7 +222,7 @@ def is_clean() -> bool:
 def current_run() -> Run:
     facts = {
         "Tidelog": importlib.metadata.version("tidelog"),
-        "Kernels": ", ".join(sorted({twin for twin, _ in loaded_kernels.values()})),
+        "Kernels": kernel_choice.twin,
         "Apache Kafka": KAFKA_VERSION,
         "Java": ApacheKafka.installed().java_version(),
         "kcat": version_of("kcat", "-V"),

@@ -2,9 +2,10 @@
 
     python3 tools/environment.py [extra]...       extras of pyproject.toml; `dev` if none is named
 
-A digest of pyproject.toml, setup.py, constraints.txt and all that kernels are built from is kept beside the environment: the same
-digest means nothing to do, so a second run costs a few milliseconds, and an edited kernel is compiled again. A lock makes two
-runs at once safe: the second waits for the first and finds the work done.
+Two digests are kept beside the environment: of pyproject.toml, setup.py and constraints.txt, which decide what is installed,
+and of all that is compiled. The same digests mean nothing to do, so a second run costs a few milliseconds; an edited module
+with a `.pxd` beside it is compiled again, with what depends on it and nothing else. A lock makes two runs at once safe: the
+second waits for the first and finds the work done.
 """
 
 from __future__ import annotations
@@ -21,15 +22,25 @@ VENV = ROOT / ".venv"
 PYTHON_MIN = (3, 11)
 
 
-def digest(extras: list[str]) -> str:
-    files = [ROOT / "pyproject.toml", ROOT / "setup.py", ROOT / "constraints.txt"]
-    files += sorted(path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_"))
-    files += sorted(ROOT.glob("src/tidelog/**/kernels/*.pxd"))
-    summed = hashlib.sha256(f"{sys.version} {ROOT} {sorted(extras)}".encode())
+def digest(files: list[Path], *others: object) -> str:
+    summed = hashlib.sha256(" ".join(map(str, others)).encode())
     for file in files:
         summed.update(f"{file.relative_to(ROOT)}\0".encode())
         summed.update(file.read_bytes())
     return summed.hexdigest()
+
+
+def digest_of_installed(extras: list[str]) -> str:
+    return digest(
+        [ROOT / name for name in ("pyproject.toml", "setup.py", "constraints.txt")], sys.version, ROOT, extras
+    )
+
+
+def digest_of_compiled() -> str:
+    types = sorted((ROOT / "src" / "tidelog").rglob("*.pxd"))
+    kernels = [path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_")]
+    sources = [source for path in types if (source := path.with_suffix(".py")).exists()]
+    return digest([*types, *sorted({*kernels, *sources})])
 
 
 def install(extras: list[str]) -> None:
@@ -44,20 +55,33 @@ def install(extras: list[str]) -> None:
     subprocess.run([str(VENV / "bin" / "python"), "-m", "compileall", "-q", "src"], cwd=ROOT, check=True)
 
 
+def compile_again() -> None:
+    """Where no more than that has changed: it keeps what the last time has given, which an install does not."""
+    python = str(VENV / "bin" / "python")
+    subprocess.run([python, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=ROOT, check=True)
+
+
 def main() -> None:
     if sys.version_info < PYTHON_MIN:
         sys.exit(f"tidelog needs Python {PYTHON_MIN[0]}.{PYTHON_MIN[1]} or newer; this is {sys.version.split()[0]}")
-    extras = sys.argv[1:] or ["dev"]
+    extras = sorted(sys.argv[1:] or ["dev"])
     stamp = ROOT / ".venv-ready"
     with (ROOT / ".venv-lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
-        wanted = digest(extras)
-        if (VENV / "bin" / "python").exists() and stamp.exists() and stamp.read_text() == wanted:
+        wanted = [digest_of_installed(extras), digest_of_compiled()]
+        there = (VENV / "bin" / "python").exists() and stamp.exists()
+        found = stamp.read_text().split() if there else []
+        if found == wanted:
             return
         stamp.unlink(missing_ok=True)
-        print(f"preparing {VENV.name} from PyPI: {', '.join(extras)}", flush=True)
-        install(extras)
-        stamp.write_text(wanted)
+        # Cython is among what `dev` installs.
+        if found[:1] == wanted[:1] and "dev" in extras:
+            print("compiling what has changed", flush=True)
+            compile_again()
+        else:
+            print(f"preparing {VENV.name} from PyPI: {', '.join(extras)}", flush=True)
+            install(extras)
+        stamp.write_text("\n".join(wanted))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,12 @@
 from tidelog import Producer, Consumer, Admin, AsyncProducer, AsyncConsumer, AsyncAdmin
 """
 
-# Imports nothing, not even `typing`: until `tidelog.cli.main` is reached, Ctrl-C is a traceback.
+# Imports next to nothing, not even `typing`: until `tidelog.cli.main` is reached, Ctrl-C is a traceback.
+from tidelog.kernel_choice import choice as _kernel_choice
+
+# Before any other module of the package is imported.
+_kernel_choice.install()
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tidelog.client.admin import Admin, AsyncAdmin

@@ -1,76 +1,154 @@
-"""Which twin of a kernel runs: the plain Python source, or the extension that was compiled from it at install.
+"""Which twin of the compiled modules runs: their plain Python source, or the extensions that were compiled from it at install.
 
-A kernel is one module `kernels/<name>.py`. It runs as it is; `setup.py` also compiles it to `kernels/_<name>`. This module
-is the only place that chooses between them:
+A module is compiled if and only if a `.pxd` of the same name lies beside it: `model/shared_timers.py` and `shared_timers.pxd`
+give `shared_timers.cpython-311-x86_64-linux-gnu.so`, which Python prefers to a source of the same name. A process takes all
+of them or none, since compiled modules know the layout of each other's objects. It decides once, at `import tidelog`:
 
-- `TIDELOG_KERNELS=python` takes the source, `TIDELOG_KERNELS=compiled` insists on the extension;
-- otherwise the extension is taken where there is one that was built from exactly the source beside it.
+- `TIDELOG_KERNELS=python` takes the sources, `TIDELOG_KERNELS=compiled` insists on the extensions;
+- otherwise the extensions are taken where the build's stamp matches the sources that lie there.
 
-A binary whose source has been edited since is never used: it would silently shadow the edit.
+An extension whose source has been edited since is never used: it would silently shadow the edit.
+
+Every process start pays for this, so it imports nothing that the interpreter has not loaded anyway (`importlib.machinery`
+where the sources are taken). Kernels of the older kind, `kernels/<name>.py` compiled to `kernels/_<name>`, follow the same
+choice by `load`.
 """
 
-from __future__ import annotations
-
-import hashlib
-import importlib
-import importlib.util
 import os
-from pathlib import Path
-from types import ModuleType
-from typing import Literal
+import sys
+from _imp import extension_suffixes, source_hash
 
-Twin = Literal["python", "compiled"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from importlib.machinery import FileFinder, ModuleSpec
+    from types import ModuleType
+    from typing import Literal
 
-# What each loaded kernel turned out to be, for `tidelog version`.
-loaded: dict[str, tuple[Twin, str]] = {}
+    Twin = Literal["python", "compiled"]
+else:
+    Twin = str
+
+PACKAGE = os.path.dirname(__file__)
+
+# Of this interpreter: a tree may hold what several of them have built.
+EXTENSION_SUFFIX = extension_suffixes()[0]
+STAMP = f"compiled{EXTENSION_SUFFIX}.stamp"
+
+# Any number; it has to be the same for the build and for its users.
+_DIGEST_KEY = 1
 
 
 class KernelUnavailableError(ImportError):
     """`TIDELOG_KERNELS` asks for a twin that this installation does not have."""
 
 
-def load(package: str, name: str) -> ModuleType:
-    """The twin of kernel `name` in `package` that this process uses."""
-    wanted = os.environ.get("TIDELOG_KERNELS", "")
-    if wanted not in {"", "python", "compiled"}:
-        raise KernelUnavailableError(f"TIDELOG_KERNELS is {wanted!r}; it can be 'python' or 'compiled'")
-    if wanted == "python":
-        loaded[name] = ("python", "chosen by TIDELOG_KERNELS")
-        return load_twin(package, name, "python")
-    missing = _why_not_compiled(package, name)
-    if missing is None:
-        loaded[name] = ("compiled", "")
-        return load_twin(package, name, "compiled")
-    if wanted == "compiled":
-        raise KernelUnavailableError(f"TIDELOG_KERNELS=compiled, but {missing}")
-    loaded[name] = ("python", missing)
-    return load_twin(package, name, "python")
+def digest(folder: str, names: "Iterable[str]") -> str:
+    """Of the names and contents of these files. It finds edits; it is no defence against anybody."""
+    parts = []
+    for name in names:
+        with open(f"{folder}/{name}", "rb", buffering=0) as file:
+            content = file.readall()
+        parts += [b"%b %d\n" % (name.encode(), len(content)), content]
+    return source_hash(_DIGEST_KEY, b"".join(parts)).hex()
 
 
-def load_twin(package: str, name: str, twin: Twin) -> ModuleType:
-    """One twin by name, whatever the environment says: tests run over both."""
-    return importlib.import_module(f"{package}.{name}" if twin == "python" else f"{package}._{name}")
+def stamp(folder: str, sources: "Sequence[str]", built: "Sequence[str]") -> str:
+    """What the build notes of itself in the package: the digest, the names of the sources, and those of the extensions."""
+    return "\n".join([digest(folder, sources), *sources, *built])
 
 
-def _why_not_compiled(package: str, name: str) -> str | None:
-    """The reason why the extension cannot be used, or None where it can."""
-    if importlib.util.find_spec(f"{package}._{name}") is None:
-        return f"kernel {name} was not compiled when tidelog was installed"
-    source = importlib.util.find_spec(f"{package}.{name}")
-    if source is None or source.origin is None:
-        return f"kernel {name} has no source to compare its binary with"
-    path = Path(source.origin)
-    stamp = path.with_name(f"_{name}.source")
-    if not stamp.exists():
-        return f"kernel {name} has a binary that does not say what it was built from"
-    if stamp.read_text().strip() != _digest(path):
-        return f"kernel {name} was edited after it was compiled; install again to rebuild it"
+def why_not_compiled(folder: str) -> str | None:
+    """The reason why the extensions in this folder cannot be used, or None where they can."""
+    try:
+        with open(f"{folder}/{STAMP}", encoding="utf-8") as file:
+            stamped, *names = file.read().split("\n")
+    except OSError:
+        return "the kernels were not compiled when tidelog was installed"
+    try:
+        if digest(folder, [name for name in names if not name.endswith(EXTENSION_SUFFIX)]) != stamped:
+            return "a kernel was edited after it was compiled; install again to rebuild it"
+        for name in names:
+            os.stat(f"{folder}/{name}")
+    except OSError as error:
+        return f"{error.filename} is missing; install again to rebuild the kernels"
     return None
 
 
-def _digest(source: Path) -> str:
-    """Of all that a kernel is built from: its source, and what the kernels beside it share."""
-    read = hashlib.sha256(source.read_bytes())
-    for shared in sorted(source.parent.glob("*.pxd")):
-        read.update(shared.read_bytes())
-    return read.hexdigest()
+class SourceFinder:
+    """Finds the source of every module of this package, never an extension."""
+
+    def __init__(self, refusal: str = "") -> None:
+        self._refusal = refusal
+        self._folders: dict[str, FileFinder] = {}
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, _target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        if path is None or not name.startswith("tidelog."):
+            return None
+        for folder in path:
+            spec = self._finder_of(folder).find_spec(name)
+            if spec is not None and spec.loader is not None:
+                # Only here: who starts the command line is to read a sentence, and `import tidelog` alone would be a traceback.
+                if self._refusal and os.path.exists(f"{(spec.origin or '').removesuffix('.py')}.pxd"):
+                    raise KernelUnavailableError(self._refusal)
+                return spec
+        return None
+
+    def invalidate_caches(self) -> None:
+        self._folders.clear()
+
+    def _finder_of(self, folder: str) -> "FileFinder":
+        found = self._folders.get(folder)
+        if found is None:
+            from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader  # noqa: PLC0415
+
+            found = self._folders[folder] = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+        return found
+
+
+class Choice:
+    """A twin; why it is not the compiled one; and what to say to who insists on another."""
+
+    __slots__ = ("reason", "refusal", "twin")
+
+    def __init__(self, twin: Twin, reason: str = "", refusal: str = "") -> None:
+        self.twin = twin
+        self.reason = reason
+        self.refusal = refusal
+
+    def install(self) -> None:
+        """Holds for every module of the package that is imported from now on."""
+        if self.twin == "python":
+            sys.meta_path.insert(0, SourceFinder(self.refusal))
+
+
+def choose(folder: str, wanted: str) -> Choice:
+    """For the package in this folder, where `TIDELOG_KERNELS` says `wanted`."""
+    if wanted == "python":
+        return Choice("python", "chosen by TIDELOG_KERNELS")
+    if wanted not in {"", "compiled"}:
+        refusal = f"TIDELOG_KERNELS is {wanted!r}; it can be 'python' or 'compiled'"
+        return Choice("python", refusal, refusal)
+    reason = why_not_compiled(folder)
+    if reason is None:
+        return Choice("compiled")
+    return Choice("python", reason, f"TIDELOG_KERNELS=compiled, but {reason}" if wanted else "")
+
+
+choice = choose(PACKAGE, os.environ.get("TIDELOG_KERNELS", ""))
+
+
+def load(package: str, name: str) -> "ModuleType":
+    """The twin of kernel `name` in `package` that this process uses."""
+    if choice.refusal:
+        raise KernelUnavailableError(choice.refusal)
+    return load_twin(package, name, choice.twin)
+
+
+def load_twin(package: str, name: str, twin: Twin) -> "ModuleType":
+    """One twin by name, whatever the process has chosen: tests run over both."""
+    from importlib import import_module  # noqa: PLC0415
+
+    return import_module(f"{package}.{name}" if twin == "python" else f"{package}._{name}")

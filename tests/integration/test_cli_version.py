@@ -6,12 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+
+import pytest
 
 import tidelog
-
-SOURCE = Path(tidelog.__file__).parent
-KERNELS = {path.stem for path in SOURCE.rglob("kernels/*_kernel.py")}
+from tidelog.kernel_choice import EXTENSION_SUFFIX, PACKAGE, why_not_compiled
 
 
 def run(*arguments: str, kernels: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -22,12 +21,50 @@ def run(*arguments: str, kernels: str | None = None) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def test_it_names_every_kernel() -> None:
+# Where the modules of a process come from, told by it.
+FILES = """
+import importlib, pathlib, sys, tidelog.kernel_choice
+root = pathlib.Path(tidelog.__file__).parent
+for path in root.rglob("*.pxd"):
+    if path.with_suffix(".py").exists():
+        importlib.import_module(".".join(("tidelog", *path.relative_to(root).with_suffix("").parts)))
+print(tidelog.kernel_choice.choice.twin)
+for module in list(sys.modules.values()):
+    if module.__name__.startswith("tidelog."):
+        print(module.__name__, module.__file__)
+"""
+
+
+def files_of(kernels: str) -> tuple[str, dict[str, str]]:
+    """The twin, and the file of each module."""
+    environment = {**os.environ, "TIDELOG_KERNELS": kernels}
+    command = [sys.executable, "-c", FILES]
+    twin, *lines = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split(
+        "\n"
+    )
+    return twin, dict(line.split(" ", 1) for line in lines if line)
+
+
+def test_it_says_what_runs_and_why() -> None:
     answer = json.loads(run("version", "--json").stdout)
 
+    why = why_not_compiled(PACKAGE)
     assert answer["tidelog"] == tidelog.__version__
-    assert "decode_kernel" in KERNELS
-    assert set(answer["kernels"]) == KERNELS
+    assert answer["kernels"] == {"twin": "python" if why else "compiled", "why": why or ""}
+
+
+@pytest.mark.skipif(why_not_compiled(PACKAGE) is not None, reason="nothing is compiled here")
+def test_a_process_takes_all_extensions_or_none() -> None:
+    twin, files = files_of("compiled")
+    assert twin == "compiled"
+    compiled = {name for name, file in files.items() if file.endswith(EXTENSION_SUFFIX)}
+    assert "tidelog.model.shared_timers" in compiled
+
+    twin, files = files_of("python")
+    assert twin == "python"
+    assert not [name for name, file in files.items() if not file.endswith(".py")]
+    # The same modules under the same names.
+    assert {name for name in compiled if ".kernels." not in name} <= set(files)
 
 
 def test_the_option_says_it_in_a_line() -> None:
@@ -40,7 +77,7 @@ def test_plain_python_can_be_chosen() -> None:
     answer = run("version", kernels="python")
 
     assert answer.returncode == 0
-    assert answer.stdout.count("python (chosen by TIDELOG_KERNELS)") == len(KERNELS)
+    assert answer.stdout.endswith("\nkernels: python (chosen by TIDELOG_KERNELS)\n")
 
 
 def test_a_wrong_choice_is_one_sentence() -> None:
@@ -48,6 +85,20 @@ def test_a_wrong_choice_is_one_sentence() -> None:
 
     assert answer.returncode != 0
     assert answer.stderr == "tidelog: TIDELOG_KERNELS is 'fast'; it can be 'python' or 'compiled'\n"
+
+
+def test_a_wrong_choice_is_an_error_of_what_is_imported() -> None:
+    program = """
+import tidelog, tidelog.kernel_choice
+try:
+    tidelog.Producer
+except tidelog.kernel_choice.KernelUnavailableError as error:
+    print(error)
+"""
+    environment = {**os.environ, "TIDELOG_KERNELS": "fast"}
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+
+    assert (said.stdout, said.stderr) == ("TIDELOG_KERNELS is 'fast'; it can be 'python' or 'compiled'\n", "")
 
 
 def test_no_command_and_a_wrong_one_show_what_there_is() -> None:

@@ -30,14 +30,16 @@ def names_read(source: str) -> set[str]:
 
 
 def path_of(module: ModuleType) -> Path:
-    return Path(module.__file__ or "").resolve()
+    """Of the source, also where an extension was imported in its place."""
+    return SOURCE.parent.joinpath(*module.__name__.split(".")).with_suffix(".py")
 
 
 def own(module: ModuleType) -> dict[str, object]:
     """What a module itself defines at its top, without what it imports."""
     statements = ast.parse(path_of(module).read_text()).body
     assigned = [target for each in statements if isinstance(each, ast.Assign) for target in each.targets]
-    return {target.id: getattr(module, target.id) for target in assigned if isinstance(target, ast.Name)}
+    names = {target.id for target in assigned if isinstance(target, ast.Name)}
+    return {name: value for name, value in vars(module).items() if name in names}
 
 
 def keys_declared() -> dict[ModuleType, dict[str, ConfigKey[object]]]:

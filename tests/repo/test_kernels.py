@@ -1,4 +1,4 @@
-"""The plain twin of every kernel runs on Python and the run-time dependencies: Cython is for building the other one."""
+"""The plain twin of every compiled module runs on Python and the run-time dependencies: Cython is for building the other one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.repo.test_links import ROOT
-from tidelog.wire.kernels import _plain_cython
+from tidelog import plain_cython
 
-KERNELS = sorted((ROOT / "src" / "tidelog").rglob("kernels/*.py"))
+SOURCE = ROOT / "src" / "tidelog"
+# With a `.pxd` beside them, and those of the older kind.
+KERNELS = sorted(
+    {*SOURCE.rglob("kernels/*.py"), *(path for path in SOURCE.rglob("*.py") if path.with_suffix(".pxd").exists())}
+)
 
 
 def cython_names(tree: ast.AST) -> Iterator[str]:
@@ -41,7 +45,7 @@ def test_there_are_kernels() -> None:
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
 def test_all_that_a_kernel_names_of_cython_is_there_without_cython(path: Path) -> None:
-    missing = {name for name in cython_names(ast.parse(path.read_text())) if not hasattr(_plain_cython, name)}
+    missing = {name for name in cython_names(ast.parse(path.read_text())) if not hasattr(plain_cython, name)}
     assert missing == set()
 
 

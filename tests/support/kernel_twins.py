@@ -1,9 +1,13 @@
-"""Runs a test over the plain and over the compiled twin of the record kernels, whichever this process has chosen."""
+"""The twins of compiled modules, for tests.
+
+A process runs one twin of them all (`tidelog.kernel_choice`): `make test` runs the suite compiled, then the tests of the
+packages that have compiled modules once more in plain Python. Of the kernels of the older kind, `kernels/<name>.py`, both
+twins can be had in a process that runs compiled.
+"""
 
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import sys
 import sysconfig
@@ -21,7 +25,11 @@ from tidelog.wire import columns, records
 
 PACKAGE = "tidelog.wire.kernels"
 KERNELS = ("decode_kernel", "encode_kernel")
-TWINS: tuple[Twin, ...] = ("python", "compiled")
+# Of those kernels, what a test can run over here.
+TWINS: tuple[Twin, ...] = ("python", "compiled") if kernel_choice.choice.twin == "compiled" else ("python",)
+
+# An extension type cannot be patched: what replaces one of its methods or attributes is for the run in plain Python.
+plain_only = pytest.mark.skipif(kernel_choice.choice.twin == "compiled", reason="patches a type that is compiled here")
 
 
 def can_compile() -> bool:
@@ -32,13 +40,7 @@ def can_compile() -> bool:
 
 
 def twin_of(kernel: str, twin: Twin, package: str = PACKAGE) -> ModuleType:
-    """One twin; the test fails where the compiled one is missing or older than its source though it could have been built."""
-    if twin == "compiled":
-        missing = kernel_choice._why_not_compiled(package, kernel)
-        if missing is not None:
-            if not can_compile():
-                pytest.skip(f"{missing}, and there is no compiler")
-            pytest.fail(f"{missing}; `make` or `python setup.py build_ext --inplace` builds it")
+    """One twin, whichever this process has chosen."""
     return load_twin(package, kernel, twin)
 
 
@@ -50,8 +52,7 @@ def modules_on(twin: Twin, package: ModuleType, kernels: Sequence[str], shorts: 
         twin_of(name, twin, f"{room}.kernels")
     names = {short: f"{package.__name__}.{short}" for short in shorts}
     with ExitStack() as restored:
-        restored.enter_context(mock.patch.dict(os.environ, {"TIDELOG_KERNELS": twin}))
-        restored.enter_context(mock.patch.dict(kernel_choice.loaded))
+        restored.enter_context(mock.patch.object(kernel_choice, "choice", kernel_choice.Choice(twin)))
         restored.enter_context(mock.patch.dict(sys.modules))
         for name in names.values():
             room, _, short = name.rpartition(".")

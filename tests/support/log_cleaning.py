@@ -9,9 +9,8 @@ from unittest import mock
 
 import pytest
 
-from tests.support.kernel_twins import TWINS, can_compile
+from tests.support.kernel_twins import TWINS
 from tests.support.log_builder import LogBuilder, accepted
-from tidelog import kernel_choice
 from tidelog.kernel_choice import Twin, load_twin
 from tidelog.storage.append import AppendInfo
 from tidelog.storage.cleaning import filtering, indexing, offset_map
@@ -31,12 +30,6 @@ LIMITS = CleaningLimits(map_bytes=1 << 20, map_load_factor=0.9, window_bytes=1 <
 @contextmanager
 def using(twin: Twin) -> Iterator[None]:
     """Cleanings run on this twin of the kernel."""
-    if twin == "compiled":
-        missing = kernel_choice._why_not_compiled(PACKAGE, KERNEL)
-        if missing is not None:
-            if not can_compile():
-                pytest.skip(f"{missing}, and there is no compiler")
-            pytest.fail(f"{missing}; `make` or `python setup.py build_ext --inplace` builds it")
     kernel = load_twin(PACKAGE, KERNEL, twin)
     with ExitStack() as stack:
         for module in (offset_map, indexing, filtering):

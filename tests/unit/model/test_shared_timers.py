@@ -1,4 +1,4 @@
-"""Time-outs that share one timer of the loop, on virtual time: both twins of their kernel."""
+"""Time-outs that share one timer of the loop, on virtual time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from random import Random
 import pytest
 
 from tests.support.data_node import ManualTimer
-from tests.support.kernel_twins import TWINS, twin_of
-from tidelog.kernel_choice import Twin
-from tidelog.model.clock import Clock
 from tidelog.model.shared_timers import CANCELLED_MAX, SharedTimers
-from tidelog.model.timers import LoopTimers, Timer, Timers
+from tidelog.model.timers import LoopTimers, Timer
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 
 
@@ -41,10 +38,10 @@ class AskedTimers:
 
 
 class Scene:
-    def __init__(self, twin: Twin) -> None:
+    def __init__(self) -> None:
         self.loop = VirtualTimeLoop()
         self.below = CountedTimers(self.loop)
-        self.timers = _new_timers(twin, self.below, VirtualClock(self.loop))
+        self.timers = SharedTimers(self.below, VirtualClock(self.loop))
         self.gone_off: list[tuple[object, int]] = []
 
     def after(self, delay_ms: float, name: object) -> Timer:
@@ -54,27 +51,13 @@ class Scene:
         self.loop.run_until_complete(asyncio.sleep(ms / 1000))
 
 
-def _new_timers(
-    twin: Twin, below: Timers, clock: Clock, on_failure: Callable[[Exception], None] | None = None
-) -> SharedTimers:
-    kernel = twin_of("timer_kernel", twin, "tidelog.model.kernels")
-    timers: SharedTimers = kernel.SharedTimers(below, clock, on_failure)
-    return timers
-
-
 def _note(scene: Scene, name: object) -> None:
     scene.gone_off.append((name, scene.loop.time_ms))
 
 
-@pytest.fixture(params=TWINS)
-def twin(request: pytest.FixtureRequest) -> Twin:
-    chosen: Twin = request.param
-    return chosen
-
-
 @pytest.fixture
-def scene(twin: Twin) -> Scene:
-    return Scene(twin)
+def scene() -> Scene:
+    return Scene()
 
 
 def test_each_goes_off_at_its_time_and_a_cancelled_one_never(scene: Scene) -> None:
@@ -126,10 +109,10 @@ def test_what_was_cancelled_keeps_nothing_alive(scene: Scene) -> None:
     assert gone() is None
 
 
-def test_a_time_that_no_clock_will_see_is_taken(twin: Twin) -> None:
+def test_a_time_that_no_clock_will_see_is_taken() -> None:
     asked = AskedTimers()
 
-    _new_timers(twin, asked, VirtualClock(VirtualTimeLoop())).after(2**63, lambda: None)
+    SharedTimers(asked, VirtualClock(VirtualTimeLoop())).after(2**63, lambda: None)
 
     assert asked.delays_ms == [2**63]
 
@@ -165,9 +148,9 @@ def test_a_callback_that_fails_keeps_none_of_the_others_from_theirs(scene: Scene
     assert scene.gone_off == [("same moment", 10), ("later", 30)]
 
 
-def test_whoever_counts_failures_hears_of_each_of_them(scene: Scene, twin: Twin) -> None:
+def test_whoever_counts_failures_hears_of_each_of_them(scene: Scene) -> None:
     failures: list[Exception] = []
-    timers = _new_timers(twin, scene.below, VirtualClock(scene.loop), failures.append)
+    timers = SharedTimers(scene.below, VirtualClock(scene.loop), failures.append)
 
     def fail() -> None:
         raise LookupError("a bug")
@@ -182,9 +165,9 @@ def test_whoever_counts_failures_hears_of_each_of_them(scene: Scene, twin: Twin)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_mixture_goes_off_as_timers_of_the_loop_would(twin: Twin, seed: int) -> None:
+def test_any_mixture_goes_off_as_timers_of_the_loop_would(seed: int) -> None:
     random = Random(seed)
-    shared, plain = Scene(twin), Scene(twin)
+    shared, plain = Scene(), Scene()
     for step in range(60):
         delay_ms, cancels = random.choice([0, 3, 50, 50, 50, 200]), random.random() < 0.6
         started = (

@@ -252,16 +252,16 @@ def test_the_plain_twin_runs_where_cython_is_not_installed() -> None:
 import os, sys
 sys.modules["cython"] = None
 os.environ["TIDELOG_KERNELS"] = "python"
-from tidelog.kernel_choice import loaded
+from tidelog.kernel_choice import choice
 from tidelog.wire.records import Record, build_batch, decode_rows
 from tidelog.wire.columns import build_batches, read_columns
 rows = [Record(0, 1, b"k", b"v", (("h", None),)), Record(1, 2, None, b"v" * 100)]
 assert decode_rows(build_batch(rows)) == rows
 table = read_columns(build_batch(rows), headers=True)
 assert decode_rows(next(build_batches(table, timestamp_ms=0))) == rows
-print(sorted((name, twin) for name, (twin, _) in loaded.items()))
+print(choice.twin, choice.reason)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert run.stderr == ""
-    assert run.stdout.strip() == "[('decode_kernel', 'python'), ('encode_kernel', 'python')]"
+    assert run.stdout.strip() == "python chosen by TIDELOG_KERNELS"

@@ -37,7 +37,7 @@ from tidelog.net.errors import ConnectionLostError, NetError, RegionLostError, n
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
 else:
-    from tidelog.wire.kernels import _plain_cython as cython
+    from tidelog import plain_cython as cython
 
 if cython.compiled:
     from cython.cimports.tidelog.net.kernels.socket_bytes import send_bytes, system_ns

@@ -18,7 +18,7 @@ from tidelog.wire.batch_errors import CorruptBatchError
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
 else:
-    from tidelog.wire.kernels import _plain_cython as cython
+    from tidelog import plain_cython as cython
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy

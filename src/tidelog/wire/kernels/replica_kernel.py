@@ -15,7 +15,7 @@ from tidelog.wire.crc32c import crc32c
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
 else:
-    from tidelog.wire.kernels import _plain_cython as cython
+    from tidelog import plain_cython as cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize

@@ -10,8 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.kernel_twins import TWINS, can_compile
-from tidelog import kernel_choice
+from tests.support.kernel_twins import TWINS
 from tidelog.client.producer.partitioners import RoundRobin, next_sticky
 from tidelog.kernel_choice import Twin, load_twin
 
@@ -24,11 +23,6 @@ GOLDEN = json.loads((Path(__file__).parents[3] / "fixtures" / "clients" / "murmu
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
     """Each twin of the batch kernel."""
     chosen: Twin = request.param
-    if chosen == "compiled":
-        missing = kernel_choice._why_not_compiled(PACKAGE, "batch_kernel")
-        if missing is not None and not can_compile():
-            pytest.skip(f"{missing}, and there is no compiler")
-        assert missing is None
     return load_twin(PACKAGE, "batch_kernel", chosen)
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.kernel_twins import TWINS, can_compile
+from tests.support.kernel_twins import TWINS
 from tidelog import kernel_choice
 from tidelog.kernel_choice import load_twin
 from tidelog.wire.compression import Compression
@@ -21,12 +21,6 @@ SALT = bytes(range(16))
 
 @pytest.fixture(params=TWINS)
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    if request.param == "compiled":
-        missing = kernel_choice._why_not_compiled(PACKAGE, NAME)
-        if missing is not None:
-            if not can_compile():
-                pytest.skip(f"{missing}, and there is no compiler")
-            pytest.fail(missing)
     return load_twin(PACKAGE, NAME, request.param)
 
 
@@ -107,7 +101,7 @@ def test_only_the_newer_of_two_stays(kernel: ModuleType) -> None:
 
 
 def test_the_twins_say_the_same_of_hostile_bytes() -> None:
-    if kernel_choice._why_not_compiled(PACKAGE, NAME) is not None:
+    if kernel_choice.choice.twin != "compiled":
         pytest.skip("there is no compiled twin")
     plain, compiled = (load_twin(PACKAGE, NAME, twin) for twin in TWINS)
     random = Random(3)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
 else:
-    from tidelog.wire.kernels import _plain_cython as cython
+    from tidelog import plain_cython as cython
 
 if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free

@@ -1,13 +1,8 @@
-# The types of `timer_kernel`, for its compiled twin. Times stay Python's numbers: there is no limit to how far a time-out may lie
-# ahead.
+# Times stay Python's numbers: there is no limit to how far a time-out may lie ahead.
 
 cimport cython
 
 cdef object _NS_PER_MS
-
-
-@cython.locals(nanoseconds=cython.longlong)
-cdef long long _now_ms() except -1
 
 
 @cython.final

@@ -1,1 +1,0 @@
-"""Time-outs, as a module that also compiles: see `tidelog.kernel_choice` for which twin runs."""
