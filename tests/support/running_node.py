@@ -15,7 +15,7 @@ import uvloop
 from tidelog.broker.node.crash import CrashHandler
 from tidelog.broker.node.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
-from tidelog.model.clock import SystemClock
+from tidelog.model.clock import Clock, SystemClock
 from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net.address import Address
 from tidelog.net.transport import LoopTransport
@@ -41,12 +41,16 @@ def node_properties(directory: Path, *, port: int = 0, settings: Mapping[str, st
 
 
 async def start_node(
-    properties: Mapping[str, str], metrics_address: Address | None = None
+    properties: Mapping[str, str],
+    metrics_address: Address | None = None,
+    *,
+    clock: Clock | None = None,
+    random: Random | None = None,
 ) -> tuple[BrokerNode, ThreadSlowWork]:
     """A node that serves on the running loop, and the threads to close once it has stopped."""
     loop = asyncio.get_running_loop()
     slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
-    seams = Seams(OsFiles(), SystemClock(), slow_work, Random())
+    seams = Seams(OsFiles(), clock or SystemClock(), slow_work, random or Random())
     try:
         config = BROKER_KEYS.parse(dict(properties))
         node = await BrokerNode.start(
@@ -69,7 +73,10 @@ class RunningNode:
         settings: Mapping[str, str] | None = None,
         metrics_address: Address | None = None,
         new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+        clock: Clock | None = None,
+        random: Random | None = None,
     ) -> None:
+        self._clock, self._random = clock, random
         self._metrics_address = metrics_address
         self._properties = node_properties(directory, port=port, settings=settings)
         self._loop = new_loop()
@@ -86,7 +93,9 @@ class RunningNode:
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self.node, self._slow_work = self.run(start_node(self._properties, self._metrics_address))
+            self.node, self._slow_work = self.run(
+                start_node(self._properties, self._metrics_address, clock=self._clock, random=self._random)
+            )
         except BaseException:
             self._end_loop()
             raise
