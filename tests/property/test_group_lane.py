@@ -21,6 +21,7 @@ from tidelog.broker.groups.group_lane import CONSUMER_HEARTBEAT_KEY, HEARTBEAT_K
 from tidelog.broker.node.node import load_handlers
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node
+from tidelog.coordination import offset_records
 from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
@@ -307,7 +308,8 @@ def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
 def test_both_ways_answer_write_and_know_the_same(twin: Twin, seed: int) -> None:
     random = Random(seed)
     short, ordinary = Served(has_lane=True), Served(has_lane=False)
-    with mock.patch.object(group_lane, "_kernel", twin_of("group_kernel", twin)):
+    kernel = twin_of("group_kernel", twin)
+    with mock.patch.object(group_lane, "_kernel", kernel), mock.patch.object(offset_records, "_kernel", kernel):
         for correlation_id in range(random.randrange(1, 30)):
             frame = a_frame(random, short, correlation_id)
             for served in (short, ordinary):

@@ -175,7 +175,7 @@ class ClassicDriver:
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation_id, member_id=member_id, group_instance_id=instance
         )
-        answer = value_of(self.carry_out(self.classic.heartbeat(request, caller(4), self.now_ms)))
+        answer = value_of(self.carry_out(self.classic.heartbeat(request, self.now_ms)))
         return ErrorCode.of(answer.error_code)
 
     def leave(self, *members: tuple[str, str | None], version: int = 5) -> LeaveGroupResponse:

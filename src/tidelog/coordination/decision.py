@@ -47,6 +47,8 @@ class Decision(msgspec.Struct, Generic[A], frozen=True):
     producer: TransactionalProducer | None = None
     batch: Callable[[int], bytearray | None] | None = None
     """Makes the records' whole batch of this time in one go, where that is cheaper; None if it has to be made of the records."""
+    take_in: Callable[[int], None] | None = None
+    """Takes in all records in one go, as a replay of each would, where that is cheaper. Given the offset of the first one."""
 
 
 def record(key: CoordinatorKey, value: CoordinatorValue, version: int) -> CoordinatorRecord:

@@ -99,10 +99,10 @@ class GroupShard:
             return self.consumer.sync_classic(request, caller, now_ms)
         return self.classic.sync(request, caller, now_ms)
 
-    def heartbeat(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Decision[HeartbeatResponse]:
         if isinstance(self.groups.get(request.group_id), ConsumerGroup):
-            return self.consumer.heartbeat_classic(request, caller, now_ms)
-        return self.classic.heartbeat(request, caller, now_ms)
+            return self.consumer.heartbeat_classic(request, now_ms)
+        return self.classic.heartbeat(request, now_ms)
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, now_ms: int) -> Decision[LeaveGroupResponse]:
         if isinstance(self.groups.get(request.group_id), ConsumerGroup):

@@ -198,7 +198,7 @@ class CoordinatorHost(Generic[S]):
         return state.shard if isinstance(state, ActiveShard) else _error_of(state)
 
     def active(self, index: int) -> ActiveShard[S] | None:
-        """The shard of a partition with what writes down its decisions, for whoever decides and writes without `decide`."""
+        """The shard of a partition with what writes down its decisions, for whoever has decided and has it carried out."""
         state = self._shards.get(index)
         return state if type(state) is ActiveShard else None
 
@@ -328,6 +328,7 @@ class ActiveShard(Generic[S]):
     __slots__ = (
         "_append_built",
         "_host",
+        "_is_plain",
         "_looked_at",
         "_partition",
         "_required_acks",
@@ -351,6 +352,7 @@ class ActiveShard(Generic[S]):
         self._partition = partition
         self._append_built = partition.append_built
         self._required_acks = host.required_acks
+        self._is_plain = host.codec is Compression.NONE
         self._timer: Timer | None = None
         self._timer_ms = 0
         # Which deadlines the timer is set by.
@@ -411,13 +413,11 @@ class ActiveShard(Generic[S]):
         written."""
         timestamp_ms = self._host.seams.clock.now_ms()
         records, producer = decision.records, decision.producer
-        if producer is not None:
-            batch, producer_id = self._batch_of(records, timestamp_ms, producer), ProducerId(producer.producer_id)
-        else:
-            producer_id = NO_PRODUCER_ID
-            is_plain = self._host.codec is Compression.NONE
-            made = decision.batch(timestamp_ms) if is_plain and decision.batch is not None else None
-            batch = self._batch_of(records, timestamp_ms, None) if made is None else made
+        batch = None
+        if decision.batch is not None and self._is_plain:
+            batch = decision.batch(timestamp_ms)
+        if batch is None:
+            batch = self._batch_of(records, timestamp_ms, producer)
         if len(batch) > self._partition.message_bytes_max:
             return ErrorCode.MESSAGE_TOO_LARGE
         is_committed = False
@@ -433,13 +433,16 @@ class ActiveShard(Generic[S]):
             if isinstance(appended, AppendRefused):
                 return appended.error
             first_offset = appended.first_offset
-        if decision.replays:
-            now_ms = self._host.now_ms()
-            try:
+        try:
+            if decision.take_in is not None:
+                decision.take_in(first_offset)
+            elif decision.replays:
+                now_ms = self._host.now_ms()
+                producer_id = NO_PRODUCER_ID if producer is None else ProducerId(producer.producer_id)
                 for position, each in enumerate(records):
                     self.shard.replay(each, first_offset + position, producer_id, now_ms)
-            except Exception as error:
-                raise BugError(self._broke_off("taking in what was written")) from error
+        except Exception as error:
+            raise BugError(self._broke_off("taking in what was written")) from error
         return is_committed
 
     def _batch_of(
@@ -492,25 +495,6 @@ class ActiveShard(Generic[S]):
     def commits_at_once(self) -> bool:
         """Whether what is appended now has nobody to wait for."""
         return self._partition.commits_at_once
-
-    # For those who make a decision's batch themselves
-
-    def append_built(self, batch: bytearray, record_count: int, timestamp_ms: int) -> tuple[int, bool] | None:
-        """Append a plain batch, for the shard to take in next. Where it begins in the log, and whether it is committed already.
-
-        None: it is not appended, and nothing has changed; `decide` is to say why not.
-        """
-        if self._host.codec is not Compression.NONE or len(batch) > self._partition.message_bytes_max:
-            return None
-        appended = self._append_built(batch, record_count, timestamp_ms, self._required_acks)
-        # Whoever decided may have moved a deadline.
-        if self._timer is None or self.shard.deadlines.number != self._looked_at:
-            self._set_timer()
-        return None if isinstance(appended, AppendRefused) else appended
-
-    def when_committed(self) -> ErrorCode | Pending[ErrorCode]:
-        """NONE once all that was appended so far is committed, or what came between."""
-        return self.answer_when_committed(ErrorCode.NONE, _as_it_is)
 
     def _not_written(self, decision: Decision[A], error: ErrorCode, refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         logger.warning("partition %d of %s: a decision is not written: %s", self.index, self._host.log, error.message)
@@ -618,10 +602,6 @@ _REFUSED = _Refused()
 
 def _refused(_error: ErrorCode) -> _Refused:
     return _REFUSED
-
-
-def _as_it_is(error: ErrorCode) -> ErrorCode:
-    return error
 
 
 def _nobody(_error: ErrorCode) -> None:

@@ -7,13 +7,13 @@ transaction ends after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
-import msgspec
-
-from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
+from tidelog.coordination.decision import Decision, TransactionalProducer
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.offset_records import NO_EXPIRY, Committed, OffsetCommits, committed_of, offset_tombstone
 from tidelog.coordination.timeline import Earlier, Timeline, as_committed
 from tidelog.model.config import LONG_MAX
 from tidelog.model.errors import ErrorCode
@@ -21,6 +21,7 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.group_offsets import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -35,6 +36,7 @@ from tidelog.wire.messages.group_offsets import (
 from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.wire.messages.transactions import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -42,23 +44,8 @@ from tidelog.wire.messages.transactions import (
 
 NO_COMMITTED_OFFSET = -1
 _NO_LEADER_EPOCH = -1
-_NO_EXPIRY = -1
-
-# Kafka writes the oldest version that holds what it has to say: a time of expiry is in version 1 alone.
-_VERSION = 4
-_VERSION_WITH_EXPIRY = 1
-
-
-class Committed(msgspec.Struct, frozen=True, gc=False):
-    """One committed offset. `record_offset` is where it stands in the coordinator's log."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int
-    topic_id: bytes
-    record_offset: int
+# A member that is reached through its class costs more, and this one is every commit's.
+_NONE = ErrorCode.NONE
 
 
 class _Table:
@@ -103,81 +90,81 @@ class Offsets:
     def __init__(self, settings: GroupSettings, timeline: Timeline | None = None) -> None:
         """`timeline` keeps what uncommitted records replace."""
         self._settings = settings
+        self._metadata_max = settings.offset_metadata_max_bytes
         self._timeline = Timeline() if timeline is None else timeline
         self._earlier: Earlier[tuple[str, str, int], Committed] = {}
-        self.metadata_max = settings.offset_metadata_max_bytes
-        """How many characters a commit's metadata may have."""
         self._committed = _Table()
         self._pending: dict[int, _Table] = {}
         """By the id of the producer whose transaction is open."""
-        self.take_in: Callable[[str, str, int, Committed], None] = self._committed.put
-        """What `replay` does for a committed commit outside of any transaction: of a group, for a topic's partition."""
 
     # --- deciding ----------------------------------------------------------------------------------------------------------
 
     def commit(self, request: OffsetCommitRequest, now_ms: int) -> Decision[OffsetCommitResponse]:
         """Commit what a member that may do so asks for."""
-        records: list[CoordinatorRecord] = []
-        metadata_bytes_max = self._settings.offset_metadata_max_bytes
         retention_ms = request.retention_time_ms
         # A time beyond what the record can hold is as good as never.
-        expire_ms = _NO_EXPIRY if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
+        expire_ms = NO_EXPIRY if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
+        commits = OffsetCommits(request.group_id)
         topics = []
         for topic in request.topics:
-            partitions = []
-            for each in topic.partitions:
-                error = ErrorCode.NONE
-                metadata = each.committed_metadata or ""
-                # Kafka counts characters, whatever the key's name says.
-                if len(metadata) > metadata_bytes_max:
-                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    value = OffsetCommitValue(
-                        offset=each.committed_offset,
-                        leader_epoch=each.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp=now_ms,
-                        expire_timestamp=expire_ms,
-                        topic_id=topic.topic_id,
-                    )
-                    key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=each.partition_index)
-                    version = _VERSION if expire_ms == _NO_EXPIRY else _VERSION_WITH_EXPIRY
-                    records.append(record(key, value, version))
-                partitions.append(OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error))
-            topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-        return Decision(OffsetCommitResponse(throttle_time_ms=0, topics=topics), tuple(records))
+            name, topic_id = topic.name, topic.topic_id
+            partitions = [
+                OffsetCommitResponsePartition(
+                    partition_index=each.partition_index,
+                    error_code=self._add(commits, name, topic_id, each, now_ms, expire_ms),
+                )
+                for each in topic.partitions
+            ]
+            topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions))
+        return Decision(
+            OffsetCommitResponse(throttle_time_ms=0, topics=topics),
+            commits,
+            batch=commits.to_batch,
+            take_in=partial(self._take_in, commits),
+        )
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, guard: int | None, now_ms: int
     ) -> Decision[TxnOffsetCommitResponse]:
         """Commit what a producer's transaction is to commit, if it ends well. `guard`: see `TransactionalProducer`."""
-        records: list[CoordinatorRecord] = []
+        commits = OffsetCommits(request.group_id, request.producer_id, request.producer_epoch)
         topics = []
         for topic in request.topics:
-            partitions = []
-            for each in topic.partitions:
-                error = ErrorCode.NONE
-                metadata = each.committed_metadata or ""
-                if len(metadata) > self._settings.offset_metadata_max_bytes:
-                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    value = OffsetCommitValue(
-                        offset=each.committed_offset,
-                        leader_epoch=each.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp=now_ms,
-                    )
-                    key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=each.partition_index)
-                    records.append(record(key, value, _VERSION))
-                partitions.append(
-                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+            partitions = [
+                TxnOffsetCommitResponsePartition(
+                    partition_index=each.partition_index,
+                    error_code=self._add(commits, topic.name, ZERO_UUID, each, now_ms, NO_EXPIRY),
                 )
+                for each in topic.partitions
+            ]
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return Decision(
             TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics),
-            tuple(records),
+            commits,
             producer=TransactionalProducer(request.producer_id, request.producer_epoch, guard),
+            batch=commits.to_batch,
+            take_in=partial(self._take_in, commits),
         )
+
+    def _add(
+        self,
+        commits: OffsetCommits,
+        topic: str,
+        topic_id: bytes,
+        asked: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+        now_ms: int,
+        expire_ms: int,
+    ) -> ErrorCode:
+        """Add a partition to what is committed, unless its metadata is too long."""
+        metadata = asked.committed_metadata or ""
+        # Kafka counts characters, whatever the key's name says.
+        if len(metadata) > self._metadata_max:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        committed = Committed(
+            asked.committed_offset, asked.committed_leader_epoch, metadata, now_ms, expire_ms, topic_id
+        )
+        commits.rows.append((topic, asked.partition_index, committed))
+        return _NONE
 
     def delete(self, request: OffsetDeleteRequest, group: Group) -> Decision[OffsetDeleteResponse]:
         """Delete what nobody in the group is subscribed to."""
@@ -190,7 +177,7 @@ class Offsets:
             for each in topic.partitions:
                 index = each.partition_index
                 if not is_in_use and self._is_known(request.group_id, topic.name, index):
-                    records.append(_end_of(request.group_id, topic.name, index))
+                    records.append(offset_tombstone(request.group_id, topic.name, index))
                 partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
         return Decision(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics), tuple(records))
@@ -201,7 +188,7 @@ class Offsets:
         for table in (self._committed, *self._pending.values()):
             for topic, partitions in table.by_group.get(group_id, {}).items():
                 ended.update(((topic, partition), None) for partition in partitions)
-        return [_end_of(group_id, topic, partition) for topic, partition in ended]
+        return [offset_tombstone(group_id, topic, partition) for topic, partition in ended]
 
     def deletion_of_topics(self, names: Iterable[str]) -> list[CoordinatorRecord]:
         """The records that end what all groups have committed for topics that are gone."""
@@ -211,7 +198,7 @@ class Offsets:
             for group_id, topic, partition, _ in table.each():
                 if topic in gone:
                     ended[group_id, topic, partition] = None
-        return [_end_of(*each) for each in ended]
+        return [offset_tombstone(*each) for each in ended]
 
     def expiry(self, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
         """The records that end what a group has not used for too long; and whether nothing of it is left then."""
@@ -227,12 +214,12 @@ class Offsets:
                 continue
             for partition, committed in partitions.items():
                 since_ms = committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms
-                if committed.expire_timestamp_ms != _NO_EXPIRY:
+                if committed.expire_timestamp_ms != NO_EXPIRY:
                     is_over = now_ms >= committed.expire_timestamp_ms
                 else:
                     is_over = now_ms - since_ms >= retention_ms
                 if is_over and not self._is_pending(group.group_id, topic, partition):
-                    records.append(_end_of(group.group_id, topic, partition))
+                    records.append(offset_tombstone(group.group_id, topic, partition))
                 else:
                     is_all = False
         has_open = any(group.group_id in table.by_group for table in self._pending.values())
@@ -328,12 +315,21 @@ class Offsets:
 
     # --- replaying ---------------------------------------------------------------------------------------------------------
 
-    def take_in_uncommitted(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        """`take_in` for a record that is not committed yet."""
-        before = self._committed.get(group_id, topic, partition)
-        key = (group_id, topic, partition)
-        self._timeline.note_at(committed.record_offset + 1, self._earlier, key, before)
-        self._committed.put(group_id, topic, partition, committed)
+    def _take_in(self, commits: OffsetCommits, first_offset: int) -> None:
+        """What a replay of each of these records does, of which the first stands there. All of them are committed, or none."""
+        timeline, group_id = self._timeline, commits.group_id
+        timeline.begin_replay(first_offset)
+        is_noting = timeline.is_noting and commits.producer_id < 0
+        table = self._committed if commits.producer_id < 0 else self._pending.setdefault(commits.producer_id, _Table())
+        put = table.put
+        for topic, partition, committed in commits.rows:
+            committed.record_offset = first_offset
+            first_offset += 1
+            if is_noting:
+                before = table.get(group_id, topic, partition)
+                timeline.note_at(first_offset, self._earlier, (group_id, topic, partition), before)
+            put(group_id, topic, partition, committed)
+        timeline.end_replay()
 
     def _note(self, group_id: str, topic: str, partition: int) -> None:
         """What was committed for a partition is about to be replaced."""
@@ -350,15 +346,7 @@ class Offsets:
             for table in self._pending.values():
                 table.remove(key.group, key.topic, key.partition)
             return
-        committed = Committed(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-            record_offset,
-        )
+        committed = committed_of(value, record_offset)
         if producer_id < 0:
             self._note(key.group, key.topic, key.partition)
             self._committed.put(key.group, key.topic, key.partition, committed)
@@ -387,10 +375,6 @@ def nothing_fetched(index: int, error: ErrorCode) -> OffsetFetchResponsePartitio
         metadata="",
         error_code=error,
     )
-
-
-def _end_of(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    return tombstone(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
 def _is_of_another(committed_for: bytes, asked_for: bytes) -> bool:

@@ -1,41 +1,46 @@
-"""The short way of what members of groups send all day: signs of life that change nothing, and commits.
+"""The fast path of what members of groups send all day: heartbeats without news, and commits.
 
     lane.take(connection, frame, begun_ns)      True: the request is plain; it is answered, or will be
 
-Almost all heartbeats are of members that have what they should have, and almost all commits are of members that may make them,
-for partitions that are there. A compiled kernel reads such a request without making a message of it, the group's own methods are
-asked, a commit's records are made in one pass, and the answer is packed by hand. Whatever else there may be to a request is not
-taken, not even in part, and goes the ordinary way: a refusal always comes from there. What a look at the group has left behind by
-then (a session that goes on) the handler does again.
+A compiled kernel reads such a request in one pass, and nearly always the answer is packed by hand. What is decided, written and
+taken in between is the same as for the handlers: the shard's decision, carried out by its host. A request with anything unusual
+about it is not taken, and falls back to the handler; nothing is decided before that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from struct import Struct as Layout
+from typing import TypeVar
 
-from tidelog.broker.metrics.request_metrics import RequestCounts
+from tidelog.broker.handlers.consumer_group_heartbeat import refuse as refuse_consumer_heartbeat
+from tidelog.broker.handlers.heartbeat import refuse as refuse_heartbeat
+from tidelog.broker.handlers.offset_commit import TOPIC_ID_VERSION, all_refused
 from tidelog.broker.requests.caller import AllowAll, Authorizer
 from tidelog.broker.requests.node_view import Node
 from tidelog.controller.image import ClusterImage
-from tidelog.coordination.classic.group import ClassicGroup
-from tidelog.coordination.consumer.group import ConsumerGroup
+from tidelog.coordination.decision import Caller, every_topic
 from tidelog.coordination.group_shard import GroupShard
 from tidelog.coordination.host import ActiveShard
-from tidelog.coordination.offsets import Committed
 from tidelog.kernel_choice import load
 from tidelog.model.acl import AclOperation, ResourceType
-from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicId, TopicName
 from tidelog.model.pending import Pending
 from tidelog.net.connection import Connection
 from tidelog.wire.frames import response_frame
+from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tidelog.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
+from tidelog.wire.messages.groups_classic import HeartbeatRequest, HeartbeatResponse
+from tidelog.wire.schema import Response
+
+A = TypeVar("A", bound=Response)
 
 _kernel = load("tidelog.wire.kernels", "group_kernel")
 
@@ -45,7 +50,6 @@ CONSUMER_HEARTBEAT_KEY: int = _kernel.CONSUMER_HEARTBEAT_KEY
 
 THROTTLE_VERSION = 1
 FLEXIBLE_HEARTBEAT_VERSION = 4
-TOPIC_ID_VERSION = 10
 
 _READ = AclOperation.READ
 _GROUP = ResourceType.GROUP
@@ -62,14 +66,12 @@ _CONSUMER_TAIL = Layout(">iibB")
 # Longer ids have a longer length; nobody has them.
 _MEMBER_ID_BYTES_MAX = 126
 
-_NO_EXPIRY = -1
-_NONE = ErrorCode.NONE
 _SIZE_BYTES = 4
 
 # The topic as the request names it, the partition, the offset, the leader's epoch and the metadata.
 Commit = tuple[bytes, int, int, int, str]
-# A topic's name as it is written, its id, its name, and its partitions.
-KnownTopic = tuple[bytes, TopicId, TopicName, Mapping[PartitionIndex, object]]
+# A topic's id, its name, and its partitions.
+KnownTopic = tuple[TopicId, TopicName, Mapping[PartitionIndex, object]]
 
 # So many groups' shards are kept at hand.
 _SHARDS_MAX = 16_384
@@ -82,12 +84,10 @@ class GroupLane:
         "_authorizer",
         "_by_id",
         "_by_name",
-        "_commits",
         "_has_consumer_groups",
         "_image",
         "_is_open_to_all",
         "_node",
-        "_now_ms",
         "_now_ns",
         "_requests",
         "_shards",
@@ -100,15 +100,12 @@ class GroupLane:
         self._is_open_to_all = type(authorizer) is AllowAll
         self._requests = node.metrics.requests
         self._now_ns = node.clock.monotonic_ns
-        self._now_ms = node.clock.now_ms
         # What was looked up lately, and the image that it is of: topics that were committed for, and the shards of groups.
         self._image: ClusterImage | None = None
         self._by_name: dict[bytes, KnownTopic] = {}
         self._by_id: dict[bytes, KnownTopic] = {}
         self._shards: dict[str, ActiveShard[GroupShard]] = {}
         self._has_consumer_groups = False
-        # The counts of commits, by version.
-        self._commits: dict[int, RequestCounts] = {}
 
     def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
         """What takes which API's requests. If it does not, nothing of the request was noted or changed."""
@@ -127,26 +124,23 @@ class GroupLane:
         version, correlation_id, group_id, generation_id, member_id, instance_id = read
         if not group_id or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
-        if self._node.image is not self._image:
-            self._look_anew()
-        active = self._shards.get(group_id)
-        if active is None or active.is_dropped:
-            active = self._shard_of(group_id)
-            if active is None:
-                return False
-        group = active.shard.groups.get(group_id)
-        if type(group) is not ClassicGroup:
+        active = self._active(group_id)
+        if active is None:
             return False
-        if not active.shard.classic.stays(group, member_id, instance_id, generation_id, active.now_ms()):
-            return False
-        if version >= FLEXIBLE_HEARTBEAT_VERSION:
-            answer = _HEARTBEAT_V4.pack(12, correlation_id, 0, 0, 0, 0)
-        elif version >= THROTTLE_VERSION:
-            answer = _HEARTBEAT_V1.pack(10, correlation_id, 0, 0)
-        else:
-            answer = _HEARTBEAT_V0.pack(6, correlation_id, 0)
-        connection.answer_with_frames((answer,))
-        self._count(HEARTBEAT_KEY, version, begun_ns, frame, answer, 1)
+        request = HeartbeatRequest(
+            group_id=group_id, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id
+        )
+        decided = active.carry_out(active.shard.heartbeat(request, active.now_ms()), refuse_heartbeat)
+
+        def packed(answer: HeartbeatResponse) -> bytes:
+            error = answer.error_code
+            if version >= FLEXIBLE_HEARTBEAT_VERSION:
+                return _HEARTBEAT_V4.pack(12, correlation_id, 0, 0, error, 0)
+            if version >= THROTTLE_VERSION:
+                return _HEARTBEAT_V1.pack(10, correlation_id, 0, error)
+            return _HEARTBEAT_V0.pack(6, correlation_id, error)
+
+        self._answer(connection, HEARTBEAT_KEY, version, frame, begun_ns, decided, packed)
         return True
 
     def take_consumer_heartbeat(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
@@ -154,32 +148,34 @@ class GroupLane:
         if read is None:
             return False
         version, correlation_id, client_id, group_id, member_id, epoch, instance_id, rack_id = read
-        if self._node.image is not self._image:
-            self._look_anew()
-        if len(member_id) > _MEMBER_ID_BYTES_MAX or not self._has_consumer_groups:
-            return False
         if not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
-        active = self._shards.get(group_id)
-        if active is None or active.is_dropped:
-            active = self._shard_of(group_id)
-            if active is None:
-                return False
-        shard = active.shard
-        group = shard.groups.get(group_id)
-        if type(group) is not ConsumerGroup:
+        active = self._active(group_id)
+        if active is None or not self._has_consumer_groups:
             return False
-        host = f"/{connection.peer_address.host}"
-        interval_ms = shard.consumer.stays(
-            group, member_id, epoch, instance_id, rack_id, client_id, host, active.now_ms()
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group_id, member_id=member_id, member_epoch=epoch, instance_id=instance_id, rack_id=rack_id
         )
-        if interval_ms is None:
-            return False
-        length = len(member_id)
-        head = _CONSUMER_HEAD.pack(23 + length, correlation_id, 0, 0, 0, 0, length + 1)
-        answer = b"".join((head, member_id.encode(), _CONSUMER_TAIL.pack(epoch, interval_ms, -1, 0)))
-        connection.answer_with_frames((answer,))
-        self._count(CONSUMER_HEARTBEAT_KEY, version, begun_ns, frame, answer, 1)
+        host = connection.peer_address.host
+        # An expression stands for the topics that the caller may know of.
+        may_describe = every_topic if self._is_open_to_all else partial(self._may_describe, connection)
+        caller = Caller(client_id, f"/{host}", version, may_describe)
+        decided = active.carry_out(
+            active.shard.consumer_heartbeat(request, caller, active.now_ms()), refuse_consumer_heartbeat
+        )
+
+        def packed(answer: ConsumerGroupHeartbeatResponse) -> bytes:
+            told_id = answer.member_id
+            if answer.error_code or answer.assignment is not None or told_id is None:
+                return response_frame(answer, version, correlation_id)
+            length = len(told_id)
+            if length > _MEMBER_ID_BYTES_MAX:
+                return response_frame(answer, version, correlation_id)
+            head = _CONSUMER_HEAD.pack(23 + length, correlation_id, 0, 0, 0, 0, length + 1)
+            tail = _CONSUMER_TAIL.pack(answer.member_epoch, answer.heartbeat_interval_ms, -1, 0)
+            return b"".join((head, told_id.encode(), tail))
+
+        self._answer(connection, CONSUMER_HEARTBEAT_KEY, version, frame, begun_ns, decided, packed)
         return True
 
     # --- commits -----------------------------------------------------------------------------------------------------------
@@ -189,102 +185,69 @@ class GroupLane:
         if read is None:
             return False
         version, correlation_id, group_id, epoch, member_id, instance_id, commits, answer = read
-        if self._node.image is not self._image:
-            self._look_anew()
-        active = self._shards.get(group_id)
-        if active is None or active.is_dropped:
-            active = self._shard_of(group_id)
-            if active is None:
-                return False
-        shard = active.shard
-        # A group that is not there yet is the ordinary way's: it would begin with this commit.
-        group = shard.groups.get(group_id)
-        if group is None or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
+        active = self._active(group_id)
+        if active is None or not (self._is_open_to_all or self._may_read(connection, _GROUP, group_id)):
             return False
-        offsets = shard.offsets
-        topics = self._topics_of(commits, connection, offsets.metadata_max, by_id=version >= TOPIC_ID_VERSION)
+        topics = self._topics_of(commits, connection, by_id=version >= TOPIC_ID_VERSION)
         if topics is None:
             return False
-        now_ms = active.now_ms()
-        if group.check_commit(member_id, instance_id, epoch, version, now_ms) is not _NONE:
-            return False
-        timestamp_ms = self._now_ms()
-        batch = _kernel.offset_commit_batch(group_id, topics, commits, now_ms, timestamp_ms)
-        count = len(commits)
-        appended = active.append_built(batch, count, timestamp_ms)
-        if appended is None:
-            return False
-        first_offset, is_committed = appended
-        take_in = offsets.take_in if is_committed else offsets.take_in_uncommitted
-        try:
-            for (_, topic_id, name, _), (_, partition, offset, leader_epoch, metadata) in zip(
-                topics, commits, strict=True
-            ):
-                committed = Committed(offset, leader_epoch, metadata, now_ms, _NO_EXPIRY, topic_id, first_offset)
-                take_in(group_id, name, partition, committed)
-                first_offset += 1
-        except Exception as error:
-            raise BugError(f"taking in a commit of group {group_id} broke off") from error
-        if not is_committed:
-            self._answer_later(connection, frame, begun_ns, active, version, correlation_id, topics, commits, answer)
-            return True
-        connection.answer_with_frames((answer,))
-        counts = self._commits.get(version)
-        if counts is None:
-            counts = self._commits[version] = self._requests[OFFSET_COMMIT_KEY, version]
-        counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(answer) - _SIZE_BYTES)
-        counts.errors[0] += count
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=topics,
+        )
+
+        def refuse(error: ErrorCode) -> OffsetCommitResponse:
+            return all_refused(topics, error)
+
+        # Of a commit the caller's version is all that counts.
+        caller = Caller("", "", version)
+        decision = active.shard.commit_offsets(request, caller, active.now_ms(), refuse)
+        granted = decision.answer if len(decision.records) == len(commits) else None
+
+        def packed(response: OffsetCommitResponse) -> bytes:
+            return answer if response is granted else response_frame(response, version, correlation_id)
+
+        self._answer(
+            connection,
+            OFFSET_COMMIT_KEY,
+            version,
+            frame,
+            begun_ns,
+            active.carry_out(decision, refuse),
+            packed,
+        )
         return True
 
-    def _answer_later(
-        self,
-        connection: Connection,
-        frame: memoryview,
-        begun_ns: int,
-        active: ActiveShard[GroupShard],
-        version: int,
-        correlation_id: int,
-        topics: Sequence[KnownTopic],
-        commits: Sequence[Commit],
-        answer: bytes,
-    ) -> None:
-        """A function of its own: what it hands to its inner one would cost every commit that has nobody to wait for."""
-        outcome = active.when_committed()
-        slot = connection.expect_answer()
-        counts = self._requests[OFFSET_COMMIT_KEY, version]
-        counts.waiting += 1
-        request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
-
-        def settled(error: ErrorCode) -> None:
-            given = answer if error is _NONE else _refusal(version, correlation_id, topics, commits, error)
-            slot.send((memoryview(given)[_SIZE_BYTES:],))
-            counts.waited(local_ns, self._now_ns() - begun_ns, request_bytes, len(given) - _SIZE_BYTES)
-            counts.errors[error] += len(commits)
-
-        if isinstance(outcome, Pending):
-            outcome.then(settled)
-        else:
-            settled(outcome)
-
     def _topics_of(
-        self, commits: Sequence[Commit], connection: Connection, metadata_max: int, *, by_id: bool
-    ) -> list[KnownTopic] | None:
-        """The topic of each partition, where all of them are there. None: somebody else is to say what is wrong."""
+        self, commits: Sequence[Commit], connection: Connection, *, by_id: bool
+    ) -> list[OffsetCommitRequestTopic] | None:
+        """What is committed, by topic, where all partitions exist. None: falls back to the handler, which says what is wrong."""
         known_topics = self._by_id if by_id else self._by_name
-        topics: list[KnownTopic] = []
+        topics: list[OffsetCommitRequestTopic] = []
         last: bytes | None = None
         known: KnownTopic | None = None
-        for topic, partition, _, _, metadata in commits:
+        for topic, partition, offset, leader_epoch, metadata in commits:
             if topic is not last:
                 last = topic
                 known = known_topics.get(topic) or self._look_up(topic, by_id=by_id)
                 if known is None:
                     return None
-                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known[2]):
+                if not self._is_open_to_all and not self._may_read(connection, _TOPIC, known[1]):
                     return None
-            if known is None or partition not in known[3] or len(metadata) > metadata_max:
+                topics.append(OffsetCommitRequestTopic(name=known[1], topic_id=known[0], partitions=[]))
+            if known is None or partition not in known[2]:
                 return None
-            topics.append(known)
+            topics[-1].partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
+                )
+            )
         return topics
 
     def _look_up(self, topic: bytes, *, by_id: bool) -> KnownTopic | None:
@@ -294,7 +257,7 @@ class GroupLane:
         found = image.topics.get(TopicId(topic)) if by_id else image.topic(TopicName(topic.decode()))
         if found is None:
             return None
-        known = (found.name.encode(), found.topic_id, found.name, found.partitions)
+        known = (found.topic_id, found.name, found.partitions)
         (self._by_id if by_id else self._by_name)[topic] = known
         return known
 
@@ -308,35 +271,53 @@ class GroupLane:
         self._shards.clear()
         self._has_consumer_groups = self._node.groups.serves_consumer_protocol
 
-    def _shard_of(self, group_id: str) -> ActiveShard[GroupShard] | None:
-        active = self._node.groups.active(group_id)
-        if active is not None:
-            if len(self._shards) >= _SHARDS_MAX:
-                self._shards.clear()
-            self._shards[group_id] = active
+    def _active(self, group_id: str) -> ActiveShard[GroupShard] | None:
+        """The shard of a group, if it is here and decides."""
+        if self._node.image is not self._image:
+            self._look_anew()
+        active = self._shards.get(group_id)
+        if active is None or active.is_dropped:
+            active = self._node.groups.active(group_id)
+            if active is not None:
+                if len(self._shards) >= _SHARDS_MAX:
+                    self._shards.clear()
+                self._shards[group_id] = active
         return active
 
     def _may_read(self, connection: Connection, resource_type: ResourceType, name: str) -> bool:
         return self._authorizer.allows(connection.principal, connection.peer_address.host, _READ, resource_type, name)
 
-    def _count(
-        self, api_key: int, version: int, begun_ns: int, frame: memoryview, answer: bytes, answered: int
+    def _may_describe(self, connection: Connection, topic: TopicName) -> bool:
+        return self._authorizer.allows(
+            connection.principal, connection.peer_address.host, AclOperation.DESCRIBE, _TOPIC, topic
+        )
+
+    def _answer(
+        self,
+        connection: Connection,
+        api_key: int,
+        version: int,
+        frame: memoryview,
+        begun_ns: int,
+        decided: A | Pending[A],
+        packed: Callable[[A], bytes],
     ) -> None:
+        """Give the answer, as `packed` makes it with its size in front, now or once it is there."""
         counts = self._requests[api_key, version]
-        counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(answer) - _SIZE_BYTES)
-        counts.errors[0] += answered
+        if not isinstance(decided, Pending):
+            frame_out = packed(decided)
+            connection.answer_with_frames((frame_out,))
+            counts.answered_together(1, self._now_ns() - begun_ns, len(frame), len(frame_out) - _SIZE_BYTES)
+            counts.count_errors(decided)
+            return
+        slot = connection.expect_answer()
+        counts.waiting += 1
+        request_bytes, local_ns = len(frame), self._now_ns() - begun_ns
 
+        def settled(answer: A) -> None:
+            frame_out = packed(answer)
+            slot.send((memoryview(frame_out)[_SIZE_BYTES:],))
+            sent_bytes = len(frame_out) - _SIZE_BYTES
+            counts.answered_later(local_ns, self._now_ns() - begun_ns, request_bytes, sent_bytes, answer)
 
-def _refusal(
-    version: int, correlation_id: int, topics: Sequence[KnownTopic], commits: Sequence[Commit], error: ErrorCode
-) -> bytes:
-    """The same error for all, as the handler would say it."""
-    answered: list[OffsetCommitResponseTopic] = []
-    last: KnownTopic | None = None
-    for topic, (_, partition, _, _, _) in zip(topics, commits, strict=True):
-        if topic is not last:
-            last = topic
-            _, topic_id, name, _ = topic
-            answered.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=[]))
-        answered[-1].partitions.append(OffsetCommitResponsePartition(partition_index=partition, error_code=error))
-    return response_frame(OffsetCommitResponse(throttle_time_ms=0, topics=answered), version, correlation_id)
+        decided.then(settled)

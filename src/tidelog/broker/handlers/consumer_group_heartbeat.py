@@ -20,16 +20,6 @@ from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest,
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, caller: Caller, node: Node
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
-    def refuse(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(
-            throttle_time_ms=0,
-            error_code=error,
-            error_message=error.message,
-            member_id=None,
-            member_epoch=0,
-            heartbeat_interval_ms=0,
-        )
-
     if not node.groups.serves_consumer_protocol:
         return refuse(ErrorCode.UNSUPPORTED_VERSION)
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
@@ -40,4 +30,16 @@ def consumer_group_heartbeat(
     member = member_of(caller)
     return node.groups.decide(
         request.group_id, lambda shard, now_ms: shard.consumer_heartbeat(request, member, now_ms), refuse
+    )
+
+
+def refuse(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    """What a member is told by whoever stands before its coordinator."""
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=error,
+        error_message=error.message,
+        member_id=None,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
     )

@@ -5,7 +5,6 @@ v3 static members (KIP-345)
 
 from __future__ import annotations
 
-from tidelog.broker.groups.group_coordinator import member_of
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
@@ -16,14 +15,15 @@ from tidelog.wire.messages.groups_classic import HeartbeatRequest, HeartbeatResp
 
 @handles(HeartbeatRequest)
 def heartbeat(request: HeartbeatRequest, caller: Caller, node: Node) -> Answer[HeartbeatResponse]:
-    def refuse(error: ErrorCode) -> HeartbeatResponse:
-        # A member that is known to the log is not to be alarmed while that is being read.
-        is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE if is_loading else error)
-
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return refuse(ErrorCode.INVALID_GROUP_ID)
-    member = member_of(caller)
-    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.heartbeat(request, member, now_ms), refuse)
+    return node.groups.decide(request.group_id, lambda shard, now_ms: shard.heartbeat(request, now_ms), refuse)
+
+
+def refuse(error: ErrorCode) -> HeartbeatResponse:
+    """What a member is told by whoever stands before its coordinator."""
+    # A member that is known to the log is not to be alarmed while that is being read.
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE if is_loading else error)

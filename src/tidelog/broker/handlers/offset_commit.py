@@ -30,7 +30,7 @@ TOPIC_ID_VERSION = 10
 @handles(OffsetCommitRequest)
 def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> Answer[OffsetCommitResponse]:
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
-        return _all_refused(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return all_refused(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     wanted: list[OffsetCommitRequestTopic] = []
     answers: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
@@ -46,7 +46,7 @@ def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> A
     member = member_of(caller)
 
     def refuse(error: ErrorCode) -> OffsetCommitResponse:
-        return _all_refused(wanted, error)
+        return all_refused(wanted, error)
 
     committed = node.groups.decide(
         request.group_id, lambda shard, now_ms: shard.commit_offsets(request, member, now_ms, refuse), refuse
@@ -99,7 +99,8 @@ def _refused(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitR
     return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _all_refused(topics: list[OffsetCommitRequestTopic], error: ErrorCode) -> OffsetCommitResponse:
+def all_refused(topics: list[OffsetCommitRequestTopic], error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition."""
     return OffsetCommitResponse(throttle_time_ms=0, topics=[_refused(topic, error) for topic in topics])
 
 

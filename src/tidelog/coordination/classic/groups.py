@@ -63,9 +63,8 @@ class ClassicGroups:
         self._rebalances.latest_ms = now_ms
         return self._syncing.sync(request)
 
-    def heartbeat(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Decision[HeartbeatResponse]:
         """A sign of life; the answer says whether the member has to join again."""
-        del caller
         self._rebalances.latest_ms = now_ms
         return Decision(heartbeat_answer(self._heartbeat(request, now_ms)))
 
@@ -84,23 +83,6 @@ class ClassicGroups:
         if group.state is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
-
-    def stays(
-        self, group: ClassicGroup, member_id: str, instance_id: str | None, generation_id: int, now_ms: int
-    ) -> bool:
-        """Whether a heartbeat is that of a member of a stable group, which has nothing to learn; its session goes on then.
-
-        False: `heartbeat` is to say what is different. Nothing has changed.
-        """
-        if (
-            group.state is not GroupState.STABLE
-            or generation_id != group.generation_id
-            or group.check_member(member_id, instance_id)
-            or not self._rebalances.sessions.prolong(group.members[member_id], now_ms)
-        ):
-            return False
-        self._rebalances.latest_ms = now_ms
-        return True
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, now_ms: int) -> Decision[LeaveGroupResponse]:
         """Answers for each member whether it has left; those who stay join again."""

@@ -37,10 +37,6 @@ class Sessions:
         at_ms = now_ms + (member.session_timeout_ms if timeout_ms is None else timeout_ms)
         self._deadlines.set(member.session_key, at_ms, action)
 
-    def prolong(self, member: ClassicMember, now_ms: int) -> bool:
-        """The same as `renew`, where all that it takes is to move a deadline; False where there is more to it."""
-        return self._deadlines.move(member.session_key, now_ms + member.session_timeout_ms)
-
     def expect(self, group_id: str, member_id: str, at_ms: int) -> None:
         """Somebody was given this id, and has to join with it before `at_ms`."""
         self._deadlines.set(_key(group_id, member_id), at_ms, partial(self._expire, group_id, member_id))

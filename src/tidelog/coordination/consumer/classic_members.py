@@ -190,8 +190,7 @@ class ClassicMembers:
             )
         )
 
-    def heartbeat(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
-        del caller
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Decision[HeartbeatResponse]:
         try:
             group = _consumer_group(self._context.groups.get(request.group_id), request.group_id)
             member, classic = _classic_member(group, request.member_id, request.group_instance_id)

@@ -61,15 +61,10 @@ class GroupContext:
 
     def renew_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         """The member lives; it has this long until its next sign of life."""
-        self.deadlines.set(
-            ("session", group_id, member_id),
-            now_ms + timeout_ms,
-            partial(self.fence, group_id, member_id, "its session expired"),
-        )
-
-    def prolong_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> bool:
-        """The same, where all that it takes is to move a deadline; False where there is more to it."""
-        return self.deadlines.move(("session", group_id, member_id), now_ms + timeout_ms)
+        key, at_ms = ("session", group_id, member_id), now_ms + timeout_ms
+        # Nearly every time all that it takes is to move the deadline, whose action is the same.
+        if not self.deadlines.move(key, at_ms):
+            self.deadlines.set(key, at_ms, partial(self.fence, group_id, member_id, "its session expired"))
 
     def watch_member(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         """Begin all deadlines of a member that this node has not watched so far."""

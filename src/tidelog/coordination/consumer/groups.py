@@ -75,8 +75,6 @@ class ConsumerGroups:
         self._fencing = Fencing(self._context, classic)
         self._heartbeats = Heartbeats(self._context, self._fencing, classic)
         self._classic_members = ClassicMembers(self._context, self._fencing, classic)
-        self.stays = self._heartbeats.stays
-        """The heartbeat interval of a member that has all it should have and no news; see `Heartbeats.stays`."""
 
     # Requests
 
@@ -93,8 +91,8 @@ class ConsumerGroups:
     def sync_classic(self, request: SyncGroupRequest, caller: Caller, now_ms: int) -> Decision[SyncGroupResponse]:
         return self._classic_members.sync(request, caller, now_ms)
 
-    def heartbeat_classic(self, request: HeartbeatRequest, caller: Caller, now_ms: int) -> Decision[HeartbeatResponse]:
-        return self._classic_members.heartbeat(request, caller, now_ms)
+    def heartbeat_classic(self, request: HeartbeatRequest, now_ms: int) -> Decision[HeartbeatResponse]:
+        return self._classic_members.heartbeat(request, now_ms)
 
     def leave_classic(self, request: LeaveGroupRequest, caller: Caller, now_ms: int) -> Decision[LeaveGroupResponse]:
         """Members of either protocol are taken out, by whoever may."""

@@ -67,7 +67,7 @@ class Heartbeats:
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             member = group.members.get(request.member_id)
-            if member is not None and _is_steady(group, member, request, caller):
+            if member is not None and _has_nothing_new(group, member, request, caller):
                 return Decision(self._stay(group, member, now_ms))
         try:
             check_request(request, caller.api_version, self._context.settings.consumer_assignors)
@@ -77,31 +77,8 @@ class Heartbeats:
         except RefusedError as refused:
             return Decision(refused_heartbeat(refused.code, refused.message))
 
-    def stays(
-        self,
-        group: ConsumerGroup,
-        member_id: str,
-        epoch: int,
-        instance_id: str | None,
-        rack_id: str | None,
-        client_id: str,
-        client_host: str,
-        now_ms: int,
-    ) -> int | None:
-        """The heartbeat interval of a member that has all it should have and no news; its session goes on.
-
-        None: `heartbeat` is to say what is different. Nothing has changed.
-        """
-        member = group.members.get(member_id)
-        if member is None or not _has_all(group, member, epoch, instance_id, rack_id, client_id, client_host):
-            return None
-        context, group_id = self._context, group.group_id
-        limits = context.settings.consumer_limits_of(group_id)
-        if not context.prolong_session(group_id, member_id, limits.session_timeout_ms, now_ms):
-            return None
-        return limits.heartbeat_interval_ms
-
     def _stay(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> ConsumerGroupHeartbeatResponse:
+        """The member's session goes on; the answer without an assignment."""
         limits = self._context.settings.consumer_limits_of(group.group_id)
         self._context.renew_session(group.group_id, member.member_id, limits.session_timeout_ms, now_ms)
         return ConsumerGroupHeartbeatResponse(
@@ -265,38 +242,14 @@ def refused_heartbeat(code: ErrorCode, message: str | None) -> ConsumerGroupHear
     )
 
 
-def _is_steady(
+def _has_nothing_new(
     group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> bool:
-    """Whether the member has all that it should have, says nothing new, and the group has nothing to do."""
-    return (
-        _has_all(
-            group,
-            member,
-            request.member_epoch,
-            request.instance_id,
-            request.rack_id,
-            caller.client_id,
-            caller.client_host,
-        )
-        and request.subscribed_topic_names is None
-        and request.topic_partitions is None
-        and request.rebalance_timeout_ms == -1
-        and request.subscribed_topic_regex is None
-        and request.server_assignor is None
-    )
+    """Whether the member has all that it should have, says nothing new, and the group has nothing to do.
 
-
-def _has_all(
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    epoch: int,
-    instance_id: str | None,
-    rack_id: str | None,
-    client_id: str,
-    client_host: str,
-) -> bool:
-    """Whether the member is the one that is known, has all that it should have, and the group has nothing to do."""
+    The one shortcut past `Progress`, which would find no record to write and the same answer.
+    """
+    epoch = request.member_epoch
     return (
         epoch > 0
         and epoch == member.member_epoch
@@ -304,12 +257,17 @@ def _has_all(
         and epoch == group.epoch
         and epoch == group.looked_at_epoch
         and member.state is _STABLE
-        and (instance_id is None or instance_id == member.instance_id)
-        and (rack_id is None or rack_id == member.rack_id)
         and member.classic is None
         and not group.regex_subscribers
-        and client_id == member.client_id
-        and client_host == member.client_host
+        and request.subscribed_topic_names is None
+        and request.topic_partitions is None
+        and request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and (request.instance_id is None or request.instance_id == member.instance_id)
+        and (request.rack_id is None or request.rack_id == member.rack_id)
+        and caller.client_id == member.client_id
+        and caller.client_host == member.client_host
     )
 
 

@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING
 from tidelog.wire.crc32c import crc32c
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
+    from typing import Protocol
+
     import cython
+
+    class Committed(Protocol):
+        """What a record says of a partition."""
+
+        offset: int
+        leader_epoch: int
+        metadata: str
+        commit_timestamp_ms: int
+        topic_id: bytes
+
 else:
     from tidelog import plain_cython as cython
 
@@ -81,6 +93,12 @@ _BATCH_OVERHEAD = cython.declare(cython.longlong, 12)
 _HEADER_BYTES = cython.declare(cython.longlong, 61)
 _CRC_AT = cython.declare(cython.longlong, 17)
 _CHECKED_AT = cython.declare(cython.longlong, 21)
+_ATTRIBUTES_AT = cython.declare(cython.longlong, 21)
+_TRANSACTIONAL = cython.declare(cython.longlong, 0x10)
+
+# What a key's length can say.
+_NAME_BYTES_MAX = cython.declare(cython.longlong, 2**15 - 1)
+_NO_TOPIC_ID = bytes(16)
 
 # Without metadata, names and topic id: type, two lengths, partition; version, offset, epoch, commit time, tagged fields.
 _KEY_BYTES = cython.declare(cython.longlong, 10)
@@ -341,47 +359,60 @@ def read_offset_commit(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _value_bytes(metadata_bytes: cython.longlong) -> cython.longlong:
-    return _VALUE_BYTES + varint_bytes(metadata_bytes + 1, 0) + metadata_bytes + _TOPIC_ID_BYTES
+def _value_bytes(metadata_bytes: cython.longlong, has_topic_id: cython.bint) -> cython.longlong:
+    size: cython.longlong = _VALUE_BYTES + varint_bytes(metadata_bytes + 1, 0) + metadata_bytes
+    return size + _TOPIC_ID_BYTES if has_topic_id else size
 
 
 def offset_commit_batch(
     group_id: str,
-    topics: list[tuple[bytes, bytes, object, object]],
-    commits: list[tuple[bytes, int, int, int, str]],
-    commit_time_ms: int,
+    rows: list[tuple[str, int, Committed]],
     timestamp_ms: int,
-) -> bytearray:
-    """The batch of a commit that `read_offset_commit` has read. Of each partition's topic: its name, its id, not zero, and
-    two things that are not looked at."""
+    producer_id: int,
+    producer_epoch: int,
+) -> bytearray | None:
+    """The batch of a commit, of each partition the topic, the index and the offset; None for a name that no record can hold.
+
+    With a producer (-1: none) it belongs to its transaction.
+    """
     at: cython.Py_ssize_t = _HEADER_BYTES
     size: cython.longlong = _HEADER_BYTES
     key_bytes: cython.longlong
     value_bytes: cython.longlong
     body_bytes: cython.longlong
     number: cython.longlong
-    count: cython.longlong = len(commits)
-    commit_time: cython.longlong = commit_time_ms
+    count: cython.longlong = len(rows)
     timestamp: cython.longlong = timestamp_ms
-    index: cython.longlong
-    offset: cython.longlong
-    epoch: cython.longlong
+    has_topic_id: cython.bint
     group: bytes = group_id.encode()
-    name: bytes
-    topic_id: bytes
+    name: bytes = b""
     text: bytes
+    topic_id: bytes
+    last: object = None
+    if len(group) > _NAME_BYTES_MAX:
+        return None
+    encoded: list[tuple[bytes, bytes, bytes]] = []
     for number in range(count):
-        key_bytes = _KEY_BYTES + len(group) + len(topics[number][0])
-        body_bytes = record_body_bytes(number, key_bytes, _value_bytes(len(commits[number][4])))
+        topic, _, committed = rows[number]
+        if topic is not last:
+            last = topic
+            name = topic.encode()
+            if len(name) > _NAME_BYTES_MAX:
+                return None
+        text = committed.metadata.encode()
+        topic_id = committed.topic_id
+        encoded.append((name, text, topic_id))
+        key_bytes = _KEY_BYTES + len(group) + len(name)
+        body_bytes = record_body_bytes(number, key_bytes, _value_bytes(len(text), topic_id != _NO_TOPIC_ID))
         size += varint_bytes(body_bytes, 1) + body_bytes
     batch = bytearray(size)
     out: cython.pointer[cython.uchar] = room_in(batch)
     for number in range(count):
-        name, topic_id, _, _ = topics[number]
-        _, index, offset, epoch, metadata = commits[number]
-        text = metadata.encode()
+        name, text, topic_id = encoded[number]
+        committed = rows[number][2]
+        has_topic_id = topic_id != _NO_TOPIC_ID
         key_bytes = _KEY_BYTES + len(group) + len(name)
-        value_bytes = _value_bytes(len(text))
+        value_bytes = _value_bytes(len(text), has_topic_id)
         at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes), 1)
         # No attributes, and the batch's own time.
         at = put_varint(out, at + 2, number, 1)
@@ -391,27 +422,36 @@ def offset_commit_batch(
         at = put_bytes(out, at + 4, group)
         put16(out, at, len(name))
         at = put_bytes(out, at + 2, name)
-        put32(out, at, index)
+        put32(out, at, rows[number][1])
         at = put_varint(out, at + 4, value_bytes, 1)
         put16(out, at, 4)
-        put64(out, at + 2, offset)
-        put32(out, at + 10, epoch)
+        put64(out, at + 2, committed.offset)
+        put32(out, at + 10, committed.leader_epoch)
         at = put_varint(out, at + 14, len(text) + 1, 0)
         at = put_bytes(out, at, text)
-        put64(out, at, commit_time)
-        # One tagged field, the first, of 16 bytes.
-        out[at + 8] = 1
-        out[at + 10] = 16
-        at = put_bytes(out, at + 11, topic_id) + 1
+        put64(out, at, committed.commit_timestamp_ms)
+        if has_topic_id:
+            # One tagged field, the first, of 16 bytes.
+            out[at + 8] = 1
+            out[at + 10] = 16
+            at = put_bytes(out, at + 11, topic_id)
+        else:
+            at += 9
+        # No headers.
+        at += 1
     put32(out, 8, size - _BATCH_OVERHEAD)
     put32(out, 12, -1)
     out[16] = 2
     put32(out, 23, count - 1)
     put64(out, 27, timestamp)
     put64(out, 35, timestamp)
-    # No producer.
+    # No sequence numbers, nor a producer.
     for number in range(43, 57):
         out[number] = 0xFF
+    if producer_id >= 0:
+        out[_ATTRIBUTES_AT + 1] = _TRANSACTIONAL
+        put64(out, 43, producer_id)
+        put16(out, 51, producer_epoch)
     put32(out, 57, count)
     put32(out, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
     return batch

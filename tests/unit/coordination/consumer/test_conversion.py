@@ -83,7 +83,7 @@ class Mixed(Shard):
     def beat(self, joined: JoinGroupResponse) -> int:
         request = HeartbeatRequest(group_id=GROUP, generation_id=joined.generation_id, member_id=joined.member_id)
         handler = self.consumer.heartbeat_classic if self.is_consumer else self.classic.heartbeat
-        return int(self.apply(handler(request, CALLER, self.now_ms)).error_code)
+        return int(self.apply(handler(request, self.now_ms)).error_code)
 
     def classic_member(self) -> JoinGroupResponse:
         """A stable classic group of one, which has everything."""
