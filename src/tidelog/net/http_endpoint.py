@@ -18,9 +18,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
+
+import msgspec
 
 from tidelog.net.address import Address
 from tidelog.net.limits import SocketOptions
@@ -38,8 +39,7 @@ _REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]*) HTTP/1\.([01])")
 _HEADER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What a path answers."""
 
     status: int
@@ -47,8 +47,7 @@ class Page:
     pieces: Iterable[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     """The head of a request, as far as anybody cares."""
 
     method: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
+
+import msgspec
 
 # A fifth more or less keeps nodes that failed together from coming back together.
 JITTER = 0.2
 
 
-@dataclass(slots=True)
-class ReconnectBackoff:
+class ReconnectBackoff(msgspec.Struct):
     """Counts failures, each of which doubles the wait. `succeeded` starts over."""
 
     random: Random

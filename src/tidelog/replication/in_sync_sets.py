@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
@@ -53,8 +54,7 @@ _FINAL = {
 _NOTHING_CHANGED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
 
 
-@dataclass(frozen=True, slots=True)
-class _Proposal:
+class _Proposal(msgspec.Struct, frozen=True):
     """An in-sync set for a partition as it was at one epoch of it."""
 
     isr: tuple[NodeId, ...]

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from struct import Struct as Layout
 from typing import Protocol, Self
+
+import msgspec
 
 from tidelog.kernel_choice import load
 from tidelog.model import cluster_config as keys
@@ -83,8 +84,7 @@ _SESSION_ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
+class FetchSettings(msgspec.Struct, frozen=True):
     """Names are those of Kafka's keys `replica.fetch.*` and `replica.socket.timeout.ms`."""
 
     max_bytes: int = keys.REPLICA_FETCH_MAX_BYTES.default
@@ -128,8 +128,7 @@ class FollowingBroker(ThisBroker, Protocol):
     def list_offsets_version(self) -> int: ...
 
 
-@dataclass(slots=True)
-class _Followed:
+class _Followed(msgspec.Struct):
     """One partition, in one epoch of its leader."""
 
     partition: Partition

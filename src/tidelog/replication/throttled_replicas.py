@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 _ALL = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledReplicas:
+class ThrottledReplicas(msgspec.Struct, frozen=True):
     """Some replicas, each a partition and a broker; or all."""
 
     replicas: frozenset[tuple[int, int]] = frozenset()

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from tidelog.model import throttle_config as keys
 from tidelog.model.clock import Clock
@@ -25,8 +26,7 @@ from tidelog.storage.fetched import Fetched
 DELAY_MS_MAX = 1000
 
 
-@dataclass(slots=True)
-class _Sample:
+class _Sample(msgspec.Struct):
     begun_ms: int
     last_ms: int
     count: int = 0

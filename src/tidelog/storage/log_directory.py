@@ -175,8 +175,10 @@ class LogDirectory:
             self._stale[CLEANER_OFFSET_CHECKPOINT] = self.cleaner_offsets.keys() - self.partitions.keys()
             for gone in self._stale[CLEANER_OFFSET_CHECKPOINT]:
                 del self.cleaner_offsets[gone]
-            if not self.was_clean:
-                # A log that came back shorter, or not at all, must not be taken for durable by what it was before.
+            known = bool(self.partitions or self._recovery_points or self._log_starts or high_watermarks)
+            if known and not self.was_clean:
+                # A log that came back shorter, or not at all, must not be taken for durable by what it was before. At a first
+                # start there is none, and six fsyncs would be most of what it waits for the disk.
                 self.save_recovery_points()
                 self.save_log_start_offsets()
                 self.save_high_watermarks()

@@ -94,6 +94,16 @@ def values(log: PartitionLog) -> list[str]:
 
 
 class TestStarting:
+    def test_a_first_start_writes_no_checkpoint_and_one_after_a_crash_does(self, node: Node) -> None:
+        node.open().abandon()
+        assert node.names() == [".lock"]
+
+        write_offsets(node.disk, f"{DIRECTORY}/recovery-point-offset-checkpoint", {ORDERS: Offset(7)})
+        node.open()
+
+        # The log that it tells of is not there.
+        assert node.offsets("recovery-point-offset-checkpoint") == {}
+
     def test_a_second_node_is_refused(self, node: Node) -> None:
         directory = node.open()
 
