@@ -38,7 +38,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.support.running_node import DEADLINE_S, RunningNode
-from tidelog import kernel_choice
+from tidelog.kernel_choice import choice
 from tidelog.model.ids import TimestampMs
 from tidelog.wire.apis import api
 from tidelog.wire.errors import WireError
@@ -397,8 +397,7 @@ def main() -> int:
             differences += [f"{name}: {each}" for each in replay(conversation)]
     for each in differences:
         print(each)
-    twins = sorted({twin for twin, _ in kernel_choice.loaded.values()})
-    print(f"{frames} frames, kernels: {', '.join(twins)}; {len(differences) or 'no'} differences")
+    print(f"{frames} frames, kernels: {choice.twin}; {len(differences) or 'no'} differences")
     return 1 if differences else 0
 
 
