@@ -33,8 +33,8 @@ from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, KafkaError, Miss
 from tests.support.tidelog_node import TidelogNode
 from tidelog import Admin, Producer
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.record_columns import BATCH_ROWS, RecordColumns
-from tidelog.spark.record_schema import ALL_COLUMNS, spark_schema
+from tidelog.spark.source.record_columns import BATCH_ROWS, RecordColumns
+from tidelog.spark.source.record_schema import ALL_COLUMNS, spark_schema
 from tidelog.wire.record_batch import TimestampType
 
 TOPIC = "bench"

@@ -5,6 +5,6 @@ That makes `format("tidelog")` known to every session without a call to `spark.d
 
 from __future__ import annotations
 
-from tidelog.spark.source import TidelogSource as DefaultSource
+from tidelog.spark.source.source import TidelogSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -23,11 +23,11 @@ from pyspark.sql.types import StructType
 from tests.spark.sink_tasks import Died, Moment, MortalCommitter
 from tests.spark.topics import options, stream
 from tidelog.client.errors import NotReachedError
-from tidelog.spark import sink_committer
-from tidelog.spark.sink import StreamSink
-from tidelog.spark.sink_options import SinkOptions, parse_sink_options
-from tidelog.spark.sink_participant import SinkIdentity
-from tidelog.spark.source import TidelogSource
+from tidelog.spark.sink import sink_committer
+from tidelog.spark.sink.sink import StreamSink
+from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
+from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.source.source import TidelogSource
 
 # What a commit asks for that is not the first one of its run.
 DECISION, END = 2, 3

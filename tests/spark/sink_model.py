@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from tidelog.spark.errors import LostTransactionError, SinkError, UnfinishedError
-from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
-from tidelog.spark.sink_protocol import (
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink.sink_protocol import (
     AbortOrphans,
     Answer,
     Effect,
@@ -25,7 +25,7 @@ from tidelog.spark.sink_protocol import (
     abort,
     commit,
 )
-from tidelog.spark.sink_state import SinkState
+from tidelog.spark.sink.sink_state import SinkState
 
 IDENTITY = SinkIdentity("orders")
 TASKS = 2

@@ -9,10 +9,10 @@ from uuid import uuid4
 from tidelog import Admin, Producer
 from tidelog.client.admin import TransactionState
 from tidelog.client.seams import ClientSeams
-from tidelog.spark.sink_cluster import SinkCluster
-from tidelog.spark.sink_committer import SinkCommitter
-from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
-from tidelog.spark.sink_protocol import Answer, Effect, End
+from tidelog.spark.sink.sink_cluster import SinkCluster
+from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink.sink_protocol import Answer, Effect, End
 
 # The longest wait for something that the cluster does by itself within milliseconds.
 DEADLINE_S = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.admission import Admission, limited
+from tidelog.spark.source.admission import Admission, limited
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 MINUTE_MS = 60_000

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.data_loss import lost_at_start, plan_batch
-from tidelog.spark.offset_ranges import OffsetRange
+from tidelog.spark.source.data_loss import lost_at_start, plan_batch
+from tidelog.spark.source.offset_ranges import OffsetRange
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

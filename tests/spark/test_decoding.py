@@ -20,10 +20,10 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import SparkSession
 
-from tidelog.spark.avro_columns import AvroError, AvroSchema
 from tidelog.spark.decoding import DecodingError, decode_column, from_avro, from_json, from_protobuf
-from tidelog.spark.protobuf_columns import ProtobufError, ProtobufMessage
-from tidelog.spark.registry_framing import (
+from tidelog.spark.formats.avro_columns import AvroError, AvroSchema
+from tidelog.spark.formats.protobuf_columns import ProtobufError, ProtobufMessage
+from tidelog.spark.formats.registry_framing import (
     FramingError,
     RegistryError,
     read_frame,

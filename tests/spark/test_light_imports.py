@@ -18,14 +18,20 @@ def imported(*statements: str) -> set[str]:
 @pytest.mark.parametrize(
     ("statement", "spared"),
     [
-        ("import pyspark_tidelog", ("tidelog.client.admin", "tidelog.wire", "tidelog.storage", "tidelog.spark.sink")),
         (
-            "import tidelog.spark.source_cluster",
+            "import pyspark_tidelog",
+            ("tidelog.client.admin", "tidelog.wire", "tidelog.storage", "tidelog.spark.sink.sink"),
+        ),
+        (
+            "import tidelog.spark.source.source_cluster",
             ("tidelog.client.admin.async_admin", "tidelog.wire.record_batch", "crc32c"),
         ),
-        ("import tidelog.spark.sink", ("tidelog.client.admin", "tidelog.wire", "tidelog.client.producer.core")),
-        ("import tidelog.spark.sink_transactions", ("tidelog.client.admin", "tidelog.spark.sink_committer")),
-        ("import tidelog.spark.task_reading", ("tidelog.client.admin", "tidelog.storage", "tidelog.spark.sink")),
+        ("import tidelog.spark.sink.sink", ("tidelog.client.admin", "tidelog.wire", "tidelog.client.producer.core")),
+        ("import tidelog.spark.sink.sink_transactions", ("tidelog.client.admin", "tidelog.spark.sink.sink_committer")),
+        (
+            "import tidelog.spark.source.task_reading",
+            ("tidelog.client.admin", "tidelog.storage", "tidelog.spark.sink.sink"),
+        ),
     ],
     ids=["load", "plan a read", "plan a write", "write in a task", "read in a task"],
 )

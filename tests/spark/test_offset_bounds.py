@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
-from tidelog.spark.offset_bounds import (
+from tidelog.spark.source.offset_bounds import (
     AtOffsets,
     AtTimestamp,
     AtTimestamps,

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
-from tidelog.spark.offset_ranges import OffsetRange, split_ranges
+from tidelog.spark.source.offset_ranges import OffsetRange, split_ranges
 
 
 def of(partition: int, start: int, end: int) -> OffsetRange:

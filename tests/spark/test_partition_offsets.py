@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
-from tidelog.spark.partition_offsets import (
+from tidelog.spark.source.partition_offsets import (
     from_document,
     parse_offsets,
     parse_partitions,

@@ -230,7 +230,7 @@ def test_a_package_has_tidelog_and_what_is_asked_for_with_what_that_needs(
     (row,) = json_lines(result)
     assert [each.split()[0] for each in row["packages"]] == ["tidelog", "demo-one", "demo-two"]
     names = set(zipfile.ZipFile(tmp_path / "out" / "p.zip").namelist())
-    assert {"tidelog/spark/source.py", "tidelog/py.typed", "pyspark_tidelog/__init__.py"} <= names
+    assert {"tidelog/spark/source/source.py", "tidelog/py.typed", "pyspark_tidelog/__init__.py"} <= names
     assert {"demo_one/__init__.py", "demo_two/__init__.py", "demo_two-1.0.dist-info/METADATA"} <= names
     assert not [name for name in names if "big.py" in name or name.endswith(".pyc") or ".." in name]
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["p.zip"]

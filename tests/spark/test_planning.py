@@ -8,11 +8,11 @@ import pytest
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import DataLossError
-from tidelog.spark.offset_bounds import AtOffsets, Latest, OffsetBound, look_up
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.partition_offsets import LATEST
-from tidelog.spark.planning import plan_read
-from tidelog.spark.source_options import SourceOptions, parse_source_options
+from tidelog.spark.source.offset_bounds import AtOffsets, Latest, OffsetBound, look_up
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.partition_offsets import LATEST
+from tidelog.spark.source.planning import plan_read
+from tidelog.spark.source.source_options import SourceOptions, parse_source_options
 
 ORDERS = TopicPartition("orders", 0)
 FIRST, LAST = 3, 10

@@ -14,8 +14,8 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.options import parse_options
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.errors import DataLossError, UnreadableError
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.range_reader import RangeReader
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.range_reader import RangeReader
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.messages.fetch import FetchRequest, PartitionData
 from tidelog.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse

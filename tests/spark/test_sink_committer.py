@@ -22,12 +22,12 @@ from tidelog.spark.errors import (
     UndecidedError,
     UnfinishedError,
 )
-from tidelog.spark.sink_cluster import ending_of
-from tidelog.spark.sink_committer import SinkCommitter
-from tidelog.spark.sink_decisions import TOPIC
-from tidelog.spark.sink_participant import Participant, SinkIdentity, parse_transactional_id, transactional_id
-from tidelog.spark.sink_protocol import Effect, End, Ending
-from tidelog.spark.sink_recovery import recover
+from tidelog.spark.sink.sink_cluster import ending_of
+from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.spark.sink.sink_decisions import TOPIC
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, parse_transactional_id, transactional_id
+from tidelog.spark.sink.sink_protocol import Effect, End, Ending
+from tidelog.spark.sink.sink_recovery import recover
 from tidelog.testing import EmbeddedCluster
 
 # Transactions that time out are looked for so often.

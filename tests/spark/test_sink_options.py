@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.sink_options import DEFAULT_BATCH_BYTES, DEFAULT_PREFIX, Delivery, parse_sink_options
+from tidelog.spark.sink.sink_options import DEFAULT_BATCH_BYTES, DEFAULT_PREFIX, Delivery, parse_sink_options
 
 CLUSTER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.spark.sink_model import IDENTITY, World
 from tidelog.spark.errors import SinkError, UnfinishedError
-from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
-from tidelog.spark.sink_protocol import (
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink.sink_protocol import (
     STRANGER_AGE_MS_MAX,
     TAKEOVERS_MAX,
     AbortOrphans,
@@ -21,7 +21,7 @@ from tidelog.spark.sink_protocol import (
     TakeOver,
     commit,
 )
-from tidelog.spark.sink_state import SUPERSEDED_MAX, SinkState, decode_key, decode_state, encode_key, encode_state
+from tidelog.spark.sink.sink_state import SUPERSEDED_MAX, SinkState, decode_key, decode_state, encode_key, encode_state
 
 
 class Choices:

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from tidelog.spark.errors import OptionError, UnwritableError
-from tidelog.spark.sink_options import SinkOptions, parse_sink_options
-from tidelog.spark.sink_rows import SinkRows, check_columns
+from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
+from tidelog.spark.sink.sink_rows import SinkRows, check_columns
 
 _KEY = StructField("key", StringType())
 TYPES: dict[str, DataType] = {

@@ -10,12 +10,12 @@ import pytest
 
 from tests.spark.written import committed_numbers, transactional_ids
 from tidelog import Admin
-from tidelog.spark import sink_transactions
 from tidelog.spark.errors import UnwritableError
-from tidelog.spark.sink_committer import SinkCommitter
-from tidelog.spark.sink_options import SinkOptions, parse_sink_options
-from tidelog.spark.sink_participant import Participant, SinkIdentity
-from tidelog.spark.sink_transactions import Attempt, close_transactions, open_attempt
+from tidelog.spark.sink import sink_transactions
+from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_transactions import Attempt, close_transactions, open_attempt
 from tidelog.testing import EmbeddedCluster
 
 NO_TIMEOUT_MS = 2**31 - 1

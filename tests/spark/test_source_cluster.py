@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from tidelog.spark.errors import UnreadableError
-from tidelog.spark.source_cluster import SourceCluster
-from tidelog.spark.source_options import parse_source_options
+from tidelog.spark.source.source_cluster import SourceCluster
+from tidelog.spark.source.source_options import parse_source_options
 
 
 def asked(servers: str) -> str:

@@ -7,10 +7,18 @@ import pickle
 
 import pytest
 
-from tidelog.spark.chosen_topics import Assigned, Matching, Subscribed
 from tidelog.spark.errors import OptionError
-from tidelog.spark.offset_bounds import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, OffsetBound, OnNoMatch
-from tidelog.spark.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
+from tidelog.spark.source.chosen_topics import Assigned, Matching, Subscribed
+from tidelog.spark.source.offset_bounds import (
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Earliest,
+    Latest,
+    OffsetBound,
+    OnNoMatch,
+)
+from tidelog.spark.source.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 ORDERS = {**SERVERS, "subscribe": "orders"}

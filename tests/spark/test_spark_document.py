@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.documents import ROOT, page_of
 from tests.support.typed_page import TypedPage
-from tidelog.spark.sink_options import NAMES as SINK_NAMES
-from tidelog.spark.source_options import NAMES
+from tidelog.spark.sink.sink_options import NAMES as SINK_NAMES
+from tidelog.spark.source.source_options import NAMES
 
 DOCUMENT = ROOT / "docs" / "spark.md"
 

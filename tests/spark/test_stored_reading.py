@@ -12,8 +12,8 @@ import pytest
 from tests.support.kafka_driver import Received
 from tests.support.kafka_fixtures import NAMES, KafkaFixture
 from tidelog.spark.errors import DataLossError, OptionError, UnreadableError
-from tidelog.spark.source_options import batch_bounds, parse_source_options
-from tidelog.spark.stored_reading import plan_stored_read, read_segment
+from tidelog.spark.source.source_options import batch_bounds, parse_source_options
+from tidelog.spark.stored.stored_reading import plan_stored_read, read_segment
 
 
 @pytest.fixture(scope="module", params=NAMES)

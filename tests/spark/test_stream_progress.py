@@ -9,11 +9,11 @@ import pytest
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.model.ids import TimestampMs
 from tidelog.spark.errors import DataLossError
-from tidelog.spark.offset_bounds import OffsetBound, questions, resolve
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.partition_offsets import EARLIEST, PartitionOffsets
-from tidelog.spark.source_options import parse_source_options
-from tidelog.spark.stream_progress import StreamProgress
+from tidelog.spark.source.offset_bounds import OffsetBound, questions, resolve
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.partition_offsets import EARLIEST, PartitionOffsets
+from tidelog.spark.source.source_options import parse_source_options
+from tidelog.spark.source.stream_progress import StreamProgress
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 

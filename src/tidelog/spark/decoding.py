@@ -23,10 +23,16 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
-from tidelog.spark.registry_framing import FramingError, RegistryError, read_frame, read_protobuf_frame, schema_of
+from tidelog.spark.formats.registry_framing import (
+    FramingError,
+    RegistryError,
+    read_frame,
+    read_protobuf_frame,
+    schema_of,
+)
 
 if TYPE_CHECKING:
-    from tidelog.spark.avro_columns import AvroSchema
+    from tidelog.spark.formats.avro_columns import AvroSchema
 
 _FRAME_BYTES = 5
 _MODES = ("FAILFAST", "PERMISSIVE")
@@ -62,7 +68,7 @@ def from_avro(
 
     >>> orders.select(from_avro("value", open("order.avsc").read()).alias("order"))
     """
-    from tidelog.spark.avro_columns import AvroError, AvroSchema  # noqa: PLC0415 - fastavro is an extra
+    from tidelog.spark.formats.avro_columns import AvroError, AvroSchema  # noqa: PLC0415 - fastavro is an extra
 
     _check_mode(mode)
     if registry is not None and not framed:
@@ -102,7 +108,7 @@ def from_protobuf(
 
     A frame's message indexes are passed over: the message is the one that is named.
     """
-    from tidelog.spark.protobuf_columns import ProtobufError, ProtobufMessage  # noqa: PLC0415 - protobuf is an extra
+    from tidelog.spark.formats.protobuf_columns import ProtobufError, ProtobufMessage  # noqa: PLC0415 - protobuf is an extra
 
     _check_mode(mode)
     try:

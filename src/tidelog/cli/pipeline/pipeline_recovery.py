@@ -15,8 +15,8 @@ from tidelog.cli.pipeline.pipeline import COMMAND
 from tidelog.cli.rendering import Json
 from tidelog.client.errors import ConfigError, NotReachedError
 from tidelog.spark.errors import SinkError
-from tidelog.spark.sink_participant import DEFAULT_PREFIX, Participant
-from tidelog.spark.sink_recovery import RecoveredSink, recover
+from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, Participant
+from tidelog.spark.sink.sink_recovery import RecoveredSink, recover
 
 
 def recover_query(query: str, *, bootstrap: str, prefix: str | None, accept_loss: bool, as_json: bool) -> int:

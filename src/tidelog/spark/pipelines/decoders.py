@@ -96,7 +96,7 @@ class Avro(Declaration):
         if self.registry is not None and not self.framed:
             return ["a registry knows schemas by the ids of frames: Avro needs framed=True for it"]
         try:
-            from tidelog.spark.avro_columns import AvroError, AvroSchema  # noqa: PLC0415
+            from tidelog.spark.formats.avro_columns import AvroError, AvroSchema  # noqa: PLC0415
         except ImportError:
             return ["Avro needs fastavro: pip install tidelog[avro]"]
         try:
@@ -124,7 +124,7 @@ class Protobuf(Declaration):
 
     def problems(self) -> list[str]:
         try:
-            from tidelog.spark.protobuf_columns import ProtobufError, ProtobufMessage  # noqa: PLC0415
+            from tidelog.spark.formats.protobuf_columns import ProtobufError, ProtobufMessage  # noqa: PLC0415
         except ImportError:
             return ["Protobuf needs the package of that name: pip install tidelog[protobuf]"]
         try:

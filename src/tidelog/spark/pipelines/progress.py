@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.partition_offsets import parse_offsets
+from tidelog.spark.source.partition_offsets import parse_offsets
 
 FILE_NAME = "progress.json"
 _VERSION = 1

@@ -32,8 +32,8 @@ from tidelog.spark.pipelines.query_options import (
     sink_options,
     source_options,
 )
-from tidelog.spark.sink_options import parse_sink_options
-from tidelog.spark.source_options import parse_source_options, stream_start
+from tidelog.spark.sink.sink_options import parse_sink_options
+from tidelog.spark.source.source_options import parse_source_options, stream_start
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.decoders import Decoder

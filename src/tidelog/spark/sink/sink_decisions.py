@@ -27,10 +27,10 @@ from tidelog.client.producer.async_producer import AsyncProducer
 from tidelog.client.producer.options import ProducerArguments
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.range_reader import RangeReader
-from tidelog.spark.sink_participant import SinkIdentity
-from tidelog.spark.sink_state import SinkState, decode_key, decode_state, encode_key, encode_state
+from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.sink.sink_state import SinkState, decode_key, decode_state, encode_key, encode_state
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.range_reader import RangeReader
 
 TOPIC = "__tidelog_spark_sink"
 _PARTITION = TopicPartition(TOPIC, 0)

@@ -22,11 +22,11 @@ from tidelog.client.errors import ClientError, NotReachedError, RefusedError
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
-from tidelog.spark.chosen_topics import Assigned, Matching, Subscribed
 from tidelog.spark.errors import OptionError, UnreadableError
-from tidelog.spark.offset_bounds import OffsetBound, look_up
-from tidelog.spark.partition_offsets import EARLIEST, LATEST, PartitionOffsets
-from tidelog.spark.source_options import SourceOptions
+from tidelog.spark.source.chosen_topics import Assigned, Matching, Subscribed
+from tidelog.spark.source.offset_bounds import OffsetBound, look_up
+from tidelog.spark.source.partition_offsets import EARLIEST, LATEST, PartitionOffsets
+from tidelog.spark.source.source_options import SourceOptions
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class SourceCluster:
 
     async def _tell(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
         # Only some queries have a group.
-        from tidelog.spark.group_progress import GroupProgress  # noqa: PLC0415
+        from tidelog.spark.source.group_progress import GroupProgress  # noqa: PLC0415
 
         try:
             outcomes = await GroupProgress(self._requests).alter_group_offsets(

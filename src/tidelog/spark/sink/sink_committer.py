@@ -16,9 +16,9 @@ from tidelog.client.background import Background
 from tidelog.client.errors import ClientError
 from tidelog.client.seams import ClientSeams
 from tidelog.spark.errors import SourceError, UnfinishedError
-from tidelog.spark.sink_cluster import SinkCluster
-from tidelog.spark.sink_participant import Participant, SinkIdentity
-from tidelog.spark.sink_protocol import Answer, Effect, Steps, abort, commit
+from tidelog.spark.sink.sink_cluster import SinkCluster
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_protocol import Answer, Effect, Steps, abort, commit
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.chosen_topics import Assigned, ChosenTopics, Matching, Subscribed
 from tidelog.spark.errors import OptionError, UnreadableError
+from tidelog.spark.source.chosen_topics import Assigned, ChosenTopics, Matching, Subscribed
 from tidelog.storage.batch_scan import each_checked_batch, each_header
 from tidelog.storage.checkpoint_file import LOG_START_OFFSET_CHECKPOINT, read_offsets
 from tidelog.storage.errors import StorageError

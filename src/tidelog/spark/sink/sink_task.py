@@ -19,8 +19,8 @@ from tidelog.client.producer.arrow_rows import ArrowDelivery
 from tidelog.client.producer.options import ProducerArguments
 from tidelog.client.producer.producer import Producer
 from tidelog.spark.errors import UnwritableError
-from tidelog.spark.sink_options import SinkOptions
-from tidelog.spark.sink_rows import SinkRows
+from tidelog.spark.sink.sink_options import SinkOptions
+from tidelog.spark.sink.sink_rows import SinkRows
 
 # A worker serves one query after another; connections of long ago are not worth keeping.
 _KEPT_MAX = 8

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.partition_offsets import PartitionOffsets
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.partition_offsets import PartitionOffsets
 
 FAILED = (
     "records may be lost, aged out or with a deleted topic; to go on with those that are left, "

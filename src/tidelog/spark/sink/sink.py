@@ -30,14 +30,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from tidelog.spark.errors import OptionError, SinkError
-from tidelog.spark.sink_participant import Participant, SinkIdentity
-from tidelog.spark.sink_rows import check_columns
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_rows import check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidelog.spark.sink_options import SinkOptions
-    from tidelog.spark.sink_transactions import Attempt
+    from tidelog.spark.sink.sink_options import SinkOptions
+    from tidelog.spark.sink.sink_transactions import Attempt
 
 # ruff: noqa: PLC0415 - see above
 
@@ -86,7 +86,7 @@ class BatchSink(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         if not self._options.is_exactly_once:
-            from tidelog.spark.sink_task import write_at_least_once
+            from tidelog.spark.sink.sink_task import write_at_least_once
 
             return TaskWritten(write_at_least_once(self._options, iterator))
         # One run for all batches of a streaming query, so that workers keep their producers.
@@ -111,7 +111,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         if not self._options.is_exactly_once:
-            from tidelog.spark.sink_task import write_at_least_once
+            from tidelog.spark.sink.sink_task import write_at_least_once
 
             return TaskWritten(write_at_least_once(self._options, iterator))
         query, run, batch_id = (_local_property(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
@@ -132,7 +132,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
     """Write the rows of a task in a transaction that the driver ends. The input is read to its end, also of a batch that turns
     out to be a replay: state stores commit there."""
-    from tidelog.spark.sink_transactions import open_attempt
+    from tidelog.spark.sink.sink_transactions import open_attempt
 
     attempt: Attempt | None = None
     try:
@@ -150,7 +150,7 @@ def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[p
 
 
 def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
-    from tidelog.spark.sink_committer import SinkCommitter
+    from tidelog.spark.sink.sink_committer import SinkCommitter
 
     of, participants = _read(messages, fallback)
     if of is None:
@@ -159,7 +159,7 @@ def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None
 
 
 def _abort(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
-    from tidelog.spark.sink_committer import SinkCommitter
+    from tidelog.spark.sink.sink_committer import SinkCommitter
 
     of, participants = _read(messages, fallback)
     if of is None:

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.model.clock import Clock
-from tidelog.spark.admission import Admission, limited
-from tidelog.spark.data_loss import plan_batch
-from tidelog.spark.offset_bounds import Latest, OffsetBound
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.partition_offsets import OffsetDocument, PartitionOffsets, from_document, to_document
-from tidelog.spark.planning import divide, report_losses
-from tidelog.spark.source_options import SourceOptions, stream_start
+from tidelog.spark.source.admission import Admission, limited
+from tidelog.spark.source.data_loss import plan_batch
+from tidelog.spark.source.offset_bounds import Latest, OffsetBound
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.partition_offsets import OffsetDocument, PartitionOffsets, from_document, to_document
+from tidelog.spark.source.planning import divide, report_losses
+from tidelog.spark.source.source_options import SourceOptions, stream_start
 
 # Spark asks as often as it gets answers. Where there is nothing new, an answer takes so long, unless something comes.
 _IDLE_MS = 200

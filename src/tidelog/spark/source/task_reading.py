@@ -16,10 +16,10 @@ from tidelog.client.background import Background
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.range_reader import FetchedColumns, RangeReader
-from tidelog.spark.record_columns import RecordColumns
-from tidelog.spark.source_options import SourceOptions
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.range_reader import FetchedColumns, RangeReader
+from tidelog.spark.source.record_columns import RecordColumns
+from tidelog.spark.source.source_options import SourceOptions
 
 # A worker serves one query after another; connections of long ago are not worth keeping.
 _KEPT_MAX = 8

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.data_loss import FAILED, WENT_ON
 from tidelog.spark.errors import DataLossError
-from tidelog.spark.offset_bounds import OffsetBound
-from tidelog.spark.offset_ranges import OffsetRange, split_ranges
-from tidelog.spark.source_options import SourceOptions
+from tidelog.spark.source.data_loss import FAILED, WENT_ON
+from tidelog.spark.source.offset_bounds import OffsetBound
+from tidelog.spark.source.offset_ranges import OffsetRange, split_ranges
+from tidelog.spark.source.source_options import SourceOptions
 
 log = logging.getLogger(__name__)
 

@@ -40,8 +40,8 @@ from tidelog.spark.errors import (
     UndecidedError,
     UnfinishedError,
 )
-from tidelog.spark.sink_participant import Participant, SinkIdentity, parse_transactional_id
-from tidelog.spark.sink_state import Decision, SinkState
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, parse_transactional_id
+from tidelog.spark.sink.sink_state import Decision, SinkState
 
 T = TypeVar("T")
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 from tidelog.client.consumer.fetched_partition import FetchedPartition
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import UnreadableError
-from tidelog.spark.offset_bounds import OffsetBound, look_up
-from tidelog.spark.offset_ranges import OffsetRange
-from tidelog.spark.partition_offsets import EARLIEST, LATEST
-from tidelog.spark.planning import divide, plan_read
-from tidelog.spark.range_reader import rows_before
-from tidelog.spark.record_columns import RecordColumns
-from tidelog.spark.source_options import SourceOptions
-from tidelog.spark.stored_log import StoredSegment, opened, position_before, stored_logs
-from tidelog.spark.stored_transactions import StoredAbort, StoredTransactions, stored_transactions
+from tidelog.spark.source.offset_bounds import OffsetBound, look_up
+from tidelog.spark.source.offset_ranges import OffsetRange
+from tidelog.spark.source.partition_offsets import EARLIEST, LATEST
+from tidelog.spark.source.planning import divide, plan_read
+from tidelog.spark.source.range_reader import rows_before
+from tidelog.spark.source.record_columns import RecordColumns
+from tidelog.spark.source.source_options import SourceOptions
+from tidelog.spark.stored.stored_log import StoredSegment, opened, position_before, stored_logs
+from tidelog.spark.stored.stored_transactions import StoredAbort, StoredTransactions, stored_transactions
 from tidelog.storage.errors import StorageError
 from tidelog.storage.files import File, Files, OsFiles
 from tidelog.wire.batch_errors import CorruptBatchError

@@ -22,7 +22,7 @@ from tidelog.spark.errors import OptionError, UnwritableError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidelog.spark.sink_options import SinkOptions
+    from tidelog.spark.sink.sink_options import SinkOptions
 
 _TEXT_OR_BYTES = (StringType, BinaryType)
 _HEADERS = "array<struct<key: string, value: binary>>"

@@ -14,9 +14,9 @@ from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import common_settings
-from tidelog.spark.sink_decisions import SinkDecisions
-from tidelog.spark.sink_participant import Participant, SinkIdentity
-from tidelog.spark.sink_protocol import (
+from tidelog.spark.sink.sink_decisions import SinkDecisions
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_protocol import (
     AbortOrphans,
     Answer,
     Effect,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.record_schema import arrow_schema
+from tidelog.spark.source.record_schema import arrow_schema
 from tidelog.wire.record_batch import TimestampType
 
 if TYPE_CHECKING:

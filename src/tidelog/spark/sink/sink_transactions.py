@@ -30,9 +30,9 @@ from tidelog.client.producer.producer import Producer
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import UnwritableError
-from tidelog.spark.sink_options import SinkOptions
-from tidelog.spark.sink_participant import Participant, SinkIdentity, transactional_id
-from tidelog.spark.sink_task import ClientKey, RowWriting, client_key, producer_arguments
+from tidelog.spark.sink.sink_options import SinkOptions
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink.sink_task import ClientKey, RowWriting, client_key, producer_arguments
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.spark.partition_offsets import PartitionOffsets
+from tidelog.spark.source.partition_offsets import PartitionOffsets
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from enum import Enum
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
-from tidelog.spark.partition_offsets import EARLIEST, LATEST, PartitionOffsets
+from tidelog.spark.source.partition_offsets import EARLIEST, LATEST, PartitionOffsets
 
 
 class OnNoMatch(Enum):

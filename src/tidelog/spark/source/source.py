@@ -36,15 +36,15 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.record_schema import spark_schema
-from tidelog.spark.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
+from tidelog.spark.source.record_schema import spark_schema
+from tidelog.spark.source.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidelog.spark.offset_ranges import OffsetRange
-    from tidelog.spark.stored_reading import SegmentRange
-    from tidelog.spark.stream_progress import StreamProgress
+    from tidelog.spark.source.offset_ranges import OffsetRange
+    from tidelog.spark.source.stream_progress import StreamProgress
+    from tidelog.spark.stored.stored_reading import SegmentRange
 
 # ruff: noqa: PLC0415 - see above
 
@@ -85,14 +85,14 @@ class TidelogSource(DataSource):
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from tidelog.spark.sink import BatchSink
-        from tidelog.spark.sink_options import parse_sink_options
+        from tidelog.spark.sink.sink import BatchSink
+        from tidelog.spark.sink.sink_options import parse_sink_options
 
         return BatchSink(parse_sink_options(self.options, is_stream=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
-        from tidelog.spark.sink import StreamSink
-        from tidelog.spark.sink_options import parse_sink_options
+        from tidelog.spark.sink.sink import StreamSink
+        from tidelog.spark.sink.sink_options import parse_sink_options
 
         # In the mode complete each batch is the whole result, appended: a topic is not emptied for it.
         return StreamSink(parse_sink_options(self.options, is_stream=True), schema)
@@ -105,11 +105,11 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         if self._options.path is not None:
-            from tidelog.spark.stored_reading import plan_stored_read
+            from tidelog.spark.stored.stored_reading import plan_stored_read
 
             return [TaskPartition(each) for each in plan_stored_read(self._options, *self._bounds)]
-        from tidelog.spark.planning import divide, plan_read
-        from tidelog.spark.source_cluster import SourceCluster
+        from tidelog.spark.source.planning import divide, plan_read
+        from tidelog.spark.source.source_cluster import SourceCluster
 
         cluster = SourceCluster(self._options)
         try:
@@ -135,8 +135,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _progress(self) -> StreamProgress:
         if self._opened is None:
             from tidelog.model.clock import SystemClock
-            from tidelog.spark.source_cluster import SourceCluster
-            from tidelog.spark.stream_progress import StreamProgress
+            from tidelog.spark.source.source_cluster import SourceCluster
+            from tidelog.spark.source.stream_progress import StreamProgress
 
             self._opened = StreamProgress(self._options, SourceCluster(self._options), SystemClock())
         return self._opened
@@ -200,10 +200,10 @@ def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.Reco
         # Spark makes a partition of its own of a batch that has none.
         return iter(())
     if options.path is not None:
-        from tidelog.spark.stored_reading import read_segment
+        from tidelog.spark.stored.stored_reading import read_segment
 
         return read_segment(options, partition.value)
-    from tidelog.spark.task_reading import read_range
+    from tidelog.spark.source.task_reading import read_range
 
     return read_range(options, partition.value)
 

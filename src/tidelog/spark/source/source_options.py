@@ -25,10 +25,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.client.consumer.options import ConsumerOptions
-from tidelog.spark.chosen_topics import NAMES as TOPIC_NAMES, ChosenTopics, chosen_topics
 from tidelog.spark.client_settings import PREFIX, client_settings, parse_flag, parse_whole
 from tidelog.spark.errors import OptionError
-from tidelog.spark.offset_bounds import (
+from tidelog.spark.source.chosen_topics import NAMES as TOPIC_NAMES, ChosenTopics, chosen_topics
+from tidelog.spark.source.offset_bounds import (
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
@@ -38,8 +38,8 @@ from tidelog.spark.offset_bounds import (
     OnNoMatch,
     check_bounds,
 )
-from tidelog.spark.partition_offsets import EARLIEST, LATEST, parse_offsets, parse_timestamps
-from tidelog.spark.record_schema import ALL_COLUMNS, chosen_columns
+from tidelog.spark.source.partition_offsets import EARLIEST, LATEST, parse_offsets, parse_timestamps
+from tidelog.spark.source.record_schema import ALL_COLUMNS, chosen_columns
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from tidelog.client.errors import ConfigError
 from tidelog.client.producer.options import ProducerArguments, ProducerOptions, parse_producer_options
 from tidelog.spark.client_settings import PREFIX, client_settings, parse_flag, parse_whole
 from tidelog.spark.errors import OptionError
-from tidelog.spark.source_options import NAMES as SOURCE_NAMES
+from tidelog.spark.source.source_options import NAMES as SOURCE_NAMES
 
 NAMES = ("topic", "includeTimestamp", "delivery", "transactionalIdPrefix", "txnAppId", "txnVersion")
 _BY_LOWER = {name.lower(): name for name in NAMES}

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tidelog.spark.errors import SinkError
-from tidelog.spark.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
 
 VERSION = 1
 # A run that comes back after so many others have claimed the sink is taken for a new one. That is no harm to what is decided: its

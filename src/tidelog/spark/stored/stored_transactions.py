@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidelog.spark.errors import UnreadableError
-from tidelog.spark.stored_log import StoredLog, StoredSegment, opened
+from tidelog.spark.stored.stored_log import StoredLog, StoredSegment, opened
 from tidelog.storage.errors import StorageError
 from tidelog.storage.producer_replay import marker_of
 from tidelog.storage.producer_snapshot import offset_of_snapshot, read_snapshot

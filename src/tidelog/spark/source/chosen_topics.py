@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
-from tidelog.spark.partition_offsets import parse_partitions
+from tidelog.spark.source.partition_offsets import parse_partitions
 
 
 @dataclass(frozen=True, slots=True)

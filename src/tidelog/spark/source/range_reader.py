@@ -37,9 +37,9 @@ from tidelog.client.consumer.subscription import (
 from tidelog.client.errors import ClientError, OffsetOutOfRangeError
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
-from tidelog.spark.data_loss import FAILED, WENT_ON, lost_at_start
 from tidelog.spark.errors import DataLossError, UnreadableError
-from tidelog.spark.offset_ranges import OffsetRange
+from tidelog.spark.source.data_loss import FAILED, WENT_ON, lost_at_start
+from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.wire.record_batch import TimestampType
 
 log = logging.getLogger(__name__)

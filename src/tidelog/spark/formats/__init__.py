@@ -1,0 +1,1 @@
+"""Avro, Protobuf and a schema registry's frames as Arrow columns: what `decoding` works with."""

@@ -1,0 +1,1 @@
+"""A data directory instead of a cluster, read by segments."""
