@@ -51,7 +51,9 @@ def _row(api: Api, handler: Handler | None) -> str:
 
 
 def _purpose(handler: Handler) -> str:
-    """The first sentence of the handler's file, without the name and versions in front of it."""
+    """What the handler says of itself, or the first sentence of its file without the name and versions in front of it."""
+    if handler.purpose:
+        return handler.purpose.replace("|", "\\|")
     module = inspect.getmodule(handler.answer)
     first = (inspect.getdoc(module) or "").splitlines()[0]
     return first.partition(": ")[2].rstrip(".").replace("|", "\\|")

@@ -7,10 +7,11 @@ The connection that it comes by tells of more than time-outs do: when it breaks,
 
 from __future__ import annotations
 
+from tidelog.broker.handlers.controller_apis import pass_on
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
-from tidelog.broker.requests.node_requests import decide_for_node
 from tidelog.broker.requests.node_view import Node
+from tidelog.model.acl import AclOperation
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest
 from tidelog.wire.schema import Response
@@ -19,4 +20,4 @@ from tidelog.wire.schema import Response
 @handles(BrokerHeartbeatRequest)
 def broker_heartbeat(request: BrokerHeartbeatRequest, caller: Caller, node: Node) -> Answer[Response]:
     node.broker_watch.heard(caller.connection, NodeId(request.broker_id), BrokerEpoch(request.broker_epoch))
-    return decide_for_node(request, caller, node)
+    return pass_on(request, caller, node, AclOperation.CLUSTER_ACTION)

@@ -30,13 +30,19 @@ class Handler(NamedTuple):
     highest: int
     answer: Callable[[Any, Any, Any], Response | Pending[Any] | None]
     listener_kinds: tuple[str, ...] = ("broker",)
+    purpose: str = ""
+    """In a few words, of an API that has no file of its own to say it."""
 
 
 HANDLERS: dict[int, Handler] = {}
 
 
 def handles(
-    request: type[Q], *, versions: tuple[int, int] | None = None, listeners: tuple[str, ...] | None = None
+    request: type[Q],
+    *,
+    versions: tuple[int, int] | None = None,
+    listeners: tuple[str, ...] | None = None,
+    purpose: str = "",
 ) -> Callable[[Callable[[Q, Any, Any], Any]], Callable[[Q, Any, Any], Any]]:
     """Registers the handler of a request, for all stable versions of its API and all kinds of listener, or for fewer."""
 
@@ -45,7 +51,7 @@ def handles(
         lowest, highest = versions or (asked.stable_versions.lowest, asked.stable_versions.highest)
         if asked.key in HANDLERS:
             raise TypeError(f"{asked.name} has two handlers")
-        HANDLERS[asked.key] = Handler(asked.key, lowest, highest, function, listeners or asked.listener_kinds)
+        HANDLERS[asked.key] = Handler(asked.key, lowest, highest, function, listeners or asked.listener_kinds, purpose)
         return function
 
     return register

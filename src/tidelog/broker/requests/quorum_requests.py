@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer
 from tidelog.broker.requests.node_view import Node
@@ -14,8 +12,6 @@ from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
 from tidelog.wire.schema import Request, Response
-
-A = TypeVar("A", bound=Response)
 
 
 def ask_quorum(
@@ -34,10 +30,10 @@ def ask_quorum(
     return answered
 
 
-def change_voters(request: Request, answer: type[A], caller: Caller, node: Node) -> Answer[Response] | Answer[A]:
+def change_voters(request: Request, caller: Caller, node: Node) -> Answer[Response]:
     """A change of the voters: the quorum's own affair where a controller is asked, and passed on where a broker is."""
     if node.is_controller_listener(caller.listener_name):
         return ask_quorum(request, caller, node, AclOperation.ALTER)
     if not caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return refusal_to_wire(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return node.forward(request, answer, caller)
+    return node.forward(request, Response, caller)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import CONTROLLER_LISTENER, AdminNode, ask, caller_of, features
-from tidelog.broker.handlers import alter_configs, api_versions, fetch, fetch_snapshot, metadata, vote
+from tidelog.broker.handlers import alter_configs, api_versions, fetch, metadata, quorum_apis
 from tidelog.broker.handlers.api_versions import announced_versions
 from tidelog.broker.requests.handling import HANDLERS, Handler
 from tidelog.controller.features import BOOTSTRAP_LEVELS, SUPPORTED
@@ -14,7 +14,7 @@ from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 
 REQUEST = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.15.0")
 # Handlers are known once their modules are imported.
-ANSWERED = (alter_configs, api_versions, fetch, fetch_snapshot, metadata, vote)
+ANSWERED = (alter_configs, api_versions, fetch, metadata, quorum_apis)
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask
-from tidelog.broker.handlers import describe_quorum
+from tidelog.broker.handlers import controller_apis
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
@@ -19,7 +19,7 @@ from tidelog.wire.messages.quorum import (
     ReplicaState,
 )
 
-HANDLED = describe_quorum
+HANDLED = controller_apis
 DIRECTORY = b"d" * 16
 REQUEST = DescribeQuorumRequest(
     topics=[

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask
-from tidelog.broker.handlers import elect_leaders
+from tidelog.broker.handlers import controller_apis
 from tidelog.controller.requests import refusal_of
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
@@ -15,7 +15,7 @@ from tidelog.wire.messages.reassignments import (
     TopicPartitions,
 )
 
-HANDLED = elect_leaders
+HANDLED = controller_apis
 PREFERRED, UNCLEAN = 0, 1
 
 

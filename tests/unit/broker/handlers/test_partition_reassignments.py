@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask
-from tidelog.broker.handlers import alter_partition_reassignments, list_partition_reassignments
+from tidelog.broker.handlers import controller_apis
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.reassignments import (
@@ -21,7 +21,7 @@ from tidelog.wire.messages.reassignments import (
     ReassignableTopicResponse,
 )
 
-HANDLED = (alter_partition_reassignments, list_partition_reassignments)
+HANDLED = controller_apis
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

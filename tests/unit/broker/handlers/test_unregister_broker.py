@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask
-from tidelog.broker.handlers import unregister_broker
+from tidelog.broker.handlers import controller_apis
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-HANDLED = unregister_broker
+HANDLED = controller_apis
 REQUEST = UnregisterBrokerRequest(broker_id=7)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask
-from tidelog.broker.handlers import update_features
+from tidelog.broker.handlers import controller_apis
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.features import (
@@ -13,7 +13,7 @@ from tidelog.wire.messages.features import (
     UpdateFeaturesResponse,
 )
 
-HANDLED = update_features
+HANDLED = controller_apis
 
 
 def request_of(version: int) -> UpdateFeaturesRequest:
