@@ -13,7 +13,7 @@ from tests.support.metadata_node import SOMEBODY, creatable
 from tidelog.controller.formatting import FormatError, check_identity
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.metadata_service import MetadataService, listeners, supported_features
+from tidelog.controller.metadata_service import MetadataParts, MetadataService, listeners, supported_features
 from tidelog.controller.settings import ControllerSettings
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
 from tidelog.model.ids import NodeId, Offset, TopicName
@@ -49,13 +49,15 @@ class Node:
         self.service = MetadataService.open(
             Seams(self.files, self.clock, InlineSlowWork(), Random(1)),
             LoopTimers(self.loop),
-            directory=str(data),
-            identity=identity,
-            listener="CONTROLLER",
-            endpoints=(Endpoint("CONTROLLER", "127.0.0.1", 19093, 0),),
-            config=config,
-            settings=ControllerSettings.from_values(config, node_id=NODE, cluster_id=identity.cluster_id),
-            on_fault=_fail,
+            MetadataParts(
+                directory=str(data),
+                identity=identity,
+                listener="CONTROLLER",
+                endpoints=(Endpoint("CONTROLLER", "127.0.0.1", 19093, 0),),
+                config=config,
+                settings=ControllerSettings.from_values(config, node_id=NODE, cluster_id=identity.cluster_id),
+                on_fault=_fail,
+            ),
         )
         self.before = self._replayed()
         self.service.start()

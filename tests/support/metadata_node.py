@@ -16,7 +16,7 @@ from tidelog.controller.formatting import METADATA_PARTITION, format_directories
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
-from tidelog.controller.metadata_service import MetadataService, listeners, supported_features
+from tidelog.controller.metadata_service import MetadataParts, MetadataService, listeners, supported_features
 from tidelog.controller.quorum import Peers
 from tidelog.controller.settings import ControllerSettings
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
@@ -110,20 +110,22 @@ class MetadataNode:
         service = MetadataService.open(
             self.seams,
             LoopTimers(self.loop),
-            directory=self.directory,
-            identity=identity,
-            listener=CONTROLLER_ENDPOINT.name,
-            endpoints=(self.controller_endpoint,),
-            config=config,
-            settings=ControllerSettings.from_values(
-                config,
-                node_id=self.node_id,
-                cluster_id=CLUSTER_ID,
-                topic_defaults=TopicDefaults(dict(self.topic_defaults)),
+            MetadataParts(
+                directory=self.directory,
+                identity=identity,
+                listener=CONTROLLER_ENDPOINT.name,
+                endpoints=(self.controller_endpoint,),
+                config=config,
+                settings=ControllerSettings.from_values(
+                    config,
+                    node_id=self.node_id,
+                    cluster_id=CLUSTER_ID,
+                    topic_defaults=TopicDefaults(dict(self.topic_defaults)),
+                ),
+                on_fault=self.faults.append,
+                static_voters=self._static_voters() if self.is_static_quorum else None,
+                peers=self.peers,
             ),
-            on_fault=self.faults.append,
-            static_voters=self._static_voters() if self.is_static_quorum else None,
-            peers=self.peers,
         )
         service.committed.subscribe(lambda image, delta: self.published.append((image, delta)))
         self.service = service

@@ -1,6 +1,6 @@
 """All that a node needs for its part in the cluster's metadata, put together: log, quorum, image, snapshots, controller.
 
-service = MetadataService.open(seams, timers, directory=..., identity=..., listener="CONTROLLER", ...)
+service = MetadataService.open(seams, timers, MetadataParts(directory=..., identity=..., listener="CONTROLLER", ...))
 service.committed.subscribe(...)      before the start, so that nobody misses the first image
 service.start()
 service.controller.handle(request, context)
@@ -29,7 +29,6 @@ from tidelog.model.timers import Timers
 from tidelog.raft.config import LocalReplica
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, Node, ReplicaKey, VoterSet
 from tidelog.storage.meta_properties import MetaProperties
-from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
 from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationRequest, Feature, Listener
 
@@ -50,6 +49,28 @@ def listeners(endpoints: Iterable[Endpoint]) -> list[Listener]:
     ]
 
 
+class MetadataParts(Struct, frozen=True):
+    """What a node brings to its part in the metadata."""
+
+    directory: str
+    """The log directory of the metadata log."""
+    identity: MetaProperties
+    """What its meta.properties say."""
+    listener: str
+    """The one for other controllers, by name."""
+    endpoints: tuple[Endpoint, ...]
+    """Where this node's controller listens."""
+    config: ConfigValues
+    settings: ControllerSettings
+    on_fault: Callable[[MetadataFault], None]
+    """Hears that the disk of the metadata log has failed, or that the log says what this release cannot follow: the node cannot
+    go on."""
+    static_voters: VoterSet | None = None
+    bootstrap_servers: tuple[Node, ...] = ()
+    peers: Peers | None = None
+    can_become_voter: bool = True
+
+
 class MetadataService(Struct, frozen=True):
     """The parts, joined. The caller has formatted the directory and holds its lock."""
 
@@ -66,35 +87,16 @@ class MetadataService(Struct, frozen=True):
         return self.quorum.local.can_become_voter
 
     @classmethod
-    def open(
-        cls,
-        seams: Seams,
-        timers: Timers,
-        *,
-        directory: str,
-        identity: MetaProperties,
-        listener: str,
-        endpoints: tuple[Endpoint, ...],
-        config: ConfigValues,
-        settings: ControllerSettings,
-        on_fault: Callable[[MetadataFault], None],
-        static_voters: VoterSet | None = None,
-        bootstrap_servers: tuple[Node, ...] = (),
-        peers: Peers | None = None,
-        open_segments: OpenSegments | None = None,
-        can_become_voter: bool = True,
-    ) -> MetadataService:
-        """`directory` is the log directory of the metadata log, and `identity` what its meta.properties say. `endpoints` are
-        where this node's controller listens; `listener` names the one for other controllers. `on_fault` hears that the disk
-        of the metadata log has failed, or that the log says what this release cannot follow: the node cannot go on."""
-        log = MetadataLog.open(seams, directory, MetadataLogConfig.from_values(config), open_segments=open_segments)
+    def open(cls, seams: Seams, timers: Timers, parts: MetadataParts) -> MetadataService:
+        identity, config = parts.identity, parts.config
+        log = MetadataLog.open(seams, parts.directory, MetadataLogConfig.from_values(config))
         local = LocalReplica(
             ReplicaKey(identity.node_id, identity.directory_id),
             identity.cluster_id,
-            listener,
-            tuple(QuorumEndpoint(each.name, each.host, each.port) for each in endpoints),
-            can_become_voter=can_become_voter,
-            bootstrap_servers=bootstrap_servers,
+            parts.listener,
+            tuple(QuorumEndpoint(each.name, each.host, each.port) for each in parts.endpoints),
+            can_become_voter=parts.can_become_voter,
+            bootstrap_servers=parts.bootstrap_servers,
         )
         quorum = MetadataQuorum(
             log,
@@ -102,9 +104,9 @@ class MetadataService(Struct, frozen=True):
             quorum_config(config),
             seams,
             timers,
-            on_fault=on_fault,
-            static_voters=static_voters,
-            peers=peers,
+            on_fault=parts.on_fault,
+            static_voters=parts.static_voters,
+            peers=parts.peers,
         )
         committed = CommittedImage()
         quorum.add_listener(committed)
@@ -113,16 +115,16 @@ class MetadataService(Struct, frozen=True):
             controller_id=identity.node_id,
             incarnation_id=random_uuid(seams.random),
             zk_migration_ready=False,
-            listeners=listeners(endpoints),
+            listeners=listeners(parts.endpoints),
             features=supported_features(),
         )
         controller = Controller(
             quorum,
             committed,
-            settings,
+            parts.settings,
             seams,
             timers,
-            bootstrap=read_bootstrap(seams.files, directory),
+            bootstrap=read_bootstrap(seams.files, parts.directory),
             registration=registration,
         )
         quorum.add_listener(controller)

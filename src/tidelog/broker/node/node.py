@@ -41,6 +41,7 @@ from tidelog.broker.node.loop_wait import wait
 from tidelog.broker.node.node_broker import NodeBroker
 from tidelog.broker.node.node_directories import format_opened, open_directories
 from tidelog.broker.node.node_metadata import NodeMetadata
+from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.requests.caller import AllowAll, Caller
 from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.requests.dispatch import Dispatcher
@@ -287,33 +288,41 @@ class BrokerNode:
             await self._listen(spec)
         endpoints = tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
         self.cluster_id = format_opened(opened, self.static_config, self._seams, endpoints)
-        await self._start_metadata(opened[0], endpoints)
+        parts = self._parts()
+        await self._start_metadata(parts, opened[0], endpoints)
         if self.is_broker:
-            await self._start_broker(opened)
+            await self._start_broker(parts, opened)
             self._broker.register_metrics(self._offline_paths)
         self.state = BrokerState.RUNNING
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
 
-    async def _start_broker(self, opened: list[LogDirectory]) -> None:
+    def _parts(self) -> NodeParts:
+        """What those that are put together below share, now that it is known which cluster this node is of."""
+        return NodeParts(
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            config=self.static_config,
+            seams=self._seams,
+            loop=self._loop,
+            timers=self._timers,
+            transport=self._transport,
+            server=self._server,
+            metrics=self.metrics,
+            housekeeping=self._housekeeping,
+            stopping=self._stopping,
+        )
+
+    async def _start_broker(self, parts: NodeParts, opened: list[LogDirectory]) -> None:
         """What a node is beyond its part in the metadata, unless it is a controller alone."""
         assert self._metadata is not None
         broker = self._broker = NodeBroker(
+            parts,
             opened,
             self._metadata,
-            self.static_config,
             self._config,
-            self._seams,
-            self._loop,
-            self._timers,
-            self._server.turn,
-            self.metrics,
-            node_id=self.node_id,
-            cluster_id=self.cluster_id,
-            endpoints=[self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
-            stopping=self._stopping,
+            [self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
             is_stopped=self.stopped.done,
-            housekeeping=self._housekeeping,
         )
         self.partitions = broker.partitions
         self.groups = broker.groups
@@ -340,23 +349,11 @@ class BrokerNode:
         )
         return opened
 
-    async def _start_metadata(self, directory: LogDirectory, endpoints: tuple[Endpoint, ...]) -> None:
+    async def _start_metadata(self, parts: NodeParts, directory: LogDirectory, endpoints: tuple[Endpoint, ...]) -> None:
         """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records; otherwise
         when this node has caught up with the leader."""
         metadata = self._metadata = NodeMetadata(
-            directory,
-            self.static_config,
-            self._seams,
-            self._loop,
-            self._transport,
-            self._timers,
-            self._server,
-            node_id=self.node_id,
-            cluster_id=self.cluster_id,
-            endpoints=endpoints,
-            can_lead=self.is_controller,
-            on_fault=self._metadata_failed,
-            stopping=self._stopping,
+            parts, directory, endpoints, can_lead=self.is_controller, on_fault=self._metadata_failed
         )
         self._raise_fault()
         self._links, self._service = metadata.links, metadata.service

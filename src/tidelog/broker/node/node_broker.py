@@ -10,7 +10,6 @@ A node that is a controller alone has none of this.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import cast
@@ -24,10 +23,10 @@ from tidelog.broker.maintenance.cleaner_metrics import register_log_cleaner
 from tidelog.broker.maintenance.log_cleaner import LogCleaner
 from tidelog.broker.maintenance.replica_moves import ReplicaMoves, keep_one_of_each, moves_throttle
 from tidelog.broker.maintenance.upkeep import Upkeep
-from tidelog.broker.metrics.broker_metrics import BrokerMetrics
 from tidelog.broker.node import node_gauges
 from tidelog.broker.node.loop_wait import wait
 from tidelog.broker.node.node_metadata import NodeMetadata
+from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_replication import NodeReplication
 from tidelog.broker.transactions.producer_ids import ProducerIds
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
@@ -37,17 +36,12 @@ from tidelog.broker.transactions.transaction_questions import TransactionQuestio
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model import broker_config as keys
-from tidelog.model.bugs import Housekeeping
-from tidelog.model.config import ConfigValues
-from tidelog.model.ids import DirectoryId, NodeId
+from tidelog.model.ids import DirectoryId
 from tidelog.model.pending import Pending
-from tidelog.model.timers import Timers
-from tidelog.net.turn import Turn
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.seams import Seams
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.schema import Request, Response
 
@@ -59,45 +53,32 @@ class NodeBroker:
 
     def __init__(
         self,
+        parts: NodeParts,
         opened: list[LogDirectory],
         metadata: NodeMetadata,
-        static_config: ConfigValues,
         config: CurrentConfig,
-        seams: Seams,
-        loop: asyncio.AbstractEventLoop,
-        timers: Timers,
-        turn: Turn,
-        metrics: BrokerMetrics,
-        *,
-        node_id: NodeId,
-        cluster_id: str,
         endpoints: list[Endpoint],
-        stopping: list[Callable[[], object]],
+        *,
         is_stopped: Callable[[], bool],
-        housekeeping: Housekeeping,
     ) -> None:
-        """`endpoints` are those for clients and other brokers. `stopping` learns how to stop each part."""
+        """`endpoints` are those for clients and other brokers."""
+        node_id, seams, timers, static_config = parts.node_id, parts.seams, parts.timers, parts.config
         self.node_id = node_id
         self.directories = LogDirectories(opened)
+        self._parts = parts
         self._opened = opened
         self._metadata = metadata
-        self._static_config = static_config
         self._config = config
-        self._seams = seams
-        self._loop = loop
-        self._timers = timers
-        self._turn = turn
-        self._metrics = metrics
+        self._turn = parts.server.turn
+        self._stopping = parts.stopping
         self._endpoints = endpoints
-        self._stopping = stopping
         self._is_stopped = is_stopped
-        self._housekeeping = housekeeping
         self.registration = Registration(
             self._ask_controller,
             timers,
             seams.random,
             node_id=node_id,
-            cluster_id=cluster_id,
+            cluster_id=parts.cluster_id,
             heartbeat_interval_ms=static_config[keys.BROKER_HEARTBEAT_INTERVAL_MS],
             metadata_offset=lambda: self.image.offset,
             offline_directories=self._offline_directories,
@@ -120,14 +101,14 @@ class NodeBroker:
             broker_epoch=lambda: self.registration.epoch,
             own_listener=endpoints[0].name,
         )
-        stopping.append(self.replication.stop)
+        self._stopping.append(self.replication.stop)
         self.partitions = Partitions(
             node_id,
             self.directories,
             seams.clock,
             config_of=config.topic,
             on_placed=self._assignments.placed,
-            later=lambda work: loop.call_soon(self._in_turn, work),
+            later=lambda work: parts.loop.call_soon(self._in_turn, work),
             on_role=self.replication.role_changed,
             throttles=ReplicationThrottles(node_id, seams.clock, lambda: config.now),
         )
@@ -140,18 +121,17 @@ class NodeBroker:
             moves_throttle(seams.clock, lambda: config.now),
             on_placed=self._assignments.placed,
         )
-        self._log_cleaner = LogCleaner(self.directories, seams, timers, lambda: config.now, housekeeping)
+        self._log_cleaner = LogCleaner(self.directories, seams, timers, lambda: config.now, parts.housekeeping)
         self._add_coordinators()
 
     def _add_coordinators(self) -> None:
-        seams, timers, config = self._seams, self._timers, self._config
-        self.groups = GroupCoordinator(
-            self, self._static_config, seams, timers, self._turn, config_now=lambda: config.now
-        )
+        parts, config = self._parts, self._config
+        seams, timers = parts.seams, parts.timers
+        self.groups = GroupCoordinator(self, parts.config, seams, timers, self._turn, config_now=lambda: config.now)
         self._stopping.append(self.groups.stop)
         self.transactions = TransactionCoordinator(
             self,
-            self._static_config,
+            parts.config,
             seams,
             timers,
             self._turn,
@@ -192,12 +172,12 @@ class NodeBroker:
         registration.begin(
             self._endpoints,
             [each for each in ids if each is not None],
-            rack=self._static_config[keys.BROKER_RACK] or None,
+            rack=self._parts.config[keys.BROKER_RACK] or None,
             previous_epoch=self._opened[0].last_broker_epoch,
         )
         # A node that fails meanwhile does not wait for what cannot come any more.
         self._stopping.append(lambda: registration.serving.complete(None))
-        await wait(self._loop, registration.serving)
+        await wait(self._parts.loop, registration.serving)
 
     def start(self) -> None:
         """What goes on by itself from here on: following, moving, cleaning, and what is due when time has passed."""
@@ -206,20 +186,20 @@ class NodeBroker:
         self._assignments.start()
         self._stopping.append(self.replica_moves.stop)
         self.replica_moves.resume()
-        self._upkeep = Upkeep(self.directories, self._timers, self._config.now, self._housekeeping)
+        self._upkeep = Upkeep(self.directories, self._parts.timers, self._config.now, self._parts.housekeeping)
         self._stopping.append(self._upkeep.stop)
         self._log_cleaner.start()
 
     def register_metrics(self, offline_paths: Callable[[], list[str]]) -> None:
         """Show what there is to read of all this."""
-        registry = self._metrics.registry
+        registry = self._parts.metrics.registry
         node_gauges.register_partitions(registry, self.partitions)
         node_gauges.register_traffic(registry, self.partitions.traffic)
         node_gauges.register_directories(registry, self.directories, offline_paths)
         register_log_cleaner(registry, self._log_cleaner, self.directories)
         node_gauges.register_groups(registry, self.groups)
         register_transactions(
-            registry, self.transactions, self.transaction_admission, self.partitions, self._seams.clock
+            registry, self.transactions, self.transaction_admission, self.partitions, self._parts.seams.clock
         )
 
     async def leave(self, departure: Departure, timeout_ms: int) -> None:
@@ -228,7 +208,7 @@ class NodeBroker:
         self.transactions.stop()
         self.groups.stop()
         let_go = self.registration.leave()
-        await wait(self._loop, departure.unless_lost(let_go), timeout_ms=timeout_ms)
+        await wait(self._parts.loop, departure.unless_lost(let_go), timeout_ms=timeout_ms)
         if not let_go.is_complete:
             why = "too many controllers are gone" if departure.is_quorum_lost else "the time for it is up"
             logger.warning("no controller has let this broker go, and it goes all the same: %s", why)
@@ -258,7 +238,7 @@ class NodeBroker:
             self._log_cleaner.look_soon()
         for name in delta.topics_removed.values():
             # Only now: a fetch that waited for the topic has just been answered, and counted.
-            self._metrics.topics.remove(name)
+            self._parts.metrics.topics.remove(name)
 
     def _in_turn(self, work: Callable[[], None]) -> None:
         if not self._is_stopped():

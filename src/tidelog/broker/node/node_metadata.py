@@ -1,14 +1,13 @@
 """A node's part in the cluster's metadata, put together: its replica of the metadata log, the controller that may lead by it,
 and its ways to the other nodes.
 
-metadata = NodeMetadata(...)      the log is read; nothing is sent yet
+metadata = NodeMetadata(parts, ...)      the log is read; nothing is sent yet
 metadata.start()                  takes part in elections
 metadata.is_led                   completes when this node knows the cluster as the leader does
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from tidelog.broker.cluster.cluster_links import ClusterLinks
@@ -16,11 +15,12 @@ from tidelog.broker.config.config_resources import ConfigResourceType
 from tidelog.broker.config.config_view import static_topic_defaults
 from tidelog.broker.config.node_config import bootstrap_servers, voters_of
 from tidelog.broker.groups.group_limits import group_config_problem
+from tidelog.broker.node.node_parts import NodeParts
 from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.errors import MetadataFault
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.metadata_service import MetadataService
+from tidelog.controller.metadata_service import MetadataParts, MetadataService
 from tidelog.controller.settings import ControllerSettings
 from tidelog.model import broker_config as keys
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
@@ -29,12 +29,8 @@ from tidelog.model.controller_config import CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
-from tidelog.model.timers import Timers
 from tidelog.model.topic_config import TOPIC_KEYS, compaction_lag_problem
-from tidelog.net.socket_server import SocketServer
-from tidelog.net.transport import Transport
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.seams import Seams
 
 
 class NodeMetadata:
@@ -42,54 +38,49 @@ class NodeMetadata:
 
     def __init__(
         self,
+        parts: NodeParts,
         directory: LogDirectory,
-        config: ConfigValues,
-        seams: Seams,
-        loop: asyncio.AbstractEventLoop,
-        transport: Transport,
-        timers: Timers,
-        server: SocketServer,
-        *,
-        node_id: NodeId,
-        cluster_id: str,
         endpoints: tuple[Endpoint, ...],
+        *,
         can_lead: bool,
         on_fault: Callable[[MetadataFault], None],
-        stopping: list[Callable[[], object]],
     ) -> None:
-        """`endpoints` are those for controllers. `stopping` learns how to stop each part."""
+        """`directory` has the metadata log. `endpoints` are those for controllers."""
         assert directory.identity is not None
+        config = parts.config
         listener = config[keys.CONTROLLER_LISTENER_NAMES][0]
         self.is_led: Pending[None] = Pending()
         self.links = ClusterLinks(
-            loop,
-            transport,
-            seams.random,
-            timers,
-            seams.clock,
-            node_id=node_id,
+            parts.loop,
+            parts.transport,
+            parts.seams.random,
+            parts.timers,
+            parts.seams.clock,
+            node_id=parts.node_id,
             controller_listener=listener,
             request_timeout_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
-            buffers=server.buffers,
-            turn=server.turn,
+            buffers=parts.server.buffers,
+            turn=parts.server.turn,
         )
-        stopping.append(self.links.close)
+        parts.stopping.append(self.links.close)
         self.service = MetadataService.open(
-            seams,
-            timers,
-            directory=directory.path,
-            identity=directory.identity,
-            listener=listener,
-            endpoints=endpoints,
-            config=config,
-            settings=_controller_settings(config, node_id, cluster_id),
-            on_fault=on_fault,
-            static_voters=voters_of(config),
-            bootstrap_servers=bootstrap_servers(config),
-            peers=self.links.peers,
-            can_become_voter=can_lead,
+            parts.seams,
+            parts.timers,
+            MetadataParts(
+                directory=directory.path,
+                identity=directory.identity,
+                listener=listener,
+                endpoints=endpoints,
+                config=config,
+                settings=_controller_settings(config, parts.node_id, parts.cluster_id),
+                on_fault=on_fault,
+                static_voters=voters_of(config),
+                bootstrap_servers=bootstrap_servers(config),
+                peers=self.links.peers,
+                can_become_voter=can_lead,
+            ),
         )
-        stopping.append(self.service.abandon)
+        parts.stopping.append(self.service.abandon)
         self.service.committed.subscribe(self._look_if_caught_up)
         self.links.join(self.service)
 
