@@ -15,7 +15,7 @@ import uvloop
 
 from tests.support.net import DEADLINE_S, Recorder, eventually, open_sockets
 from tidelog.net.errors import ConnectFailedError, ConnectionLostError
-from tidelog.net.node_connection import Event, NodeConnection
+from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import LoopTransport
 
@@ -46,18 +46,16 @@ async def node(port: int = 0) -> AsyncIterator[tuple[SocketServer, Recorder, int
         server.abort()
 
 
-def to_node(port: int, events: list[Event] | None = None, **options: Any) -> NodeConnection:
+def to_node(port: int, events: list[Event] | None = None, *, stay_connected: bool = False) -> NodeConnection:
     loop = asyncio.get_running_loop()
     heard = events if events is not None else []
     return NodeConnection(
-        loop,
-        LoopTransport(loop),
+        ConnectionParts(loop, LoopTransport(loop), Random(1)),
         "127.0.0.1",
         port,
-        Random(1),
         on_event=heard.append,
-        reconnect_backoff_ms=1,
-        **options,
+        stay_connected=stay_connected,
+        options=ConnectionOptions(reconnect_backoff_ms=1),
     )
 
 
@@ -102,7 +100,7 @@ def test_nobody_listening_is_known_at_once(run: Run) -> None:
 def test_a_name_that_does_not_resolve_is_unreachable(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        connection = NodeConnection(loop, LoopTransport(loop), "no-such-host.invalid", 9092, Random(1))
+        connection = NodeConnection(ConnectionParts(loop, LoopTransport(loop), Random(1)), "no-such-host.invalid", 9092)
         with pytest.raises(ConnectFailedError, match=r"cannot connect to no-such-host\.invalid:9092") as caught:
             await connection.request(request(connection, b""), timeout_ms=TIMEOUT_MS)
         assert not caught.value.refused

@@ -20,7 +20,7 @@ from tidelog.controller.quorum import MetadataQuorum
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import DirectoryId, NodeId
 from tidelog.model.pending import Pending
-from tidelog.net.node_connection import Event, NodeConnection
+from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
 from tidelog.net.socket_server import SocketServer
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
@@ -103,14 +103,11 @@ class ControllerHost:
 
     def _dial(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
         return NodeConnection(
-            self._quorum.loop,
-            self._host,
+            ConnectionParts(self._quorum.loop, self._host, self._quorum.random),
             host,
             port,
-            self._quorum.random,
             on_event=on_event,
-            reconnect_backoff_ms=10,
-            reconnect_backoff_max_ms=500,
+            options=ConnectionOptions(reconnect_backoff_ms=10, reconnect_backoff_max_ms=500),
         )
 
     def kill(self, *, lose_power: bool = False) -> None:

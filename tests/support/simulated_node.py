@@ -12,7 +12,7 @@ from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.slow_work import InlineSlowWork
-from tidelog.net.node_connection import NodeConnection
+from tidelog.net.node_connection import ConnectionParts, NodeConnection
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
@@ -86,7 +86,9 @@ class Asker:
     """A client on the other machine."""
 
     def __init__(self, world: Surroundings, host: str = "node") -> None:
-        self._connection = NodeConnection(world.loop, world.network.host("client"), host, PORT, world.random)
+        self._connection = NodeConnection(
+            ConnectionParts(world.loop, world.network.host("client"), world.random), host, PORT
+        )
 
     async def call(self, request: Request, answer: type[A], version: int) -> A:
         is_flexible = version in type(request).flexible

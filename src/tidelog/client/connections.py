@@ -33,7 +33,7 @@ from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.net.address import Address
 from tidelog.net.errors import ConnectionClosedError, RequestFailedError, RequestTimedOutError
-from tidelog.net.node_connection import Event, NodeConnection, State
+from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection, State
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.turn import Turn
 from tidelog.wire.apis import ApiKey, api
@@ -109,15 +109,19 @@ class Connections:
 
     def __init__(self, seams: ClientSeams, options: ClientOptions) -> None:
         self._loop = seams.loop
-        self._transport = seams.transport
         self._random = seams.random
         self._options = options
         self._nodes: dict[tuple[int, Channel], _Node] = {}
         self._bootstrap = {-1 - index: address for index, address in enumerate(options.bootstrap_servers)}
         self._addresses: dict[int, Address] = dict(self._bootstrap)
         self._brokers: tuple[int, ...] = ()
-        self._buffers = ReceiveBuffers()
         self.turn = Turn()
+        self._parts = ConnectionParts(seams.loop, seams.transport, seams.random, ReceiveBuffers(), self.turn)
+        self._connection_options = ConnectionOptions(
+            reconnect_backoff_ms=options.reconnect_backoff_ms,
+            reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
+            connect_timeout_ms=options.socket_connection_setup_timeout_ms,
+        )
         self._features: dict[str, int] = {}
         self._features_epoch = -1
         self._is_closed = False
@@ -317,17 +321,7 @@ class Connections:
                 self._greet(node, api(ApiKey.API_VERSIONS).versions.highest)
 
         node.connection = NodeConnection(
-            self._loop,
-            self._transport,
-            address.host,
-            address.port,
-            self._random,
-            on_event=on_event,
-            reconnect_backoff_ms=self._options.reconnect_backoff_ms,
-            reconnect_backoff_max_ms=self._options.reconnect_backoff_max_ms,
-            connect_timeout_ms=self._options.socket_connection_setup_timeout_ms,
-            buffers=self._buffers,
-            turn=self.turn,
+            self._parts, address.host, address.port, on_event=on_event, options=self._connection_options
         )
         return node
 

@@ -1,6 +1,6 @@
 """A connection to another node: requests out, answers back in the same order, and a new connection when it breaks.
 
-    connection = NodeConnection(loop, transport, "10.0.0.2", 9092, random, on_event=...)
+    connection = NodeConnection(ConnectionParts(loop, transport, random), "10.0.0.2", 9092, on_event=...)
     connection.send(request, on_answer, timeout_ms=30_000)     # on_answer(memoryview) or on_answer(RequestFailedError), once
     answer = await connection.request(request, timeout_ms=30_000)
 
@@ -32,7 +32,7 @@ from math import inf
 from random import Random
 from socket import gaierror
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel_choice import load
 from tidelog.net.address import NO_ADDRESS, Address, address_of
@@ -101,6 +101,28 @@ class Event(Enum):
     """A request got no answer in time; the connection was closed for it."""
 
 
+class ConnectionParts(NamedTuple):
+    """What the connections of one process to other nodes share. A lone client needs no `buffers` and no `turn` of its own."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: Transport
+    random: Random
+    buffers: ReceiveBuffers | None = None
+    turn: Turn | None = None
+
+
+class ConnectionOptions(NamedTuple):
+    """How long a node is waited for, and how much may wait meanwhile."""
+
+    in_flight_max: int = IN_FLIGHT_MAX
+    reconnect_backoff_ms: float = 50
+    reconnect_backoff_max_ms: float = 1000
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+
+
+DEFAULT_OPTIONS = ConnectionOptions()
+
+
 class _NodeStream(AnswersCore, FrameStream):
     """One established connection. The requests that wait for an answer on it are the owner's to add and to fail."""
 
@@ -137,35 +159,27 @@ class NodeConnection:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        transport: Transport,
+        parts: ConnectionParts,
         host: str,
         port: int,
-        random: Random,
         *,
         on_event: Callable[[Event], None] | None = None,
         on_bug: Callable[[Exception], None] | None = None,
         stay_connected: bool = False,
-        in_flight_max: int = IN_FLIGHT_MAX,
-        reconnect_backoff_ms: float = 50,
-        reconnect_backoff_max_ms: float = 1000,
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        buffers: ReceiveBuffers | None = None,
-        turn: Turn | None = None,
+        options: ConnectionOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """`buffers` and `turn` are the node's own, shared by all its connections; a lone client needs none."""
         self.address = Address(host, port)
         self.state = State.IDLE
-        self._loop = loop
-        self._transport = transport
+        self._loop = parts.loop
+        self._transport = parts.transport
         self._on_event = on_event or _ignore
         self._on_bug = on_bug or self._break_for
         self._stay_connected = stay_connected
-        self._in_flight_max = in_flight_max
-        self._backoff = ReconnectBackoff(random, reconnect_backoff_ms, reconnect_backoff_max_ms)
-        self._connect_timeout_s = connect_timeout_ms / 1000
-        self._buffers = buffers or ReceiveBuffers()
-        self._turn = turn or Turn()
+        self._in_flight_max = options.in_flight_max
+        self._backoff = ReconnectBackoff(parts.random, options.reconnect_backoff_ms, options.reconnect_backoff_max_ms)
+        self._connect_timeout_s = options.connect_timeout_ms / 1000
+        self._buffers = parts.buffers or ReceiveBuffers()
+        self._turn = parts.turn or Turn()
         self._stream: _NodeStream | None = None
         self._attempt: asyncio.Task[None] | None = None
         self._opening: _NodeStream | None = None

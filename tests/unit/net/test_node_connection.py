@@ -23,7 +23,14 @@ from tidelog.net.errors import (
     RequestTimedOutError,
     TooManyRequestsError,
 )
-from tidelog.net.node_connection import Event, NodeConnection, State
+from tidelog.net.node_connection import (
+    DEFAULT_OPTIONS,
+    ConnectionOptions,
+    ConnectionParts,
+    Event,
+    NodeConnection,
+    State,
+)
 from tidelog.net.output_queue import Bytes
 from tidelog.net.socket_server import SocketServer
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
@@ -46,17 +53,17 @@ class World:
         self.server = SocketServer(self.loop, self.network.host("server"), clock=VirtualClock(self.loop))
         self.events: list[tuple[float, Event]] = []
         self.answers: list[Answer] = []
+        self.parts = ConnectionParts(self.loop, self.network.host("client"), Random(6))
         self.connection = self.connect()
 
-    def connect(self, **options: Any) -> NodeConnection:
+    def connect(self, options: ConnectionOptions = DEFAULT_OPTIONS, **more: Any) -> NodeConnection:
         return NodeConnection(
-            self.loop,
-            self.network.host("client"),
+            self.parts,
             "server",
             9092,
-            Random(6),
             on_event=lambda event: self.events.append((self.loop.time(), event)),
-            **options,
+            options=options,
+            **more,
         )
 
     async def serve(self) -> None:
@@ -131,7 +138,9 @@ def test_a_cancelled_wait_does_not_disturb_what_comes_after() -> None:
 
 def test_a_refused_connection_is_said_at_once_and_retried_with_growing_waits() -> None:
     async def main(world: World) -> None:
-        connection = world.connect(stay_connected=True, reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000)
+        connection = world.connect(
+            ConnectionOptions(reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000), stay_connected=True
+        )
         world.send(connection=connection)
         await asyncio.sleep(0.01)
         assert world.event_names == [Event.REFUSED]
@@ -187,7 +196,7 @@ def test_without_demand_it_rests_after_a_failure() -> None:
 def test_a_host_that_does_not_answer_is_unreachable_in_time() -> None:
     async def main(world: World) -> None:
         world.network.partition({"client"}, {"server"})
-        connection = world.connect(connect_timeout_ms=3000)
+        connection = world.connect(ConnectionOptions(connect_timeout_ms=3000))
         connection.connect()
         await asyncio.sleep(3.5)
         assert world.event_names == [Event.UNREACHABLE]
@@ -318,7 +327,7 @@ def test_unanswered_requests_are_bounded() -> None:
     async def main(world: World) -> None:
         await world.serve()
         world.handler.hold = True
-        connection = world.connect(in_flight_max=2)
+        connection = world.connect(ConnectionOptions(in_flight_max=2))
         for _ in range(3):
             world.send(connection=connection)
         assert world.answers == []
@@ -428,11 +437,9 @@ def test_a_node_whose_receiver_fails_is_told_so_by_answers_failures_and_events()
         assert [str(each) for each in bugs] == ["a bug of the receiver"] * 3
 
         deaf = NodeConnection(
-            world.loop,
-            world.network.host("client"),
+            world.parts,
             "server",
             9092,
-            Random(6),
             on_event=_fail,
             on_bug=bugs.append,
         )

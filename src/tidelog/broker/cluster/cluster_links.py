@@ -7,9 +7,7 @@ links.join(service)                                        from here on `channel
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from random import Random
 
 from tidelog.broker.cluster.broker_watch import BrokerWatch
 from tidelog.broker.cluster.controller_channel import ControllerChannel
@@ -20,16 +18,12 @@ from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.timers import Timers
-from tidelog.net.node_connection import Event, NodeConnection
-from tidelog.net.receive_buffers import ReceiveBuffers
-from tidelog.net.transport import Transport
-from tidelog.net.turn import Turn
+from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
 from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationResponse
 from tidelog.wire.schema import Response
 
 # A node that comes back is to be found soon, and one that died to be noticed: other nodes of a cluster are few and near.
-RECONNECT_BACKOFF_MS = 10
-RECONNECT_BACKOFF_MAX_MS = 500
+OPTIONS = ConnectionOptions(reconnect_backoff_ms=10, reconnect_backoff_max_ms=500)
 
 
 class ClusterLinks:
@@ -37,26 +31,18 @@ class ClusterLinks:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        transport: Transport,
-        random: Random,
+        parts: ConnectionParts,
         timers: Timers,
         clock: Clock,
         *,
         node_id: NodeId,
         controller_listener: str,
         request_timeout_ms: int,
-        buffers: ReceiveBuffers,
-        turn: Turn,
     ) -> None:
-        self._loop = loop
-        self._transport = transport
-        self._random = random
+        self._parts = parts
         self._timers = timers
         self._clock = clock
         self._node_id = node_id
-        self._buffers = buffers
-        self._turn = turn
         self._service: MetadataService | None = None
         self._is_registering = False
         self._is_closed = False
@@ -75,18 +61,13 @@ class ClusterLinks:
     ) -> NodeConnection:
         """A connection to another node of the cluster."""
         return NodeConnection(
-            self._loop,
-            self._transport,
+            self._parts,
             host,
             port,
-            self._random,
             on_event=on_event,
             on_bug=self._bug,
             stay_connected=stay_connected,
-            reconnect_backoff_ms=RECONNECT_BACKOFF_MS,
-            reconnect_backoff_max_ms=RECONNECT_BACKOFF_MAX_MS,
-            buffers=self._buffers,
-            turn=self._turn,
+            options=OPTIONS,
         )
 
     def join(self, service: MetadataService) -> None:
@@ -121,7 +102,7 @@ class ClusterLinks:
     def _bug(self, error: Exception) -> None:
         """Whoever asked another node has failed at its answer: replication, the quorum, a coordinator. The node stops."""
         message = f"what came from another node could not be handled: {error!r}"
-        self._loop.call_exception_handler({"message": message, "exception": error})
+        self._parts.loop.call_exception_handler({"message": message, "exception": error})
 
     def _refused(self, node_id: NodeId) -> None:
         if self._service is not None:

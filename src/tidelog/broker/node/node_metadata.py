@@ -30,6 +30,7 @@ from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.topic_config import TOPIC_KEYS, compaction_lag_problem
+from tidelog.net.node_connection import ConnectionParts
 from tidelog.storage.log_directory import LogDirectory
 
 
@@ -50,21 +51,18 @@ class NodeMetadata:
         config = parts.config
         listener = config[keys.CONTROLLER_LISTENER_NAMES][0]
         self.is_led: Pending[None] = Pending()
+        server, seams = parts.server, parts.seams
         self.links = ClusterLinks(
-            parts.loop,
-            parts.transport,
-            parts.seams.random,
+            ConnectionParts(parts.loop, parts.transport, seams.random, server.buffers, server.turn),
             parts.timers,
-            parts.seams.clock,
+            seams.clock,
             node_id=parts.node_id,
             controller_listener=listener,
             request_timeout_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
-            buffers=parts.server.buffers,
-            turn=parts.server.turn,
         )
         parts.stopping.append(self.links.close)
         self.service = MetadataService.open(
-            parts.seams,
+            seams,
             parts.timers,
             MetadataParts(
                 directory=directory.path,

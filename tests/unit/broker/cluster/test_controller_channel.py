@@ -18,7 +18,7 @@ from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.model.timers import LoopTimers
 from tidelog.net.connection import AnswerSlot, Connection
-from tidelog.net.node_connection import Event, NodeConnection
+from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
 from tidelog.net.socket_server import SocketServer
 from tidelog.raft.voter_set import Node
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
@@ -139,8 +139,8 @@ class World:
         )
 
     def _dial(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
-        own = self.network.host("node-3")
-        return NodeConnection(self.loop, own, host, port, self.random, on_event=on_event, reconnect_backoff_ms=10)
+        parts = ConnectionParts(self.loop, self.network.host("node-3"), self.random)
+        return NodeConnection(parts, host, port, on_event=on_event, options=ConnectionOptions(reconnect_backoff_ms=10))
 
     def run(self, story: Callable[[World], Awaitable[None]]) -> None:
         async def told() -> None:
