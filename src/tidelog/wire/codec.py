@@ -3,9 +3,10 @@
     encode(message, version) -> bytes               encode_parts(...) -> parts, records and file regions among them
     decode(cls, version, buffer) -> message         decode_from(...) -> message and where it ends
 
-The functions behind these are generated from the declaration of a message for one version, when it is first used. Bad
-bytes raise `MalformedError`; a version or field that does not exist `UnsupportedVersionError`; a value that its field
-cannot hold `EncodeError`. Each names the message, the version and the field.
+The functions behind these are generated from the declaration of a message for one version, when it is first used; a typed
+message (`tidelog.wire.typed`) reads and writes itself, and they are generated where it cannot, to say why. Bad bytes raise
+`MalformedError`; a version or field that does not exist `UnsupportedVersionError`; a value that its field cannot hold
+`EncodeError`. Each names the message, the version and the field.
 
 What a decoded message shares with the buffer: fields of type Records, which are memoryviews of it. All else is copied.
 Tagged fields that a declaration does not know are skipped, and so lost when the message is encoded again: a node speaks
@@ -24,14 +25,19 @@ from tidelog.wire.encoders import records_bytes, write_encoder
 from tidelog.wire.errors import EncodeError, MalformedError, UnsupportedVersionError
 from tidelog.wire.generated import Function
 from tidelog.wire.schema import Message, Region, has_records
+from tidelog.wire.typed.message import (
+    NO_HEADER,
+    RECORDS_COPIED_BYTES_MAX,
+    TypedMessage,
+    decode_typed,
+    encode_typed,
+    encode_typed_parts,
+)
 from tidelog.wire.varint import Buffer
 
 _M = TypeVar("_M", bound=Message)
 
 Part = bytes | memoryview | Region
-
-# Below this, copying records beside their neighbours is cheaper than a part and a system call of their own.
-RECORDS_COPIED_BYTES_MAX = 16 * 1024
 
 # Indexing bytes is faster than indexing a memoryview, so that a short message is copied before it is decoded.
 _MESSAGE_COPIED_BYTES_MAX = 16 * 1024
@@ -47,6 +53,12 @@ def decode(cls: type[_M], version: int, buffer: Buffer) -> _M:
 
 def decode_from(cls: type[_M], version: int, buffer: Buffer, position: int = 0) -> tuple[_M, int]:
     """The message that begins at `position`, and the position after it. What follows is not looked at."""
+    read: tuple[_M, int] | None = decode_typed(cls, version, buffer, position)
+    return read or generated_decode_from(cls, version, buffer, position)
+
+
+def generated_decode_from(cls: type[_M], version: int, buffer: Buffer, position: int = 0) -> tuple[_M, int]:
+    """The same with the function that is generated at run time, whatever class the message is."""
     function, shares_buffer = _DECODERS[cls][version]
     if type(buffer) is not bytes and not shares_buffer and len(buffer) <= _MESSAGE_COPIED_BYTES_MAX:
         buffer = bytes(buffer)
@@ -63,11 +75,24 @@ def decode_from(cls: type[_M], version: int, buffer: Buffer, position: int = 0) 
 
 def encode(message: Message, version: int) -> bytes:
     """The bytes of a message. Records must be in memory."""
+    if isinstance(message, TypedMessage):
+        written: bytes | None = encode_typed(message, version)
+        if written is not None:
+            return written
     return _join(_parts(message, version))
 
 
 def encode_parts(message: Message, version: int) -> list[Part]:
     """The bytes of a message in order, with large records and file regions as they were given, to send without a copy."""
+    if isinstance(message, TypedMessage):
+        written: list[Part] | None = encode_typed_parts(message, version, 0, NO_HEADER, with_size=False)
+        if written is not None:
+            return written
+    return generated_encode_parts(message, version)
+
+
+def generated_encode_parts(message: Message, version: int) -> list[Part]:
+    """The same with the function that is generated at run time, whatever class the message is."""
     parts = _parts(message, version)
     if not has_records(type(message)):
         return [_join(parts)]

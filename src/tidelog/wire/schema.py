@@ -17,10 +17,14 @@ To a type checker a declaration is a keyword-only dataclass whose fields are req
 time it is a `msgspec.Struct` outside the garbage collector (messages are trees) where every field has a default, Kafka's
 zero of its type, and positional arguments work; generated decoders use both. `fields_of` gives the declaration back, and
 `tidelog.wire.codec` compiles it on first use.
+
+The declarations of the data path stand for classes that were written from them beforehand, in `tidelog.wire.typed`: there the
+statement `class FetchRequest(...)` gives that class its name and adds nothing to it.
 """
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
 from types import NoneType
 from typing import (
@@ -39,6 +43,7 @@ from typing import (
 import msgspec
 
 from tidelog.model.ids import UUID_BYTES, ZERO_UUID
+from tidelog.wire import typed
 from tidelog.wire.versions import ALL_VERSIONS, NO_VERSIONS, VERSION_MAX, VersionRange
 
 _T = TypeVar("_T")
@@ -227,6 +232,13 @@ class _StructMeta(msgspec.StructMeta):
                 raise TypeError(f"{name}.{field_name}: the name is taken by a fact of the message")
             declared[field_name] = _field(field_name, annotation, namespace.pop(field_name, _UNSET))
             namespace[field_name] = _runtime_default(declared[field_name].default)
+        written = _typed_class(namespace["__module__"], name)
+        if written is not None:
+            if written.__struct_fields__ != tuple(declared):
+                raise TypeError(f"{name} was declared anew: run tools/typed_messages.py write")
+            _DECLARED[written] = tuple(declared.values())
+            _BASES[written] = bases
+            return cast("_StructMeta", written)
         struct = super().__new__(mcls, name, bases, namespace, gc=False)
         _DECLARED[struct] = tuple(declared.values())
         if versions is not None:
@@ -238,8 +250,33 @@ class _StructMeta(msgspec.StructMeta):
             facts.latest_version_unstable = latest_version_unstable
         return struct
 
+    # A typed class is what its declaration says that it is, though it inherits nothing of that.
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return super().__instancecheck__(instance) or _is_declared_as(type(instance), self)
+
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return super().__subclasscheck__(subclass) or _is_declared_as(subclass, self)
+
 
 _DECLARED: dict[type, tuple[Field, ...]] = {}
+
+# Of typed classes, the bases that their declarations name.
+_BASES: dict[type, tuple[type, ...]] = {}
+
+_MESSAGES_PACKAGE = "tidelog.wire.messages."
+
+
+def _typed_class(module: str, name: str) -> Any:
+    """The class that was written from a declaration, if there is one."""
+    family = module.removeprefix(_MESSAGES_PACKAGE)
+    if family not in typed.FAMILIES or family == module:
+        return None
+    return vars(importlib.import_module(f"{typed.__name__}.{family}")).get(name)
+
+
+def _is_declared_as(struct: type, base: type) -> bool:
+    return any(issubclass(each, base) for each in _BASES.get(struct, ()))
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field, since, until, between, tagged))
@@ -280,6 +317,11 @@ class CoordinatorValue(Message):
 def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
     """The declaration of a struct, in wire order."""
     return _DECLARED[struct]
+
+
+def is_typed(struct: type[Struct]) -> bool:
+    """Whether a declaration stands for a class of `tidelog.wire.typed`."""
+    return struct in _BASES
 
 
 def _field(name: str, annotation: object, specifier: object) -> Field:

@@ -5,15 +5,7 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from tidelog.wire.codec import (
-    RECORDS_COPIED_BYTES_MAX,
-    decode,
-    decode_from,
-    encode,
-    encode_parts,
-    parts_bytes,
-    source_of,
-)
+from tidelog.wire.codec import decode, decode_from, encode, encode_parts, parts_bytes, source_of
 from tidelog.wire.errors import EncodeError, MalformedError, UnsupportedVersionError
 from tidelog.wire.schema import (
     Array,
@@ -36,6 +28,7 @@ from tidelog.wire.schema import (
     tagged,
     until,
 )
+from tidelog.wire.typed.message import RECORDS_COPIED_BYTES_MAX
 
 UUID_BYTES = bytes(range(16))
 

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 
-from tidelog.wire.schema import Message
+from tidelog.wire.schema import Message, is_typed
 
 
 def all_messages() -> Iterator[type[Message]]:
@@ -12,5 +12,7 @@ def all_messages() -> Iterator[type[Message]]:
     for module_info in pkgutil.walk_packages(__path__, f"{__name__}."):
         module = importlib.import_module(module_info.name)
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Message) and value.__module__ == module.__name__:
+            if not isinstance(value, type) or not issubclass(value, Message):
+                continue
+            if is_typed(value) or value.__module__ == module.__name__:
                 yield value
