@@ -31,7 +31,7 @@ class _Set:
         self.action = action
 
 
-# Left-overs in the heap are swept once they outnumber what is set, by this many.
+# Stale heap entries are removed once they outnumber the deadlines that are set by this many.
 _LEFT_OVERS_MAX = 1_000
 
 
@@ -41,11 +41,11 @@ class Deadlines:
     __slots__ = ("_by_key", "_heap", "number")
 
     def __init__(self) -> None:
-        # The heap entry that stands for a key is the one with its number; all others are left-overs.
+        # The heap entry of a key is the one with its number; all others are stale and skipped.
         self._by_key: dict[Hashable, _Set] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
         self.number = 0
-        """Rises with whatever may come sooner than all before it."""
+        """Rises whenever the earliest deadline may have changed, so that the caller knows when to set its timer again."""
 
     def __len__(self) -> int:
         return len(self._by_key)

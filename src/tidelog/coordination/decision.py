@@ -62,7 +62,7 @@ def tombstone(key: CoordinatorKey) -> CoordinatorRecord:
 
 
 def every_topic(_name: TopicName) -> bool:
-    """What somebody may see whom nothing is kept from."""
+    """The visibility of a caller without restrictions."""
     return True
 
 

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 A = TypeVar("A")
 
-# A member that is reached through its class costs more, and this one is every decision's.
+# An enum member as a module constant, since every decision needs it: see docs/style.md.
 _NONE = ErrorCode.NONE
 
 # How long an action that fell due and could not be written down waits for its next attempt, as in Kafka.
@@ -181,19 +181,23 @@ class CoordinatorHost(Generic[S]):
         return state.carry_out(decide(state.shard, self.now_ms()), refuse)
 
     def read_committed(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A:
-        """What the shard can say at once: `read` is to look at what is committed alone."""
+        """An answer at once. `read` must look at committed state only."""
         state = self._shards.get(index)
         return read(state.shard) if isinstance(state, ActiveShard) else refuse(_error_of(state))
 
     def read(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
-        """What the shard knows, once all of that is committed. Whether this node leads still is found out by that wait alone."""
+        """An answer that may depend on uncommitted state, given once all of that is committed. The wait also shows whether this
+        node still leads.
+        """
         state = self._shards.get(index)
         if not isinstance(state, ActiveShard):
             return refuse(_error_of(state))
         return state.answer_when_committed(read(state.shard), refuse)
 
     def shard(self, index: int) -> S | ErrorCode:
-        """The shard of a partition, for a look that nobody is told of before it is committed; or why there is none to ask."""
+        """The active shard of a partition, or the error where there is none. Whoever reads uncommitted state from it answers
+        once that is committed.
+        """
         state = self._shards.get(index)
         return state.shard if isinstance(state, ActiveShard) else _error_of(state)
 
@@ -355,7 +359,7 @@ class ActiveShard(Generic[S]):
         self._is_plain = host.codec is Compression.NONE
         self._timer: Timer | None = None
         self._timer_ms = 0
-        # Which deadlines the timer is set by.
+        # `Deadlines.number` when the timer was set.
         self._looked_at = -1
         self.now_ms = host.now_ms
         """The time by which the shard decides."""
@@ -555,9 +559,9 @@ class ActiveShard(Generic[S]):
         committed.then(lambda error: outcome.complete(self._outcome(error)))
 
     def _outcome(self, error: ErrorCode) -> ErrorCode:
-        """What a wait for the commit has come to, in a coordinator's words."""
+        """The outcome of a wait for a commit as an error that a coordinator's client expects."""
         if error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND and self._required_acks != _ALL_IN_SYNC:
-            # It is committed. That too few replicas are in sync by now concerns who writes next.
+            # It is committed. That too few replicas are in sync by now concerns the next write.
             return _NONE
         return _coordinator_error(error)
 
@@ -633,5 +637,5 @@ _AS_A_COORDINATOR_SAYS = {
 
 
 def _coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What went wrong with the log, in words that a coordinator's client knows what to do about."""
+    """An error of the log as one that a coordinator's client knows how to handle."""
     return _AS_A_COORDINATOR_SAYS.get(error, error)

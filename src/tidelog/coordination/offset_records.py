@@ -67,7 +67,9 @@ class OffsetCommits(Sequence[CoordinatorRecord]):
         return _offset_record(self.group_id, *self.rows[place])
 
     def to_batch(self, timestamp_ms: int) -> bytearray | None:
-        """All of them; None where a record is in another version than nearly all are, or cannot hold a name."""
+        """All of them as one batch; None where a record needs another version than nearly all have, or a name does not fit into
+        it.
+        """
         if self.rows[0][2].expire_timestamp_ms != NO_EXPIRY:
             return None
         batch: bytearray | None = _kernel.offset_commit_batch(

@@ -44,7 +44,7 @@ from tidelog.wire.messages.transactions import (
 
 NO_COMMITTED_OFFSET = -1
 _NO_LEADER_EPOCH = -1
-# A member that is reached through its class costs more, and this one is every commit's.
+# An enum member as a module constant, since every commit needs it: see docs/style.md.
 _NONE = ErrorCode.NONE
 
 

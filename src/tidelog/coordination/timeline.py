@@ -57,15 +57,15 @@ class Timeline:
         self._changes_max = CHANGES_MAX
         self._replayed_end = 0
         self.is_noting = partition is not None
-        """Whether what changes now may be uncommitted."""
+        """Whether changes made now may be uncommitted, and so have to be noted."""
 
     def begin_replay(self, offset: int) -> None:
-        """What changes from now on does so by the record at this offset."""
+        """Changes from now on come from the record at this offset."""
         self.is_noting = self._partition is not None and offset >= self._high_watermark()
         self._replayed_end = offset + 1
 
     def end_replay(self) -> None:
-        """What changes from now on does so by a decision, whose records are to be appended next."""
+        """Changes from now on come from a decision, whose records are appended next."""
         self.is_noting = self._partition is not None
         self._replayed_end = 0
 
@@ -75,7 +75,7 @@ class Timeline:
             self.note_at(self._replayed_end or self._log_end() + 1, earlier, key, before)
 
     def note_at(self, end_offset: int, earlier: Earlier[K, V], key: K, before: V | None) -> None:
-        """The same, by a record that ends there, and that is not committed yet."""
+        """The same, for a change by a record that ends there and is not committed yet."""
         self.trim()
         change = Change(end_offset, earlier, key, before)
         first = earlier.get(key)
@@ -89,7 +89,7 @@ class Timeline:
             self._merge()
 
     def _merge(self) -> None:
-        """Keep one change of each key: from the first one's value to the last one's end."""
+        """Merge the changes of each key into one: from the value before the first to the end of the last."""
         merged = []
         for change in self._changes:
             if change.earlier.get(change.key) is change:
@@ -99,7 +99,7 @@ class Timeline:
                 merged.append(change)
         merged.sort(key=lambda change: change.end_offset)
         self._changes = deque(merged)
-        # Where most keys have changed once, there is little to merge: not again with the next change.
+        # Where most keys have changed only once there is little to merge: do not try again at the next change.
         self._changes_max = max(CHANGES_MAX, 2 * len(merged))
 
     def trim(self) -> None:

@@ -45,7 +45,7 @@ class GroupState(StrEnum):
     DEAD = "Dead"
 
 
-# A member that is reached through its class costs more, and these are every commit's.
+# Enum members as module constants, since every commit needs them: see docs/style.md.
 _EMPTY, _COMPLETING_REBALANCE, _DEAD = GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.DEAD
 _NONE = ErrorCode.NONE
 
@@ -130,7 +130,7 @@ class ClassicGroup:
 
     @property
     def offsets_may_expire(self) -> bool:
-        """Not while members rebalance, nor while it is not known what they read."""
+        """False while members rebalance, and while their subscriptions are unknown."""
         if not self.protocol_type or self.is_empty:
             return True
         return self.is_consumers and self.state is GroupState.STABLE and self._topics() is not None
@@ -200,7 +200,7 @@ class ClassicGroup:
     # State
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """The gate. RuntimeError for a way that the table above does not have."""
+        """The one place where the state changes. RuntimeError for a transition that the table above does not have."""
         if self.state not in _COMES_FROM[state]:
             raise RuntimeError(f"group {self.group_id} cannot become {state} while it is {self.state}")
         self.previous_state = self.state

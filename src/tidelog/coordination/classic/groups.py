@@ -136,7 +136,9 @@ class ClassicGroups:
         return self._rebalances.start(group, "it was of another kind before", now_ms) if rebalances else ()
 
     def release(self, group: ClassicGroup) -> None:
-        """Let go of a group that becomes one of another kind: no session, no time-out, and nobody waits. They join again."""
+        """Drop a group that is converted to another kind: no session and no time-out is left, and whoever waits is told to join
+        again.
+        """
         self._rebalances.dissolve(group, ErrorCode.REBALANCE_IN_PROGRESS)
 
     # Loading
@@ -165,7 +167,7 @@ class ClassicGroups:
         return decisions
 
     def unload(self) -> None:
-        """Another node leads now: who waits is told, and whatever is settled later changes nothing."""
+        """Another node leads now: waiting requests are answered, and outcomes that arrive later are ignored."""
         for group in [group for group in self._groups.values() if isinstance(group, ClassicGroup)]:
             group.transition_to(GroupState.DEAD, self._rebalances.latest_ms)
             self._rebalances.dissolve(group, ErrorCode.NOT_COORDINATOR)

@@ -76,7 +76,7 @@ class ClassicMember:
         self.parked_sync: Pending[SyncGroupResponse] | None = None
         # Until its first generation. It may not know its id yet, so that it cannot send heartbeats.
         self.is_new = False
-        # Kept by `Sessions`: a heartbeat then makes neither a key nor an action.
+        # Set by `Sessions` and reused, so that a heartbeat allocates neither a key nor a callback.
         self.session_key: Hashable = None
         self.session_action: Action | None = None
 
@@ -94,7 +94,9 @@ class ClassicMember:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it needs no heartbeat now: it waits for us. A new one has to come back, or its retries would pile up."""
+        """Whether its session is suspended because it waits for an answer of ours. Not that of a new member, whose client may be
+        gone: its retries would pile up.
+        """
         return not self.is_new and (self.awaits_join or self.awaits_sync)
 
     def metadata(self, protocol_name: str | None) -> bytes:

@@ -42,7 +42,7 @@ class Rebalances:
         self._settings = settings
         self.sessions = Sessions(deadlines, self._expire_session)
         self.latest_ms = 0
-        """The latest time that anybody told: what is settled once a record is committed goes by it."""
+        """The latest time that a caller has passed in. Callbacks that run when a record is committed take it for the present."""
 
     # Joining
 

@@ -62,7 +62,7 @@ class GroupContext:
     def renew_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         """The member lives; it has this long until its next sign of life."""
         key, at_ms = ("session", group_id, member_id), now_ms + timeout_ms
-        # Nearly every time all that it takes is to move the deadline, whose action is the same.
+        # Nearly always it is enough to move the deadline, since its action stays the same.
         if not self.deadlines.move(key, at_ms):
             self.deadlines.set(key, at_ms, partial(self.fence, group_id, member_id, "its session expired"))
 
@@ -73,7 +73,7 @@ class GroupContext:
             self.watch_revocation(group_id, member, now_ms)
 
     def session_timeout_ms(self, group_id: str, member: ConsumerMember) -> int:
-        """A member of the classic protocol says itself; for the others the group's configuration does."""
+        """A member of the classic protocol brings its own; for the others the group's configuration has it."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
         return self.settings.consumer_limits_of(group_id).session_timeout_ms
@@ -102,7 +102,7 @@ class GroupContext:
             self._expect(key, "it did not join again in time", member.rebalance_timeout_ms, now_ms)
 
     def has_joined(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
-        """It has, and is to sync next."""
+        """A member of the classic protocol has joined again, and has this long to sync."""
         self.deadlines.cancel(("join", group_id, member_id))
         self._expect(("sync", group_id, member_id), "it did not sync in time", timeout_ms, now_ms)
 

@@ -51,7 +51,7 @@ from tidelog.wire.messages.consumer_groups import (
 
 _Answer = Decision[ConsumerGroupHeartbeatResponse]
 
-# A member that is reached through its class costs more, and this one is every heartbeat's.
+# An enum member as a module constant, since every heartbeat needs it: see docs/style.md.
 _STABLE = MemberState.STABLE
 
 
@@ -78,7 +78,7 @@ class Heartbeats:
             return Decision(refused_heartbeat(refused.code, refused.message))
 
     def _stay(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> ConsumerGroupHeartbeatResponse:
-        """The member's session goes on; the answer without an assignment."""
+        """Renew the member's session; the answer without an assignment."""
         limits = self._context.settings.consumer_limits_of(group.group_id)
         self._context.renew_session(group.group_id, member.member_id, limits.session_timeout_ms, now_ms)
         return ConsumerGroupHeartbeatResponse(
@@ -113,7 +113,7 @@ class Heartbeats:
 
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                # What this decision has found out is not written down: the next one looks again.
+                # The decision was not recorded, so nothing of it is remembered: the next heartbeat decides again.
                 group.looked_at_epoch = group.regexes_version = None
 
         converted = known if isinstance(known, ClassicGroup) and not known.is_empty else None

@@ -53,7 +53,7 @@ def end(
 
 
 def answer(after: TransactionMetadata, transaction_version: int) -> EndTxnResponse:
-    """To a client whose transaction is ended as it wished: what it goes on with."""
+    """For a client whose transaction is ended as it asked: the producer id and epoch that it continues with."""
     if not bumps_epoch(transaction_version):
         return refused(ErrorCode.NONE)
     final = after.completed(after.last_update_ms) if after.state.is_prepared else after
@@ -66,7 +66,7 @@ def answer(after: TransactionMetadata, transaction_version: int) -> EndTxnRespon
 
 
 def refused(error: ErrorCode) -> EndTxnResponse:
-    """Without an id and an epoch to go on with."""
+    """Without a producer id and epoch to continue with."""
     return EndTxnResponse(
         throttle_time_ms=0, error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
     )

@@ -28,7 +28,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 
-# What Kafka says when its broker has no block of producer ids at the moment: come again.
+# Kafka's answer while its broker has no block of producer ids: the client retries.
 NO_FRESH_PRODUCER_ID = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -61,7 +61,7 @@ class TransactionRecords(Sequence[CoordinatorRecord]):
 
 
 def _packed(metadata: TransactionMetadata) -> tuple[object, ...]:
-    """As the kernel has it."""
+    """The fields as the kernel packs them."""
     topics: list[tuple[bytes, list[int]]] | None = None
     if metadata.state is not TransactionState.EMPTY:
         topics = []

@@ -82,6 +82,6 @@ class ImpossibleTransitionError(Exception):
 
 
 def check_transition(before: TransactionState, after: TransactionState) -> None:
-    """The gate: every change of a state passes here."""
+    """The one place where a state changes."""
     if not _BEFORE_BITS[after] >> before & 1:
         raise ImpossibleTransitionError(f"a transaction cannot go from {before.display_name} to {after.display_name}")
