@@ -64,7 +64,7 @@ def poll_unattached(quorum: Quorum) -> None:
 
 
 def take_fetch(quorum: Quorum, follower: Follower, response: FetchResponse) -> bool:
-    """Takes in what the leader answered to a fetch. Whether it made sense."""
+    """Takes in a leader's answer to a fetch. False where the answer is not valid."""
     if response.error is not ErrorCode.NONE:
         return False
     if response.diverging is not None:
@@ -81,7 +81,7 @@ def take_fetch(quorum: Quorum, follower: Follower, response: FetchResponse) -> b
 
 
 def take_fetch_snapshot(quorum: Quorum, follower: Follower, response: FetchSnapshotResponse) -> bool:
-    """Takes in a piece of a snapshot. Whether it made sense; where it did not, the download starts over with a fetch."""
+    """Takes in a piece of a snapshot. False where it is not valid: the download then starts over with a fetch."""
     download = follower.download
     if download is None:
         return False

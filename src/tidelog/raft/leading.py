@@ -134,7 +134,7 @@ def _unpark(quorum: Quorum, leader: Leader, request: FetchRequest) -> None:
 
 
 def _serve(quorum: Quorum, leader: Leader, fetch: ParkedFetch, *, is_due: bool = False) -> bool:
-    """Answers a fetch if there is a reason to. Whether it was answered."""
+    """Answers a waiting fetch if there is a reason to. Whether it was answered."""
     request = fetch.request
     response = _fetch_answer(quorum, ErrorCode.NONE, leader.high_watermark)
     match compare_reader(quorum.log.view, request.log_end.offset, request.log_end.epoch):

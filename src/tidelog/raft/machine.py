@@ -176,7 +176,7 @@ class Machine:
         """When to tick next, if nothing else happens before."""
         if self._is_stopped:
             return None
-        # What is due and was not done waits for an event, not for a time.
+        # What is due but was not done waits for an event: a timer would fire at once, again and again.
         return min((deadline for deadline in self._deadlines() if deadline > self._quorum.now_ms), default=None)
 
     # Events
@@ -185,7 +185,7 @@ class Machine:
         """Takes in one event. What is to be done about it, in order."""
         quorum = self._quorum
         if self._is_started == isinstance(event, Start):
-            # An event may carry many records: its words are made only when they are needed.
+            # Formatting an event is expensive, since it may carry many records: only where it is needed.
             invariant(False, f"{event} came before the start, or after it")
         if self._is_stopped:
             # What was decided before still has to leave; nothing new is.

@@ -14,7 +14,7 @@ from tidelog.raft.quorum_state import QuorumState
 
 
 class Outbox:
-    """A queue that stops at each save until it is reported done."""
+    """A queue of effects that blocks behind each save until the save is reported done."""
 
     def __init__(self) -> None:
         self._queue: deque[Effect] = deque()

@@ -340,7 +340,7 @@ class Quorum:
             self._answer_waiting(former)
 
     def _answer_waiting(self, leader: Leader) -> None:
-        """Sends away those who wait for a leader that is no more, with the name of the next one where it is known."""
+        """Answers waiting fetches of a leader that is no more, with the name of the next leader where it is known."""
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer = FetchResponse(error, self.role.epoch, self.role.leader_id, self.role.leader_endpoints)
         for parked in leader.parked.values():

@@ -87,7 +87,7 @@ def voter_is_gone(quorum: Quorum, node_id: NodeId) -> None:
 
 
 def settle_election(quorum: Quorum) -> None:
-    """Goes where the votes so far lead."""
+    """Changes role where the votes so far decide the election."""
     role = quorum.role
     match role:
         case Prospective(ballot=ballot):
@@ -100,7 +100,8 @@ def settle_election(quorum: Quorum) -> None:
             if ballot.is_won:
                 take_office(quorum)
             elif ballot.is_hopeless:
-                # No use in sitting out the whole time-out; at random, as whoever took the votes away is in the same position.
+                # Waiting for the whole time-out would gain nothing. A random back-off, since whoever took the votes away is in
+                # the same position.
                 backoff_ms = quorum.random.randrange(quorum.config.election_backoff_max_ms + 1)
                 role.election_deadline_ms = min(role.election_deadline_ms, quorum.now_ms + backoff_ms)
         case _:
