@@ -13,13 +13,13 @@ from tidelog.model.ids import NO_OFFSET, BrokerEpoch, NodeId, Offset
 
 
 class BrokerSession(Struct):
-    """One broker, in the life that its epoch names."""
+    """One registration of a broker, which its epoch identifies."""
 
     epoch: BrokerEpoch
     last_contact_ms: int
     is_heard: bool = False
     metadata_offset: Offset = NO_OFFSET
-    # A broker that stops must not go before all others have seen who leads instead: what they have to reach.
+    # A stopping broker is let go once all others have followed the metadata up to here, and so know the new leaders.
     shutdown_offset: Offset | None = None
 
 
@@ -54,7 +54,7 @@ class BrokerSessions:
         self._sessions.pop(node, None)
 
     def is_alive(self, node: NodeId, epoch: BrokerEpoch, now_ms: int) -> bool:
-        """Whether this controller has heard of that life of a broker, within its session."""
+        """Whether this controller has heard from that registration of the broker, and its session is not over."""
         session = self._sessions.get(node)
         if session is None or session.epoch != epoch or not session.is_heard:
             return False

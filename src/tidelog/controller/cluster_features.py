@@ -54,7 +54,7 @@ class UpgradeType(IntEnum):
 def decide_update_features(
     image: ClusterImage, request: UpdateFeaturesRequest, quorum: QuorumFacts, defaults: TopicDefaults
 ) -> Decision[UpdateFeaturesResponse]:
-    """All updates or none. What is wanted of kraft.version is allowed or not; to do it is for the quorum."""
+    """All updates or none. A change of kraft.version is only checked here: the quorum makes it."""
     current = dict(image.features) | {KRAFT_VERSION: quorum.kraft_version}
     proposed = current | {update.feature: update.max_version_level for update in request.feature_updates}
     records: list[FramedRecord] = []
@@ -66,7 +66,7 @@ def decide_update_features(
         if level == current.get(name, 0):
             continue
         if name == KRAFT_VERSION:
-            # What the quorum writes has no answer to wait for; as in Kafka, this has.
+            # The quorum writes the change itself. A no-op record, as in Kafka, is what this request's answer waits for.
             records.append(FramedRecord(NoOpRecord(), 0))
             continue
         records.append(FramedRecord(FeatureLevelRecord(name=name, feature_level=level), 0))

@@ -74,7 +74,7 @@ class ControllerContext(Struct, frozen=True):
     host: str = "127.0.0.1"
     """From where."""
     api_version: int | None = None
-    """That of the client's own request, whose fields this one has; None where it was not a client that made it up."""
+    """That of the client's request, whose answer must fit it; None where this is no client's request."""
 
 
 class _Parked(Struct, frozen=True):
@@ -87,7 +87,7 @@ class _Parked(Struct, frozen=True):
 
 
 class _Term(Struct):
-    """One time of being active."""
+    """One term as the active controller."""
 
     epoch: LeaderEpoch
     image: ClusterImage
@@ -220,7 +220,9 @@ class Controller:
         return Appended(base_offset, Offset(base_offset + len(records)))
 
     def _note(self, term: _Term, request: Request, answer: Response) -> None:
-        """What the active controller keeps in mind beside the log. Not of requests that were refused: those are of the dead."""
+        """Update what the active controller keeps in memory beside the log. Not by refused requests: they come from
+        registrations that have been replaced.
+        """
         now_ms = self._clock.monotonic_ms()
         match request, answer:
             case BrokerRegistrationRequest(), BrokerRegistrationResponse():

@@ -30,7 +30,9 @@ logger = logging.getLogger(__name__)
 
 
 class Dial(Protocol):
-    """Makes the connection to an address, which comes about with the first request. `on_event` hears of what befalls it."""
+    """Makes the connection to an address, which is opened by the first request. `on_event` is called when it breaks or is
+    refused.
+    """
 
     def __call__(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection: ...
 

@@ -68,7 +68,7 @@ def _refused(reason: str) -> Refusal:
 
 
 class _Ring:
-    """Brokers in a circle, of which each partition sees every one at most once, from a place of its own on."""
+    """A ring of brokers: each partition visits every one at most once, from its own start on."""
 
     def __init__(self, nodes: Sequence[NodeId], random: Random) -> None:
         self._nodes = list(nodes)
