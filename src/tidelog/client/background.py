@@ -21,7 +21,7 @@ from tidelog.client.errors import ClosedError, TimedOutError
 
 T = TypeVar("T")
 
-# Only to find out at all that the thread is gone: every wait has a limit of its own.
+# To notice that the thread does not end. Every other wait has its own time-out.
 _JOIN_TIMEOUT_S = 5.0
 
 

@@ -64,7 +64,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """One topic. `error` is set, and `partitions` empty, where the cluster has no good word for it."""
+    """One topic. `error` is set, and `partitions` empty, where the cluster answers with an error for it."""
 
     name: str
     id: bytes
@@ -76,7 +76,7 @@ class TopicMetadata:
         return self.partitions[partition].leader if 0 <= partition < len(self.partitions) else None
 
 
-# What waiting cannot change.
+# Errors that are not retriable.
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -413,7 +413,7 @@ class ClusterMetadata:
     # What an answer says.
 
     def _apply(self, answer: MetadataResponse) -> bool:
-        """Whether the answer leaves nothing of interest open."""
+        """Whether the answer covers every topic that is of interest."""
         self.brokers = {
             each.node_id: Broker(each.node_id, Address(each.host, each.port), each.rack) for each in answer.brokers
         }

@@ -429,7 +429,7 @@ class Connections:
         return decoded
 
     def _throttle(self, node: _Node, throttle_time_ms: int) -> None:
-        """The node asks to be left alone for a while (KIP-219)."""
+        """The node throttles this client (KIP-219)."""
         if node.throttle is not None:
             node.throttle.cancel()
         node.throttle = self._loop.call_later(throttle_time_ms / 1000, self._throttle_over, node)

@@ -53,7 +53,7 @@ class TimedOutError(NotReachedError, TimeoutError):
 
 
 class UnsupportedError(ClientError):
-    """The cluster cannot be asked this."""
+    """The cluster is too old for the request, or does not have the feature."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 

@@ -32,7 +32,7 @@ class _Said:
     """What the log says of the nodes that the clients of one loop talk to."""
 
     def __init__(self) -> None:
-        # With the clients that find it so: once they are closed, nothing that they said stands any more.
+        # The nodes that are down, each with the clients that find it so. A closed client drops out.
         self._down: dict[Address, WeakSet[Reachability]] = {}
 
     def down(self, client: Reachability, peer: Address, sentence: str) -> None:

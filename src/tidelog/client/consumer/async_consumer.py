@@ -63,9 +63,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Partition = tuple[str, int]
 
-# What no waiting changes about a topic: the application has to hear of it.
+# Errors of a topic that are not retriable: the application has to be told.
 _HOPELESS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-# An iteration over a consumer has no end of its own: polls follow each other.
+# An iteration polls again and again; this is only how long one poll of it waits.
 _ITERATION_POLL_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
 
@@ -310,7 +310,7 @@ class AsyncConsumer:
 
     @property
     def _can_take_directly(self) -> bool:
-        """Whether a blocking application may take records without the loop: nothing but records is due."""
+        """Whether a blocking application may take records on its own thread: nothing else is due on the loop."""
         return (
             self._fetcher.has_data
             and not self._is_closed

@@ -137,7 +137,7 @@ class ConsumerMember:
         return Next.GO_ON
 
     def unanswered(self) -> None:
-        """Nobody knows what the coordinator has seen: the next heartbeat says all."""
+        """Whether the coordinator got the last heartbeat is unknown: the next one is a full one."""
         self._told_wanted = self._told_owned = None
 
     def reconciled(self, owned: Mapping[bytes, Iterable[int]]) -> None:

@@ -36,7 +36,7 @@ from tidelog.wire.record_batch import TimestampType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Errors that a later fetch may not meet, with no other reason to complain.
+# Transient errors that nothing has to be done about: the next fetch may succeed.
 _RETRIED = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR})
 
 

@@ -152,7 +152,7 @@ class OffsetCommits:
             if on_done is not None:
                 on_done(offsets, failed)
             elif isinstance(failed, NotReachedError):
-                # The log says of a node that is down once that it is, and the next poll commits again.
+                # A node that is down is logged once, by `reachability`; the next poll commits again.
                 log.debug("offsets were not committed: %s", failed)
             elif failed is not None:
                 log.warning("offsets were not committed: %s", failed)

@@ -86,7 +86,7 @@ class Positions:
             error = task.exception()
             if isinstance(error, ClientError):
                 if isinstance(error, NotReachedError):
-                    # The log says of a node that is down once that it is.
+                    # A node that is down is logged once, by `reachability`.
                     log.debug("positions were not found, which is tried again: %s", error)
                 elif error.retriable:
                     log.warning("positions were not found, which is tried again: %s", error)
@@ -165,7 +165,7 @@ class Positions:
         try:
             ends = await self._lookup.epoch_ends({each.partition: each.offset_epoch for each, _ in wanted}, timeout_ms)
         except UnsupportedError:
-            # A broker that cannot be asked is taken at its word, as it was before there was the question.
+            # A broker without the API is trusted, as all were before there was one.
             for assigned, version in wanted:
                 if self._subscription.is_current(assigned, version):
                     assigned.validated()

@@ -310,7 +310,7 @@ class Accumulator:
             self._call_wake()
 
     def pass_on_room(self) -> None:
-        """Whoever was told of room and has taken what it needs, or gave up, lets the next one look."""
+        """Wake the next waiter: the one before it has taken the room that it needs, or has given up."""
         with self.lock:
             waiter = self._on_room.popleft() if self._on_room else None
         if waiter is not None:

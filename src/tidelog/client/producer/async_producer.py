@@ -84,7 +84,7 @@ class AsyncProducer:
         """
         core = self._core or self._started()
         if partition is None and (queues := core.plain_topics.get(topic)) is not None:
-            # The usual case, without a step that it does not need: nobody else has a thread here, so there is no lock.
+            # Fast path. No lock: all of this runs on the loop's thread.
             delivery = queues.send(timestamp_ms, key, value, headers, on_delivery)
             if delivery is not None:
                 return delivery
@@ -93,12 +93,13 @@ class AsyncProducer:
         delivery = core.append(record)
         if delivery is None:
             return await self._send_slowly(core, record)
-        # A batch was full, there were many in a row, or this is not the usual case: a moment to let the loop do its work.
+        # Slow path: a batch was full, there were many records in a row, or the fast path does not apply. Let the loop run for a
+        # moment.
         await asyncio.sleep(0)
         return delivery
 
     async def _send_slowly(self, core: ProducerCore, record: PreparedRecord) -> Delivery:
-        """The first record to a topic, or one that waits for room."""
+        """Slow path: the first record to a topic, or one that has to wait for room."""
         loop = core.seams.loop
         deadline_s = loop.time() + core.options.max_block_ms / 1000
         if record.topic not in core.accumulator.topics:
@@ -282,7 +283,7 @@ async def wait_for_room(core: ProducerCore, deadline_s: float) -> None:
 
     def room() -> None:
         if future.done():
-            # Whoever waited has gone: the room is the next one's.
+            # The waiter was cancelled: its room goes to the next one.
             core.accumulator.pass_on_room()
         else:
             future.set_result(None)

@@ -152,7 +152,7 @@ class BatchSender:
     # Looking at the queues.
 
     def run(self) -> None:
-        """Send what is ready, and see to it that somebody looks again when the rest is."""
+        """Send what is ready, and set a timer for the rest."""
         if self._is_closed or self._is_reading:
             return
         accumulator = self._accumulator
@@ -188,7 +188,7 @@ class BatchSender:
             return expires_ms
         if self.transactions is not None:
             if not self._settle_in_transaction(queue, self.transactions):
-                # A change of the transaction's state brings the next look.
+                # Looked at again when the state of the transaction changes.
                 return expires_ms
         elif self._options.is_idempotent and not self._settle_identity(queue, now_ms):
             return min(expires_ms, max(now_ms + 1, self._identity_not_before_ms))
@@ -196,7 +196,7 @@ class BatchSender:
         if queue.not_before_ms > now_ms and not self._has_new_leader(queue):
             return min(expires_ms, queue.not_before_ms)
         if not self._may_send(queue):
-            # An answer will bring the next look.
+            # Looked at again when an answer comes.
             return expires_ms
         lingers_until_ms = head.created_ms + self._options.linger_ms
         if not (
@@ -209,7 +209,7 @@ class BatchSender:
             return min(expires_ms, lingers_until_ms)
         leader = self._metadata.leader_of(queue.topic, queue.index)
         if leader is None:
-            # Its coming is a change of the metadata.
+            # Looked at again when the metadata has changed.
             self._metadata.request_update()
         elif not queue.in_flight or queue.node_id == leader.node_id:
             ready.setdefault(leader.node_id, []).append(queue)
@@ -405,7 +405,7 @@ class BatchSender:
         return ZERO_UUID if known is None else known.id
 
     def _left(self, node_id: int, sent: Sequence[Sent], error: ClientError | None) -> None:
-        """With acks=0 a batch that has left is all that anyone will ever know."""
+        """With acks=0 there is no answer: a batch is done once it is sent."""
         self._requests[node_id] -= 1
         if self._is_closed:
             return

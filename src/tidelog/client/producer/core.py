@@ -90,7 +90,9 @@ class ProducerCore:
         is_plain = not (options.key_serializer or options.value_serializer or options.interceptors or self._partitioner)
         self._admitted_topics: Mapping[str, TopicQueues] = self.accumulator.topics if is_plain else {}
         self.plain_topics: Mapping[str, TopicQueues] = self._admitted_topics
-        """The topics whose records go to their batches as they are given; none where records need work, or after the end."""
+        """The topics that `send` takes records for on the fast path; none where records need work (serializers, interceptors),
+        or after the end.
+        """
         self.lock = self.accumulator.lock
         if options.transactional_id is not None:
             coordinators = Coordinators(seams, self.connections, self.metadata, options)
@@ -231,7 +233,7 @@ def _serialize(serializer: Callable[[Any], bytes | None], given: Any, what: str)
 def _forked() -> None:
     for core in tuple(_cores):
         core.is_forked = True
-        # Without a topic every `send` takes the way on which it is checked.
+        # Without a topic here every `send` falls back to the slow path, which checks.
         core.plain_topics = {}
 
 

@@ -80,7 +80,7 @@ class Producer:
         """
         core = self._core
         if partition is None:
-            # The usual case, without a step that it does not need. A transaction that ends closes the topics under the lock.
+            # Fast path. A transaction that ends closes the topics under the lock.
             with core.lock:
                 queues = core.plain_topics.get(topic)
                 delivery = None if queues is None else queues.append(-1, timestamp_ms, key, value, headers, on_delivery)
@@ -91,7 +91,7 @@ class Producer:
         return core.append(record) or self._send_slowly(core, record)
 
     def _send_slowly(self, core: ProducerCore, record: PreparedRecord) -> Delivery:
-        """The first record to a topic, or one that waits for room."""
+        """Slow path: the first record to a topic, or one that has to wait for room."""
         if self._background.is_here:
             raise BufferFullError("there is no room, and a callback of the producer must not wait for it")
         clock = core.seams.clock
@@ -116,7 +116,7 @@ class Producer:
 
         def room() -> None:
             if is_over:
-                # Whoever waited has gone: the room is the next one's.
+                # The waiter was cancelled: its room goes to the next one.
                 core.accumulator.pass_on_room()
             event.set()
 

@@ -82,7 +82,7 @@ class PartitionSequences:
         """A batch was written. An answer that comes late does not move anything back."""
         self.written_producer_id = self.producer_id
         last = following(sequence, record_count - 1)
-        # Within half the ring: numbers begin again after the largest.
+        # Sequence numbers wrap around: later means within half the ring.
         if (last - self.acknowledged_sequence) % (SEQUENCE_MAX + 1) < SEQUENCE_MAX // 2:
             self.acknowledged_sequence = last
 

@@ -55,7 +55,7 @@ _MOVES: dict[State, frozenset[State]] = {
 }
 
 OPEN = frozenset({State.IN_TRANSACTION, State.PREPARING, State.COMMITTING})
-"""Where records that were sent go on to the cluster as if nothing had happened."""
+"""States in which buffered records are sent as usual."""
 
 UNFINISHED = frozenset({State.IN_TRANSACTION, State.MUST_ABORT})
 """Where a transaction is open that its own producer has to end. A prepared one may be for others."""
@@ -66,7 +66,7 @@ def may_move(state: State, to: State) -> bool:
 
 
 def move(state: State, to: State, call: str) -> State:
-    """The gate: `to`, or TransactionStateError where `call` does not fit."""
+    """The one place where the state changes: `to`, or TransactionStateError where `call` does not fit."""
     if not may_move(state, to):
         raise TransactionStateError(f"{call} is not possible now: {state.value}")
     return to

@@ -448,7 +448,7 @@ class Transactions:
         return self._connections.feature_level(FEATURE) >= 2
 
     async def _heard(self, asking: Coroutine[Any, Any, T]) -> T:
-        """An answer to go by. A refusal decides about the transaction, and is raised."""
+        """The answer, if it is a success. An error decides the state of the transaction, and is raised."""
         try:
             return await asking
         except CoordinatorRefusal as refused:
