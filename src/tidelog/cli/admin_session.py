@@ -104,7 +104,7 @@ def comma_separated(numbers: Iterable[int]) -> str:
 
 
 def remark(command: str, sentence: str) -> None:
-    """Say on stderr what a person should know, and goes on."""
+    """Print a warning on stderr; the command continues."""
     sys.stderr.write(f"tidelog {command}: {printable(sentence)}\n")
     sys.stderr.flush()
 

@@ -46,7 +46,7 @@ class ClientLines(logging.Handler):
             sys.stderr.flush()
 
     def begun(self) -> None:
-        """A node was reached: what there is to say, here and from now on, is of interest."""
+        """A node was reached: print what was held back, and hold back nothing from now on."""
         self.acquire()
         try:
             self._held_until_ms = 0

@@ -42,7 +42,7 @@ PROPERTIES_BYTES_MAX = 1 << 20
 
 
 class Stoppable(Protocol):
-    """What is left of a node for whoever only stops it."""
+    """A node, as far as stopping it is concerned."""
 
     async def stop(self) -> None: ...
 
@@ -99,7 +99,7 @@ def raise_open_files_limit() -> None:
 
 
 def spare_the_collector() -> None:
-    """Keep the garbage collector from what the start has made: it stays, and a look at all of it holds up every request."""
+    """Freeze what the start has allocated: it is permanent, and traversing it in each collection would delay requests."""
     gc.freeze()
     gc.enable()
 

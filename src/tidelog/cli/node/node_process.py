@@ -48,7 +48,7 @@ def start_process(options: UpOptions, node_id: int) -> NodeProcess:
 
 
 def tell_config(process: NodeProcess, path: str) -> None:
-    """Let a node start. One that has ended already has said why, or is about to be seen."""
+    """Let a node start. A no-op for one that has ended already, which its closed output tells."""
     assert process.stdin is not None
     with suppress(BrokenPipeError):
         os.write(process.stdin.fileno(), os.fsencode(path) + b"\0")
@@ -70,7 +70,7 @@ def close_pipes(process: NodeProcess) -> None:
 
 
 def config_from_stdin() -> str | None:
-    """What the parent tells, on the node's side; None where it ends without a word."""
+    """The path that the parent sends, read on the node's side; None where the pipe ends without one."""
     told = b""
     while not told.endswith(b"\0"):
         read = os.read(sys.stdin.fileno(), _PATH_BYTES_MAX + 1)

@@ -255,7 +255,7 @@ class _Cluster:
         try:
             self._selector.register(self._signals, selectors.EVENT_READ)
             for node in self._nodes:
-                # Somebody may have been killed who had asked for it.
+                # A mark left behind by a `rolling-restart` that was killed.
                 restart_mark(node.directory).unlink(missing_ok=True)
                 self._start(node)
             self._until_ready_or_signalled()
@@ -318,7 +318,7 @@ class _Cluster:
     def _start_again(self, node: LocalNode) -> None:
         restart_mark(node.directory).unlink(missing_ok=True)
         close_pipes(self._processes[node.node_id])
-        # It is known again when it serves.
+        # Its address is set again once it serves.
         self._addresses.pop(node.node_id, None)
         self._start(node)
 

@@ -16,7 +16,7 @@ from tidelog.cli.node.broker_options import (
 
 DEFAULT_PORT = 9092
 
-# Of a number of nodes that is read here: enough digits for any that can run, few enough for a number.
+# More than any cluster may have, so that the error is the cluster's; few enough digits to parse safely.
 _NODES_READ_MAX = 9999
 
 

@@ -26,7 +26,7 @@ _COMMAND = "consume"
 BEGINNING, END = "beginning", "end"
 
 _POLL_MS = 200
-# A sentence with more of them is no sentence.
+# More than these would make the error message unreadable.
 _PARTITIONS_NAMED_MAX = 3
 _POLL_RECORDS = 2000
 
@@ -71,10 +71,10 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
                     consumer.subscribe(sorted({each.topic for each in chosen}))
                     reading.run(_GroupEnd(admin, consumer, options.group))
             except KeyboardInterrupt:
-                # How a person ends what follows a topic.
+                # Ctrl-C is how a person ends a command that follows a topic.
                 pass
             finally:
-                # Whoever reads may have gone; then this raises, and nothing more is committed.
+                # Raises where the reader of standard output has gone; then nothing more is committed.
                 out.flush()
         return 0
 
