@@ -236,7 +236,7 @@ class SimulatedDisk:
         self._locks: set[str] = set()
         self._crash_at: int | None = None
         self._is_off = False
-        # How often the disk came up: a handle knows the life that it belongs to.
+        # Counts restarts: a handle from before the last one is invalid.
         self.boot = 0
         # How many calls have changed something, synced something or tried to.
         self.changes = 0

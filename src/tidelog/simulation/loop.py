@@ -70,7 +70,9 @@ def _refusing(name: str) -> Any:  # it stands in for methods of every signature
 
 
 def _close(coroutine: Generator[Any, Any, Any] | Coroutine[Any, Any, Any] | None) -> None:
-    """Whatever comes of it: what has failed is known already. One that waits for something as it ends is closed again."""
+    """Close a coroutine and ignore its errors, since the run has failed already. One that awaits something while it closes is
+    closed again.
+    """
     for _ in range(CLOSINGS_MAX):
         with suppress(Exception):
             if coroutine is not None:

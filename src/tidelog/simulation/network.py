@@ -67,7 +67,7 @@ class SimulatedNetwork:
         self._slow: dict[tuple[str, str], float] = {}
         self._held: list[_Direction] = []
         self.context = contextvars.Context()
-        """Of what nobody does."""
+        """The context of callbacks that belong to no host."""
 
     def host(self, name: str) -> SimulatedHost:
         """The host of that name; a new one the first time."""
