@@ -151,7 +151,7 @@ class ConfigValues(Mapping[str, object]):
 
     def __getitem__(self, key: ConfigKey[T] | str) -> T:
         known = self._keys[key] if isinstance(key, str) else key
-        # Without the call that only a type checker needs: some keys are asked for with every request.
+        # No `cast`, which would be a call at run time: some keys are read by every request.
         return self._given.get(known.name, known.default)  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[str]:
