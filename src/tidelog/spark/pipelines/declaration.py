@@ -51,7 +51,7 @@ def lenient(declared: type[_Declared]) -> type[_Declared]:
                 mistakes.append(missing(title, name))
                 given[name] = None
         make(self, **given)
-        # Python would have said where it is.
+        # With the line, as Python's own TypeError would have it.
         where = f" (line {sys._getframe(1).f_lineno})" if mistakes else ""  # noqa: SLF001
         object.__setattr__(self, "mistakes", tuple(each + where for each in mistakes))
 

@@ -29,7 +29,7 @@ MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # A rename within a directory is all that a local file system needs: 50 ms less for each batch.
 LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
-# A process that has ended has said all; what is in the pipe is read in no time.
+# Only a safeguard: the process has ended, so what is left in the pipe can be read at once.
 _LOG_END_S = 5.0
 
 

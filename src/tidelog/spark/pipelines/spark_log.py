@@ -27,7 +27,7 @@ class SparkLog:
         self._thread.start()
 
     def hand_over(self) -> None:
-        """Close this process's own end: what is left is the other's, and the log ends with it."""
+        """Close this process's end of the pipe; the log then ends when the other process ends."""
         os.close(self.descriptor)
 
     def reason(self, timeout_s: float) -> str | None:
@@ -35,7 +35,7 @@ class SparkLog:
         self._thread.join(timeout_s)
         text = self._kept.decode("utf-8", errors="replace")
         found = _REASON.findall(text)
-        # The cause of all is told last.
+        # The root cause is the last one.
         return str(found[-1]).strip() if found else None
 
     def _read(self, descriptor: int) -> None:

@@ -219,7 +219,7 @@ def _decoder_problems(source: FromTopic) -> list[str]:
         return []
     if isinstance(decoder, Declaration):
         sound, found = with_right_types(decoder)
-        # Its own look would meet what has been told.
+        # Its own checks would report the same mistakes again.
         return found or cast("Decoder", sound).problems()
     return decoder.problems()
 

@@ -58,7 +58,7 @@ class SinkIdentity(msgspec.Struct, frozen=True):
 
     @property
     def all_ids_start(self) -> str:
-        """The same for all sinks of the query, and for nobody can tell whom else: to be looked at one by one."""
+        """A prefix that all sinks of the query share, and perhaps ids of others: each match has to be checked."""
         return f"{self.prefix}.{escape(self.query)}"
 
     @property

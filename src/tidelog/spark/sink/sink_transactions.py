@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 # A worker serves one query after another; what earlier runs have left is not worth keeping.
 _RUNS_MAX = 8
-# A failed task has something to tell, and a cluster that does not answer is what it may be about.
+# Kept short: the task has an error to report, perhaps that this cluster does not answer.
 _ABORT_TIMEOUT_MS = 10_000
 # Kafka's default of the broker's transaction.max.timeout.ms, where the cluster does not tell.
 _DEFAULT_TIMEOUT_MAX_MS = 15 * 60_000

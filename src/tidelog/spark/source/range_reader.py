@@ -44,7 +44,7 @@ from tidelog.wire.record_batch import TimestampType
 
 log = logging.getLogger(__name__)
 
-# A fetch that brings nothing wakes nobody: so often it is looked at whether one has come.
+# Polling interval: a fetch that brings nothing wakes nobody.
 _LOOK_AGAIN_S = 0.05
 # A topic that does not exist may only be so new that this broker has not heard of it.
 _GONE_AFTER_MS = 5_000

@@ -38,7 +38,7 @@ _ADMIN_OPTIONS = {each.name for each in dataclasses.fields(AdminOptions)}
 
 
 class _Questions(TopicCalls, RecordCalls):
-    """As much of an admin as a driver asks: each query starts a process, which would import all of it."""
+    """The few admin calls that a driver makes, without an import of the whole client: each query starts a process."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests

@@ -22,10 +22,10 @@ from tidelog.spark.source.partition_offsets import OffsetDocument, PartitionOffs
 from tidelog.spark.source.planning import divide, report_losses
 from tidelog.spark.source.source_options import SourceOptions, stream_start
 
-# Spark asks as often as it gets answers. Where there is nothing new, an answer takes so long, unless something comes.
+# Spark polls as fast as it is answered. With nothing new an answer is held back for this long, unless something comes.
 _IDLE_MS = 200
 _IDLE_STEP_MS = 20
-# New partitions are looked for so often. A stream with a new topic has waited for it longer.
+# How often new partitions are looked for.
 _PARTITIONS_AGE_MS = 1_000
 
 
