@@ -277,7 +277,7 @@ async def _start_all(configs: Sequence[ConfigValues], heard: Callable[[], None])
 async def _stop_all(hosted: Sequence[HostedNode], *, is_kept: bool) -> None:
     """Stop all nodes, and only then raise what the first of them met."""
     if len(hosted) > 1 and not is_kept:
-        # The last of several waits seconds for a quorum to let it go that is gone. Nobody reads what it would write.
+        # A clean stop of the last node waits seconds for a quorum that is gone, to write what nobody reads.
         faults = [each.node.fault for each in hosted if each.node.fault is not None]
         for each in hosted:
             each.abandon()
