@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tidelog.cli.commands import app
+from tidelog.cli.commands import all_commands
 from tidelog.testing import EmbeddedCluster
 
 TIMEOUT_S = 60
@@ -53,7 +53,7 @@ class Shell:
         )
 
     def run(self, *arguments: str, text: bytes = b"", code: int = 0) -> tuple[bytes, str]:
-        result = CliRunner().invoke(app, arguments, input=text, env=self._environment)
+        result = CliRunner().invoke(all_commands(), arguments, input=text, env=self._environment)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert result.exit_code == code, result.stderr
         return result.stdout_bytes, result.stderr

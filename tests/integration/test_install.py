@@ -73,7 +73,7 @@ def test_with_a_compiler_the_wheel_has_compiled_kernels(tmp_path: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(installed)!r}); import tidelog;"
         f"assert tidelog.__file__.startswith({str(installed)!r}), tidelog.__file__;"
-        "from tidelog.cli.commands import app; app(['version', '--json'])"
+        "from tidelog.cli.commands import all_commands; all_commands()(['version', '--json'])"
     )
     kernels = json.loads(run(sys.executable, "-c", program, cwd=tmp_path))["kernels"]
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.command_process import command, environment
-from tidelog.cli.commands import app
+from tidelog.cli.commands import all_commands
 from tidelog.testing import EmbeddedCluster
 
 # What a person takes for an answer at once. Nothing here waits for anything; a busy machine may take seconds all the same.
@@ -40,7 +40,7 @@ class Ran:
 def run(cluster: EmbeddedCluster, *arguments: str, text: bytes = b"") -> Ran:
     begun_s = time.monotonic()
     environment = {"TIDELOG_BOOTSTRAP": cluster.bootstrap_servers}
-    result = CliRunner().invoke(app, arguments, input=text, env=environment)
+    result = CliRunner().invoke(all_commands(), arguments, input=text, env=environment)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert time.monotonic() - begun_s < SOON_S
     return Ran(result.exit_code, result.stdout_bytes, result.stderr.splitlines())

@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from tidelog.cli.commands import app
+from tidelog.cli.commands import all_commands
 
 
 def tidelog(*arguments: str | Path) -> Result:
@@ -17,7 +17,7 @@ def tidelog(*arguments: str | Path) -> Result:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
-        result = CliRunner().invoke(app, list(map(str, arguments)))
+        result = CliRunner().invoke(all_commands(), list(map(str, arguments)))
     finally:
         # A node's log goes to what is standard error during the command, which later tests would write to in vain.
         for handler in root.handlers[:]:

@@ -1,13 +1,13 @@
-"""`tidelog pipeline` as it is typed. Imported with the command line itself, so it imports next to nothing."""
+"""`tidelog pipeline` as it is typed. What it does is in the modules that each command imports when it runs."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from tidelog.cli.command_group import command_group, exit_with
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A Python file that defines pipelines.")]
@@ -25,122 +25,115 @@ OtherClusterOption = Annotated[
     ),
 ]
 
+app = command_group("Run pipelines on Spark over the topics of any Kafka cluster.")
 
-def pipeline(exit_with: Callable[[Callable[[], int]], NoReturn]) -> typer.Typer:
-    """The group of commands. `exit_with` runs one and exits with its code."""
-    group = typer.Typer(
-        help="Run pipelines on Spark over the topics of any Kafka cluster.", no_args_is_help=True, rich_markup_mode=None
+
+@app.callback()
+def check() -> None:
+    missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
+    if missing:
+        from tidelog.cli.admin_session import EXIT_REFUSED, complain  # noqa: PLC0415
+
+        sentence = f"pipelines need {' and '.join(missing)}: pip install tidelog[spark]"
+        exit_with(lambda: complain("pipeline", sentence, EXIT_REFUSED))
+
+
+@app.command()
+def run(
+    file: FileArgument,
+    only: OnlyOption = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End once all is read that is there now.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's, instead of the file's: local[*], spark://HOST:7077.")
+    ] = None,
+    package: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="What `tidelog pipeline package` has built, for the workers of a cluster."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Configuration of Spark. May be given several times."),
+    ] = None,
+    bootstrap: OtherClusterOption = None,
+    is_verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the pipelines of a file until Ctrl-C, or until they have caught up, and show how far they are.
+
+    A restart goes on where the last run has ended.
+    """
+    from tidelog.cli.pipeline.pipeline import RunOptions, run_pipelines  # noqa: PLC0415
+
+    options = RunOptions(file, only or (), until_caught_up, master, package, conf or (), bootstrap, is_verbose, as_json)
+    exit_with(lambda: run_pipelines(options))
+
+
+@app.command()
+def validate(
+    file: FileArgument,
+    only: OnlyOption = None,
+    without_spark: Annotated[
+        bool, typer.Option("--without-spark", help="Leave out what only Spark can check: SQL, schemas and modes.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the mistakes in pipelines, all of them. Needs no cluster."""
+    from tidelog.cli.pipeline.pipeline import validate_pipelines  # noqa: PLC0415
+
+    exit_with(lambda: validate_pipelines(file, only or (), without_spark=without_spark, as_json=as_json))
+
+
+@app.command()
+def status(
+    file: FileArgument, only: OnlyOption = None, bootstrap: OtherClusterOption = None, as_json: JsonOption = False
+) -> None:
+    """Show how far pipelines are: state, lag, rows per second, last batch."""
+    from tidelog.cli.pipeline.pipeline_status import show_status  # noqa: PLC0415
+
+    exit_with(lambda: show_status(file, only or (), bootstrap=bootstrap, as_json=as_json))
+
+
+@app.command()
+def recover(
+    query: Annotated[
+        str,
+        typer.Argument(metavar="QUERY", help="The id that Spark gave the query, as `status` shows it; or txnAppId."),
+    ],
+    prefix: Annotated[
+        str | None, typer.Option(metavar="PREFIX", help="The sink's transactionalIdPrefix, if it had one.")
+    ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Let the query go on behind a batch of which a part is lost."),
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    as_json: JsonOption = False,
+) -> None:
+    """End what a query that never returns has left open, so that readers of what is committed go on.
+
+    The batch that was decided is committed, all else aborted. A query that does return goes on behind it.
+    """
+    from tidelog.cli.pipeline.pipeline_recovery import recover_query  # noqa: PLC0415
+
+    exit_with(
+        lambda: recover_query(query, bootstrap=bootstrap, prefix=prefix, accept_loss=accept_loss, as_json=as_json)
     )
 
-    @group.callback()
-    def check() -> None:
-        missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
-        if missing:
-            from tidelog.cli.admin_session import EXIT_REFUSED, complain  # noqa: PLC0415
 
-            sentence = f"pipelines need {' and '.join(missing)}: pip install tidelog[spark]"
-            exit_with(lambda: complain("pipeline", sentence, EXIT_REFUSED))
+@app.command()
+def package(
+    output: Annotated[str, typer.Argument(metavar="FILE", help="The archive to write, a .zip.")],
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="NAME", help="One more package of this environment. May be given several times."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Build the archive that the workers of a Spark cluster need, for `run --package` or spark.archives."""
+    from tidelog.cli.pipeline.pipeline import build_package  # noqa: PLC0415
 
-    @group.command()
-    def run(
-        file: FileArgument,
-        only: OnlyOption = None,
-        until_caught_up: Annotated[
-            bool, typer.Option("--until-caught-up", help="End once all is read that is there now.")
-        ] = False,
-        master: Annotated[
-            str | None, typer.Option(metavar="URL", help="Spark's, instead of the file's: local[*], spark://HOST:7077.")
-        ] = None,
-        package: Annotated[
-            str | None,
-            typer.Option(
-                metavar="FILE", help="What `tidelog pipeline package` has built, for the workers of a cluster."
-            ),
-        ] = None,
-        conf: Annotated[
-            list[str] | None,
-            typer.Option(metavar="KEY=VALUE", help="Configuration of Spark. May be given several times."),
-        ] = None,
-        bootstrap: OtherClusterOption = None,
-        is_verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")] = False,
-        as_json: JsonOption = False,
-    ) -> None:
-        """Run the pipelines of a file until Ctrl-C, or until they have caught up, and show how far they are.
-
-        A restart goes on where the last run has ended.
-        """
-        from tidelog.cli.pipeline.pipeline import RunOptions, run_pipelines  # noqa: PLC0415
-
-        options = RunOptions(
-            file, only or (), until_caught_up, master, package, conf or (), bootstrap, is_verbose, as_json
-        )
-        exit_with(lambda: run_pipelines(options))
-
-    @group.command()
-    def validate(
-        file: FileArgument,
-        only: OnlyOption = None,
-        without_spark: Annotated[
-            bool, typer.Option("--without-spark", help="Leave out what only Spark can check: SQL, schemas and modes.")
-        ] = False,
-        as_json: JsonOption = False,
-    ) -> None:
-        """Find the mistakes in pipelines, all of them. Needs no cluster."""
-        from tidelog.cli.pipeline.pipeline import validate_pipelines  # noqa: PLC0415
-
-        exit_with(lambda: validate_pipelines(file, only or (), without_spark=without_spark, as_json=as_json))
-
-    @group.command()
-    def status(
-        file: FileArgument, only: OnlyOption = None, bootstrap: OtherClusterOption = None, as_json: JsonOption = False
-    ) -> None:
-        """Show how far pipelines are: state, lag, rows per second, last batch."""
-        from tidelog.cli.pipeline.pipeline_status import show_status  # noqa: PLC0415
-
-        exit_with(lambda: show_status(file, only or (), bootstrap=bootstrap, as_json=as_json))
-
-    @group.command()
-    def recover(
-        query: Annotated[
-            str,
-            typer.Argument(
-                metavar="QUERY", help="The id that Spark gave the query, as `status` shows it; or txnAppId."
-            ),
-        ],
-        prefix: Annotated[
-            str | None, typer.Option(metavar="PREFIX", help="The sink's transactionalIdPrefix, if it had one.")
-        ] = None,
-        accept_loss: Annotated[
-            bool,
-            typer.Option("--accept-loss", help="Let the query go on behind a batch of which a part is lost."),
-        ] = False,
-        bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
-        as_json: JsonOption = False,
-    ) -> None:
-        """End what a query that never returns has left open, so that readers of what is committed go on.
-
-        The batch that was decided is committed, all else aborted. A query that does return goes on behind it.
-        """
-        from tidelog.cli.pipeline.pipeline_recovery import recover_query  # noqa: PLC0415
-
-        exit_with(
-            lambda: recover_query(query, bootstrap=bootstrap, prefix=prefix, accept_loss=accept_loss, as_json=as_json)
-        )
-
-    @group.command()
-    def package(
-        output: Annotated[str, typer.Argument(metavar="FILE", help="The archive to write, a .zip.")],
-        more: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--with", metavar="NAME", help="One more package of this environment. May be given several times."
-            ),
-        ] = None,
-        as_json: JsonOption = False,
-    ) -> None:
-        """Build the archive that the workers of a Spark cluster need, for `run --package` or spark.archives."""
-        from tidelog.cli.pipeline.pipeline import build_package  # noqa: PLC0415
-
-        exit_with(lambda: build_package(output, more or (), as_json=as_json))
-
-    return group
+    exit_with(lambda: build_package(output, more or (), as_json=as_json))

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 from tidelog.cli import commands, main
+from tidelog.cli.node import node_commands
 from tidelog.cli.node.broker_options import BrokerOptions, LogFormat, LogLevel, ordinary_broker_options
 
 NAMES = ("--config", "--set", "--log-format", "--log-level", "--metrics-port", "--metrics-host")
@@ -48,7 +49,7 @@ def read_by_the_command_line(arguments: list[str]) -> BrokerOptions | None:
         return 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "start_broker", start_broker)
+        patch.setattr(node_commands, "start_broker", start_broker)
         CliRunner().invoke(commands.command_line("broker"), ["broker", *arguments])
     return told[0] if told else None
 
@@ -101,7 +102,8 @@ def test_a_command_of_its_own_knows_no_others_but_looks_the_same() -> None:
         assert len(narrow.registered_commands) + len(narrow.registered_groups) == 1
 
         helped = [
-            CliRunner().invoke(each, [name, "--help"], prog_name="tidelog").stdout for each in (narrow, commands.app)
+            CliRunner().invoke(each, [name, "--help"], prog_name="tidelog").stdout
+            for each in (narrow, commands.all_commands())
         ]
 
         assert helped[0] == helped[1]
@@ -110,7 +112,7 @@ def test_a_command_of_its_own_knows_no_others_but_looks_the_same() -> None:
 
 @pytest.mark.parametrize("word", [None, "--help", "topic", "--show-completion"])
 def test_a_word_that_is_no_command_gets_all_commands(word: str | None) -> None:
-    assert commands.command_line(word) is commands.app
+    assert commands.command_line(word) is commands.all_commands()
 
 
 def test_the_quick_way_runs_the_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 from tidelog.cli import commands, main
+from tidelog.cli.node import node_commands
 from tidelog.cli.node.broker_options import LogFormat, LogLevel
 from tidelog.cli.node.up_options import UpOptions, ordinary_up_options
 
@@ -50,7 +51,7 @@ def read_by_typer(arguments: list[str]) -> UpOptions | None:
         return 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "start_up", start_up)
+        patch.setattr(node_commands, "start_up", start_up)
         CliRunner().invoke(commands.command_line("up"), ["up", *arguments])
     return told[0] if told else None
 

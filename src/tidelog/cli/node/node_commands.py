@@ -1,0 +1,128 @@
+"""`tidelog broker`, `up` and `format` as they are typed. What they do is in the modules that each imports when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.command_group import exit_with
+from tidelog.cli.main import start_broker, start_up
+from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST, LED_BY_STDIN, BrokerOptions, LogFormat, LogLevel
+from tidelog.cli.node.up_options import DEFAULT_PORT, UpOptions
+from tidelog.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LogFormatOption,
+    LogLevelOption,
+    MetricsHostOption,
+    MetricsPortOption,
+    SettingsOption,
+)
+
+app = typer.Typer()
+
+
+@app.command("broker")
+def broker(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    log_format: LogFormatOption = LogFormat.HUMAN,
+    log_level: LogLevelOption = LogLevel.INFO,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
+    is_strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse keys that nobody knows, instead of warning of them.")
+    ] = False,
+    is_led_by_stdin: Annotated[bool, typer.Option(LED_BY_STDIN, hidden=True)] = False,
+) -> None:
+    """Run one node until SIGTERM or SIGINT. A directory that is not formatted yet is formatted first.
+
+    Variables such as TIDELOG_LOG_RETENTION_MS go before the file, and --set before both.
+    """
+    options = BrokerOptions(
+        config, tuple(settings or ()), log_format, log_level, is_led_by_stdin, metrics_port, metrics_host, is_strict
+    )
+    raise typer.Exit(start_broker(options))
+
+
+@app.command("up")
+def up(
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", help="How many nodes; without it as many as DIR has, or one.", min=1)
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", help="Port of the first node; 0 for any that is free.", min=0, max=65535)
+    ] = DEFAULT_PORT,
+    directory: Annotated[
+        str | None, typer.Option("--dir", metavar="DIR", help="Keep the data here. Else it is temporary.")
+    ] = None,
+    settings: SettingsOption = None,
+    log_format: LogFormatOption = LogFormat.HUMAN,
+    log_level: LogLevelOption = LogLevel.WARNING,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
+) -> None:
+    """Run a cluster on this machine until Ctrl-C, each node as a process of its own.
+
+    Prints a line that begins with `ready` and names the bootstrap addresses. DIR/cluster.json lists the nodes that run.
+    """
+    options = UpOptions(
+        nodes, port, directory, tuple(settings or ()), log_format, log_level, metrics_port, metrics_host
+    )
+    raise typer.Exit(start_up(options))
+
+
+@app.command("format")
+def format_(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    cluster_id: Annotated[
+        str | None, typer.Option("--cluster-id", help="Id of the cluster. Without it a new one is made.")
+    ] = None,
+    ignores_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", help="Leave directories that are formatted as they are.")
+    ] = False,
+    is_standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="The node is the only voter, which is also the default.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            "-I",
+            metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+            help="The first voters, the same for every node of the cluster.",
+        ),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool, typer.Option("--no-initial-controllers", "-N", help="The node joins a cluster that has its voters.")
+    ] = False,
+    release_version: Annotated[
+        str | None,
+        typer.Option(
+            "--release-version", "-r", help="Begin with the feature levels of this release of Kafka, 3.3 to 4.3."
+        ),
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature level to begin with; may be repeated."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the log directories of a node ready. One that is a cluster of its own also does it when it first starts."""
+    from tidelog.cli.node.format import FormatOptions, run_format  # noqa: PLC0415
+
+    options = FormatOptions(
+        config,
+        settings or (),
+        cluster_id,
+        ignores_formatted,
+        as_json,
+        is_standalone,
+        initial_controllers,
+        no_initial_controllers,
+        release_version,
+        features or (),
+    )
+    exit_with(lambda: run_format(options))
