@@ -1,0 +1,98 @@
+"""Instructions that a node takes for each operation, by callgrind: the same count on a busy machine as on a quiet one.
+
+    python -m benchmarks.instructions [--rows NAME,NAME] [--against CHECKOUT] [--times N] [--keep DIRECTORY]
+
+`--against` counts the node of another checkout (with a .venv of its own, such as one of an earlier commit) as well, and prints
+the ratio. `--keep` leaves callgrind's files there, one for each operation, for `callgrind_annotate`. Only the node's own process
+counts, without the kernel. Counts repeat to about one per cent: what differs is how many requests one read happens to bring,
+and what the node does by the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.circumstances import machine, positive
+from benchmarks.instructions.counted_node import CountedNode, CountingError, check_valgrind, own_checkout
+from benchmarks.instructions.operations import OPERATIONS, Setting
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+# Turns before the count: caches are filled, code is specialised by the interpreter.
+WARM_UP = 30
+
+
+def counted(checkout: Path, names: Sequence[str], keep: Path, times: int | None) -> dict[str, float]:
+    """Instructions of one turn, by operation; each has a node of its own."""
+    results: dict[str, float] = {}
+    for name in names:
+        kind = OPERATIONS[name]
+        turns = times or kind.times
+        warm_up = WARM_UP if kind.times >= WARM_UP else 2
+        with CountedNode(checkout, keep / name) as node:
+            operation = kind(Setting(node))
+            operation.prepare(warm_up + turns)
+            for number in range(warm_up):
+                operation.turn(number)
+            with node.counting(name) as instructions:
+                for number in range(warm_up, warm_up + turns):
+                    operation.turn(number)
+        results[name] = instructions[0] / turns
+        shutil.rmtree(keep / name / "data", ignore_errors=True)
+        print(f"  {kind.name}: {results[name]:,.0f}", file=sys.stderr, flush=True)
+    return results
+
+
+def table(names: Sequence[str], ours: dict[str, float], before: dict[str, float] | None) -> str:
+    """Instructions for one turn; a round trip is two requests, a pipeline as many as it says."""
+    heading = ["operation", "instructions", *(["before", "ratio"] if before else [])]
+    rows = [heading]
+    for name in names:
+        row = [OPERATIONS[name].name, f"{ours[name]:,.0f}"]
+        if before:
+            row += [f"{before[name]:,.0f}", f"{ours[name] / before[name]:.3f}"]
+        rows.append(row)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.instructions", description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", help=f"some of {', '.join(OPERATIONS)}")
+    parser.add_argument("--against", type=Path, help="another checkout, with a .venv of its own")
+    parser.add_argument("--times", type=positive, help="how often each operation is done while it is counted")
+    parser.add_argument("--keep", type=Path, help="where callgrind's files are left")
+    options = parser.parse_args()
+    names = options.rows.split(",") if options.rows else list(OPERATIONS)
+    if unknown := [name for name in names if name not in OPERATIONS]:
+        sys.exit(f"no such row: {', '.join(unknown)}; there are {', '.join(OPERATIONS)}")
+    try:
+        check_valgrind()
+        with tempfile.TemporaryDirectory() as temporary:
+            keep = options.keep or Path(temporary)
+            ours = counted(own_checkout(), names, keep / "now", options.times)
+            before = None
+            if options.against is not None:
+                before = counted(options.against.resolve(), names, keep / "before", options.times)
+    except CountingError as error:
+        sys.exit(str(error))
+    print(table(names, ours, before))
+    RESULTS.mkdir(exist_ok=True)
+    written = {"machine": machine(), "instructions": ours, "before": before}
+    (RESULTS / "instructions.json").write_text(json.dumps(written, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
