@@ -1,6 +1,7 @@
 """Runs every family of benchmarks, one after the other, and ends with 1 where any goal was missed.
 
-python -m benchmarks.all [FAMILY]...      all families if none is named; each prints its table and writes results/FAMILY.json
+python -m benchmarks.all [FAMILY]...       all families if none is named; each prints its table and writes results/FAMILY.json
+python -m benchmarks.all --against CHECKOUT [FAMILY]...     beside the node of another checkout instead: before and after
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "net": {},
     "storage": {},
     "metrics": {},
+    "instructions": {},
     "clients": {},
     "consumers": {},
     "spark_source": {},
@@ -31,8 +33,16 @@ FAMILIES: dict[str, dict[str, str]] = {
 }
 
 
+# Those that can have the node of another checkout beside ours: `--against` runs these, and nobody else.
+BESIDE_BEFORE = ("broker", "cluster", "groups", "transactions", "instructions")
+
+
 def main() -> None:
-    wanted = sys.argv[1:] or list(FAMILIES)
+    arguments = sys.argv[1:]
+    against: list[str] = []
+    if arguments[:1] == ["--against"] and len(arguments) > 1:
+        against, arguments = arguments[:2], arguments[2:]
+    wanted = arguments or list(BESIDE_BEFORE if against else FAMILIES)
     unknown = sorted(set(wanted) - set(FAMILIES))
     if unknown:
         sys.exit(f"no such family: {', '.join(unknown)}; there are {', '.join(FAMILIES)}")
@@ -41,7 +51,12 @@ def main() -> None:
     for family in wanted:
         print(f"\n== {family}", flush=True)
         environment = {**os.environ, **FAMILIES[family]}
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{family}"], env=environment, check=False).returncode != 0:
+        if (
+            subprocess.run(
+                [sys.executable, "-m", f"benchmarks.{family}", *against], env=environment, check=False
+            ).returncode
+            != 0
+        ):
             missed.append(family)
     if missed:
         sys.exit(f"goals were missed, or the run failed, in: {', '.join(missed)}")

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from benchmarks.broker.figures import BEFORE
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka
 
 
@@ -25,7 +26,16 @@ class Named(Protocol):
 N = TypeVar("N", bound=Named)
 
 
-def circumstances(installation: ApacheKafka, librdkafka: str, rounds: int, *, is_quick: bool) -> dict[str, str]:
+# What the median is taken of where old and new nodes have their turns.
+ROUNDS_BESIDE_BEFORE = 5
+
+
+def peer_of(against: Path | None) -> ApacheKafka | Path:
+    """Who is beside our nodes: Apache Kafka, unless another checkout is named."""
+    return ApacheKafka.installed() if against is None else against.resolve()
+
+
+def circumstances(peer: ApacheKafka | Path, librdkafka: str, rounds: int, *, is_quick: bool) -> dict[str, str]:
     """Under which a run's figures were taken; `librdkafka` is the version of the load."""
     tidelog = subprocess.run(
         [str(Path(sys.executable).parent / "tidelog"), "version"], capture_output=True, text=True, check=True
@@ -35,12 +45,20 @@ def circumstances(installation: ApacheKafka, librdkafka: str, rounds: int, *, is
         "machine": machine(),
         "python": platform.python_version(),
         "tidelog": "; ".join(tidelog.stdout.splitlines()),
-        "kafka": KAFKA_VERSION,
-        "java": installation.java_version(),
+        **_told_of(peer),
         "librdkafka": librdkafka,
         "rounds": str(rounds),
         "sizes": "quick" if is_quick else "full",
     }
+
+
+def _told_of(peer: ApacheKafka | Path) -> dict[str, str]:
+    if isinstance(peer, Path):
+        commit = subprocess.run(
+            ["git", "-C", str(peer), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        )
+        return {BEFORE: f"{peer} at {commit.stdout.strip() or 'an unknown commit'}"}
+    return {"kafka": KAFKA_VERSION, "java": peer.java_version()}
 
 
 def machine() -> str:

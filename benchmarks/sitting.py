@@ -26,11 +26,12 @@ from benchmarks.broker.figures import Results, to_json
 from benchmarks.broker.load_client import LoadError
 from benchmarks.broker.table import text_table
 from benchmarks.broker.topics import TopicError
-from benchmarks.circumstances import circumstances, named, positive
+from benchmarks.circumstances import ROUNDS_BESIDE_BEFORE, circumstances, named, peer_of, positive
 from benchmarks.compare import RESULTS
 from tests.support.apache_kafka import ApacheKafka, KafkaError, MissingProgramError
 
 ROUNDS = 3
+AGAINST_HELP = "another checkout, with a .venv of its own: its node is the one beside ours, instead of Apache Kafka"
 EXIT_MISSED = 1
 EXIT_FAILED = 2
 FAILURES = (
@@ -64,7 +65,7 @@ class Sitting(Generic[R]):
     rows: Sequence[MeasuredRow[R]]
     rounds: int
     is_quick: bool
-    installation: ApacheKafka
+    peer: ApacheKafka | Path
     folder: Path
     results: Results
     json: Path
@@ -89,17 +90,19 @@ def main(family: str, description: str, rows: Sequence[MeasuredRow[R]], measure:
     parser.add_argument("--rows", type=named(rows), default=rows, metavar="NAME,NAME", help="only these rows")
     parser.add_argument("--rounds", type=positive, metavar="N", help=f"counted rounds of each row ({ROUNDS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help=f"where the figures go (results/{family}.json)")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help=AGAINST_HELP)
     given = parser.parse_args()
     # SIGTERM ends the run as Ctrl-C does: by the way out of every `with`.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    json = given.json or RESULTS / (f"{family}-quick.json" if given.quick else f"{family}.json")
-    rounds = given.rounds or (1 if given.quick else ROUNDS)
+    kind = ("-before" if given.against else "") + ("-quick" if given.quick else "")
+    json = given.json or RESULTS / f"{family}{kind}.json"
+    rounds = given.rounds or (1 if given.quick else ROUNDS if given.against is None else ROUNDS_BESIDE_BEFORE)
     try:
-        installation = ApacheKafka.installed()
+        peer = peer_of(given.against)
         librdkafka = confluent_kafka.libversion()[0]
-        results = Results(circumstances(installation, librdkafka, rounds, is_quick=given.quick))
+        results = Results(circumstances(peer, librdkafka, rounds, is_quick=given.quick))
         with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as folder:
-            measure(Sitting(given.rows, rounds, given.quick, installation, Path(folder), results, json))
+            measure(Sitting(given.rows, rounds, given.quick, peer, Path(folder), results, json))
     except FAILURES as error:
         print(f"benchmark failed: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)

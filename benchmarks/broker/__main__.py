@@ -1,6 +1,6 @@
 """Tidelog beside Apache Kafka 4.3.1, in one run.
 
-python -m benchmarks.broker [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE] [--publish]
+python -m benchmarks.broker [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE] [--publish] [--against CHECKOUT]
 python -m benchmarks.broker --from FILE --from FILE [--json FILE] [--publish]     no run: the table of runs already made
 
 Ends with 1 where a goal was missed (not with --quick), and with 2 where the run failed: a client error, a lost record, a
@@ -28,9 +28,10 @@ from benchmarks.broker.publication import PublicationError, publish
 from benchmarks.broker.rows import ROWS, Row, all_figures
 from benchmarks.broker.table import text_table
 from benchmarks.broker.topics import TopicError
-from benchmarks.circumstances import circumstances, named, positive
+from benchmarks.circumstances import ROUNDS_BESIDE_BEFORE, circumstances, named, peer_of, positive
 from benchmarks.compare import RESULTS
-from tests.support.apache_kafka import ApacheKafka, KafkaError, MissingProgramError
+from benchmarks.sitting import AGAINST_HELP
+from tests.support.apache_kafka import KafkaError, MissingProgramError
 
 ROUNDS = 3
 EXIT_MISSED = 1
@@ -58,6 +59,7 @@ class Options:
     earlier: tuple[Path, ...]
     publish: bool
     directory: Path | None
+    against: Path | None
 
 
 def main() -> None:
@@ -88,8 +90,8 @@ def measure(options: Options) -> Results:
     """Runs the rows. Whatever ends it, no process and no file of a broker is left."""
     sizes = QUICK if options.quick else FULL
     load = LoadClient.built()
-    installation = ApacheKafka.installed()
-    results = Results(circumstances(installation, load.version(), options.rounds, is_quick=options.quick))
+    peer = peer_of(options.against)
+    results = Results(circumstances(peer, load.version(), options.rounds, is_quick=options.quick))
     # Nodes inherit the limit: what they may open, and what holds idle connections to both of them.
     raise_open_files_limit(2 * sizes.connections)
     begun_s = time.monotonic()
@@ -99,7 +101,7 @@ def measure(options: Options) -> Results:
 
     with (
         tempfile.TemporaryDirectory(prefix="tidelog-bench-", dir=options.directory) as folder,
-        Course(results, Contestants(Path(folder), installation), load, sizes, options.rounds, say) as course,
+        Course(results, Contestants(Path(folder), peer), load, sizes, options.rounds, say) as course,
     ):
         for row in options.rows:
             say(f"== {row.name}")
@@ -110,7 +112,8 @@ def measure(options: Options) -> Results:
 
 
 def write(results: Results, options: Options) -> None:
-    path = options.json or RESULTS / ("broker-quick.json" if options.quick else "broker.json")
+    kind = ("-before" if options.against else "") + ("-quick" if options.quick else "")
+    path = options.json or RESULTS / f"broker{kind}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(to_json(results), encoding="utf-8")
 
@@ -128,11 +131,16 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("--publish", action="store_true", help="put the picture and the table into the README")
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where both brokers keep their data")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help=AGAINST_HELP)
     given = parser.parse_args(arguments)
     if given.publish and given.quick:
         parser.error("a quick run measures nothing that could be published")
-    rounds = given.rounds or (1 if given.quick else ROUNDS)
-    return Options(given.quick, given.rows, rounds, given.json, tuple(given.earlier), given.publish, given.directory)
+    if given.publish and given.against:
+        parser.error("what is published is beside Apache Kafka")
+    rounds = given.rounds or (1 if given.quick else ROUNDS if given.against is None else ROUNDS_BESIDE_BEFORE)
+    return Options(
+        given.quick, given.rows, rounds, given.json, tuple(given.earlier), given.publish, given.directory, given.against
+    )
 
 
 if __name__ == "__main__":

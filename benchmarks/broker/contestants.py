@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.broker.figures import OURS, THEIRS
+from benchmarks.broker.figures import BEFORE, OURS, THEIRS
 from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka, free_ports
 
 START_TIMEOUT_S = 90.0
@@ -171,15 +171,21 @@ class Contestant(ABC):
 
 
 class Tidelog(Contestant):
-    """`tidelog broker --config`, which formats an empty directory itself."""
+    """`tidelog broker --config`, which formats an empty directory itself. With a checkout: the node of that one."""
 
     name = OURS
+
+    def __init__(self, root: Path, settings: Mapping[str, str] | None = None, checkout: Path | None = None) -> None:
+        super().__init__(root, settings)
+        self._program = tidelog_program(checkout)
+        if checkout is not None:
+            self.name = BEFORE
 
     def _format(self, properties: Path, log: int) -> None:
         del properties, log
 
     def _command(self, properties: Path) -> list[str]:
-        return [str(Path(sys.executable).parent / "tidelog"), "broker", "--config", str(properties)]
+        return [self._program, "broker", "--config", str(properties)]
 
     def _environment(self) -> dict[str, str]:
         return tidelog_environment()
@@ -205,6 +211,15 @@ class Kafka(Contestant):
 
     def _environment(self) -> dict[str, str]:
         return dict(os.environ)
+
+
+def tidelog_program(checkout: Path | None = None) -> str:
+    """The command of this environment, or of a checkout that has one of its own. ContestantError where it has none."""
+    place = Path(sys.executable).parent if checkout is None else checkout / ".venv" / "bin"
+    program = place / "tidelog"
+    if not program.exists():
+        raise ContestantError(f"there is no {program}: run `make environment` in that checkout")
+    return str(program)
 
 
 def tidelog_environment() -> dict[str, str]:
@@ -237,11 +252,14 @@ def serves(port: int) -> bool:
 
 
 class Contestants:
-    """Makes pairs of fresh nodes below one directory. `settings` are what both have besides the usual."""
+    """Makes pairs of fresh nodes below one directory: ours, and its peer, which is Apache Kafka or the node of another checkout.
 
-    def __init__(self, directory: Path, installation: ApacheKafka, settings: Mapping[str, str] | None = None) -> None:
+    `settings` are what both have besides the usual.
+    """
+
+    def __init__(self, directory: Path, peer: ApacheKafka | Path, settings: Mapping[str, str] | None = None) -> None:
         self._directory = directory
-        self._installation = installation
+        self._peer = peer
         self._settings = settings
         self._made = 0
 
@@ -250,7 +268,12 @@ class Contestants:
         """Two nodes, not started. What the block leaves of them is killed and removed, whatever happened."""
         self._made += 1
         root = self._directory / str(self._made)
-        pair = (Tidelog(root / OURS, self._settings), Kafka(root / THEIRS, self._installation, self._settings))
+        peer: Contestant
+        if isinstance(self._peer, Path):
+            peer = Tidelog(root / BEFORE, self._settings, self._peer)
+        else:
+            peer = Kafka(root / THEIRS, self._peer, self._settings)
+        pair = (Tidelog(root / OURS, self._settings), peer)
         try:
             yield pair
         finally:

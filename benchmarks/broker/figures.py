@@ -1,8 +1,8 @@
 """What was measured, and what it says: samples of two contestants, round by round, and the ratio between them.
 
-A ratio is ours over theirs, taken within each round, because a shared machine is another machine a minute later. The median of
-those ratios counts; the smallest and the largest say how far to trust it. Goals are about the ratio, or, where there is nobody
-to compare with, about our own median.
+The other one is Apache Kafka, or a node of ours from another checkout (`BEFORE`). A ratio is ours over theirs, taken within each
+round, because a shared machine is another machine a minute later. The median of those ratios counts; the smallest and the largest
+say how far to trust it. Goals are about the ratio, or, where there is nobody to compare with, about our own median.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,9 @@ from typing import Any
 
 OURS = "tidelog"
 THEIRS = "kafka"
+BEFORE = "before"
+# What a change may cost: less than this is within what two runs of the same node differ by.
+WORSE_MAX = 1.05
 
 
 class ResultsError(Exception):
@@ -56,6 +59,12 @@ class Figure:
     goal: Goal | None = None
     is_pictured: bool = False
 
+    @property
+    def beside_before(self) -> Figure:
+        """The same where a node of another checkout is beside ours: CPU may not be worse, and times are not judged."""
+        is_cpu = "CPU" in self.what and self.better is Better.LESS
+        return replace(self, goal=Goal(WORSE_MAX) if is_cpu else None)
+
 
 @dataclass
 class Measured:
@@ -72,9 +81,14 @@ class Measured:
         return statistics.median(taken) if taken else None
 
     @property
+    def peer(self) -> str:
+        """Who is beside us in this figure."""
+        return BEFORE if BEFORE in self.samples else THEIRS
+
+    @property
     def ratios(self) -> list[float]:
         """Ours over theirs in each round that has both; one that divides by nothing is left out."""
-        pairs = zip(self.samples.get(OURS, ()), self.samples.get(THEIRS, ()), strict=False)
+        pairs = zip(self.samples.get(OURS, ()), self.samples.get(self.peer, ()), strict=False)
         return [ours / theirs for ours, theirs in pairs if theirs > 0]
 
     @property
@@ -106,8 +120,13 @@ class Results:
         for each in self.measured:
             if each.figure.key == figure.key:
                 return each
-        self.measured.append(new := Measured(figure))
+        new = Measured(figure.beside_before if self.is_beside_before else figure)
+        self.measured.append(new)
         return new
+
+    @property
+    def is_beside_before(self) -> bool:
+        return BEFORE in self.circumstances
 
     @property
     def missed(self) -> list[str]:

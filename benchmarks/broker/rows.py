@@ -66,6 +66,7 @@ CONSUME_100B = Figure("consume_100b_cpu_s", "consume 100 B: broker CPU per GB", 
 CONSUME_100B_RATE = Figure("consume_100b_mb_s", "consume 100 B", "MB/s", Better.MORE)
 P50 = Figure("round_trip_p50_ms", "produce-to-consume round trip, p50", "ms", goal=Goal(1 / 2), is_pictured=True)
 P99 = Figure("round_trip_p99_ms", "produce-to-consume round trip, p99", "ms", goal=Goal(1 / 4), is_pictured=True)
+ROUND_TRIP_CPU = Figure("round_trip_cpu_us", "produce-to-consume round trip: broker CPU for each", "µs")
 EMBEDDED = Figure(
     "embedded_start_ms", "embedded cluster: first start in a process", "ms", goal=Goal(150, is_absolute=True)
 )
@@ -165,10 +166,11 @@ def round_trip(course: Course) -> None:
     job = Job("round-trip", 1, course.sizes.round_trips, SIZE_100B, COMMON)
     for counts, node in course.turns(_shared_pair(course)):
         with course.topic(node, 1) as topic:
-            carried = course.carry(node, job, topic).carried
+            used = course.carry(node, job, topic)
         if counts:
-            course.record(P50, node.name, carried.p50_ms)
-            course.record(P99, node.name, carried.p99_ms)
+            course.record(P50, node.name, used.carried.p50_ms)
+            course.record(P99, node.name, used.carried.p99_ms)
+            course.record(ROUND_TRIP_CPU, node.name, used.cpu_s / job.count * 1e6)
 
 
 def embedded(course: Course) -> None:
@@ -215,7 +217,7 @@ ROWS = (
     Row("one-a-request", (REQUESTS, REQUEST_CPU), one_a_request),
     Row("consume-1k", (CONSUME_1K, CONSUME_1K_RATE), consume_1k),
     Row("consume-100b", (CONSUME_100B, CONSUME_100B_RATE), consume_100b),
-    Row("round-trip", (P50, P99), round_trip),
+    Row("round-trip", (P50, P99, ROUND_TRIP_CPU), round_trip),
     Row("embedded", (EMBEDDED,), embedded),
     Row("connections", (CONNECTIONS_MB, CONNECTIONS_P99), connections),
     Row("partitions", (PARTITIONS_MB, PARTITIONS_P99), partitions),

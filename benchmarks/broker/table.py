@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.broker.figures import OURS, THEIRS, Measured, Results, spread
+from benchmarks.broker.figures import OURS, Measured, Results, spread
 
-HEADINGS = ("", "Tidelog", "Apache Kafka", "ratio", "spread", "goal", "")
 NOTHING = "–"
 
 
@@ -24,7 +23,7 @@ def row(measured: Measured) -> tuple[str, ...]:
     return (
         f"{figure.what}, {figure.unit}",
         number(measured.median(OURS)),
-        number(measured.median(THEIRS)),
+        number(measured.median(measured.peer)),
         NOTHING if ratio is None else f"{ratio:.2f} ×",
         spread(measured.ratios),
         goal.said(figure.better, figure.unit) if goal else "",
@@ -33,8 +32,9 @@ def row(measured: Measured) -> tuple[str, ...]:
 
 
 def text_table(results: Results) -> str:
-    rows = [HEADINGS, *(row(each) for each in results.measured)]
-    widths = [max(len(line[column]) for line in rows) for column in range(len(HEADINGS))]
+    headings = ("", "Tidelog", "before" if results.is_beside_before else "Apache Kafka", "ratio", "spread", "goal", "")
+    rows = [headings, *(row(each) for each in results.measured)]
+    widths = [max(len(line[column]) for line in rows) for column in range(len(headings))]
     lines = []
     for line in rows:
         first, *middle, verdict = line

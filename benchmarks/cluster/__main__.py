@@ -1,6 +1,6 @@
 """Three nodes of Tidelog beside three of Apache Kafka 4.3.1, in one run.
 
-python -m benchmarks.cluster [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE]
+python -m benchmarks.cluster [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE] [--against CHECKOUT]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from benchmarks.sitting import Sitting, main
 
 def measure(sitting: Sitting[Run]) -> None:
     """Whatever ends it, no process and no file of a broker is left."""
-    clusters = Clusters(sitting.folder, sitting.installation)
+    clusters = Clusters(sitting.folder, sitting.peer)
     sizes = QUICK if sitting.is_quick else FULL
     with Run(clusters, sitting.results, LoadClient.built(), sizes, sitting.rounds, sitting.say) as run:
         sitting.go_over(run)

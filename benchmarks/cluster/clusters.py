@@ -13,7 +13,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -26,8 +25,9 @@ from benchmarks.broker.contestants import (
     ContestantError,
     resident_bytes,
     tidelog_environment,
+    tidelog_program,
 )
-from benchmarks.broker.figures import OURS, THEIRS
+from benchmarks.broker.figures import BEFORE, OURS, THEIRS
 from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka, free_ports
 
 NODES = (1, 2, 3)
@@ -182,11 +182,17 @@ class Cluster(ABC):
 class TidelogCluster(Cluster):
     name = OURS
 
+    def __init__(self, root: Path, checkout: Path | None = None) -> None:
+        super().__init__(root)
+        self._program = tidelog_program(checkout)
+        if checkout is not None:
+            self.name = BEFORE
+
     def _format_command(self, properties: Path) -> list[str]:
-        return [_tidelog(), "format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
+        return [self._program, "format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
 
     def _command(self, properties: Path) -> list[str]:
-        return [_tidelog(), "broker", "--config", str(properties)]
+        return [self._program, "broker", "--config", str(properties)]
 
     def _environment(self) -> dict[str, str]:
         return tidelog_environment()
@@ -210,10 +216,6 @@ class KafkaCluster(Cluster):
         return dict(os.environ)
 
 
-def _tidelog() -> str:
-    return str(Path(sys.executable).parent / "tidelog")
-
-
 def brokers_named(port: int) -> int:
     """How many brokers a Metadata v1 answer names; 0 while nothing answers."""
     request = struct.pack(">hhih", 3, 1, 1, 1) + b"b" + struct.pack(">i", 0)
@@ -228,11 +230,11 @@ def brokers_named(port: int) -> int:
 
 
 class Clusters:
-    """Makes pairs of fresh clusters below one directory."""
+    """Makes pairs of fresh clusters below one directory: ours, and its peer, Apache Kafka or nodes of another checkout."""
 
-    def __init__(self, directory: Path, installation: ApacheKafka) -> None:
+    def __init__(self, directory: Path, peer: ApacheKafka | Path) -> None:
         self._directory = directory
-        self._installation = installation
+        self._peer = peer
         self._made = 0
 
     @contextmanager
@@ -240,7 +242,12 @@ class Clusters:
         """Two clusters, formatted, not started. What the block leaves of them is killed and removed."""
         self._made += 1
         root = self._directory / str(self._made)
-        pair = (TidelogCluster(root / OURS), KafkaCluster(root / THEIRS, self._installation))
+        peer: Cluster
+        if isinstance(self._peer, Path):
+            peer = TidelogCluster(root / BEFORE, self._peer)
+        else:
+            peer = KafkaCluster(root / THEIRS, self._peer)
+        pair = (TidelogCluster(root / OURS), peer)
         try:
             for each in pair:
                 each.format()

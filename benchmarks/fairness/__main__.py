@@ -1,6 +1,6 @@
 """Round trips of a well-behaved client beside others that are not, on Tidelog beside Apache Kafka 4.3.1, in one run.
 
-python -m benchmarks.fairness [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE]
+python -m benchmarks.fairness [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE] [--against CHECKOUT]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def measure(sitting: Sitting[Run]) -> None:
     sizes = QUICK if sitting.is_quick else FULL
     # Nodes and attackers inherit the limit.
     raise_open_files_limit(2 * sizes.consumers)
-    with Contestants(sitting.folder, sitting.installation).running_pair(sitting.say) as pair:
+    with Contestants(sitting.folder, sitting.peer).running_pair(sitting.say) as pair:
         run = Run(pair, sitting.results, sizes, sitting.rounds, sitting.say)
         run.prepare()
         sitting.go_over(run)

@@ -1,6 +1,6 @@
 """Transactions on Tidelog beside Apache Kafka 4.3.1, in one run.
 
-python -m benchmarks.transactions [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE]
+python -m benchmarks.transactions [--quick] [--rows NAME,NAME] [--rounds N] [--json FILE] [--against CHECKOUT]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def measure(sitting: Sitting[Run]) -> None:
     """Whatever ends it, no process and no file of a broker is left."""
     load = LoadProgram.built()
     sizes = QUICK if sitting.is_quick else FULL
-    with Contestants(sitting.folder, sitting.installation).running_pair(sitting.say) as pair:
+    with Contestants(sitting.folder, sitting.peer).running_pair(sitting.say) as pair:
         run = Run(pair, sitting.results, load, sizes, sitting.rounds, sitting.say)
         run.prepare()
         sitting.go_over(run)

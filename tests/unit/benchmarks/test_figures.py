@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.broker.figures import (
+    BEFORE,
     OURS,
     THEIRS,
     Better,
@@ -135,3 +136,14 @@ def test_what_is_no_file_of_results_is_refused(text: str, tmp_path: Path) -> Non
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"none\.json cannot be read: No such file"):
         read_results([tmp_path / "none.json"], KNOWN)
+
+
+def test_beside_another_checkout_cpu_may_not_be_worse_and_times_are_not_judged() -> None:
+    results = Results({BEFORE: "a checkout"})
+    for what, ours in (("broker CPU per GB", 1.2), ("round trip", 9.0)):
+        measured = results.of(Figure(what, what, "s", goal=Goal(1 / 4)))
+        measured.add(OURS, ours)
+        measured.add(BEFORE, 1.0)
+
+    assert results.missed == ["broker CPU per GB"]
+    assert [each.ratio for each in results.measured] == [1.2, 9.0]
