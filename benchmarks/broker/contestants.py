@@ -191,6 +191,13 @@ class Tidelog(Contestant):
         return tidelog_environment()
 
 
+class TidelogUp(Tidelog):
+    """`tidelog up`, which writes its node's configuration itself."""
+
+    def _command(self, properties: Path) -> list[str]:
+        return [self._program, "up", "--port", str(self.port), "--dir", str(properties.parent / "up")]
+
+
 class Kafka(Contestant):
     """`kafka-storage format --standalone`, then `kafka-server-start`."""
 
@@ -264,16 +271,16 @@ class Contestants:
         self._made = 0
 
     @contextlib.contextmanager
-    def pair(self) -> Iterator[tuple[Contestant, Contestant]]:
+    def pair(self, ours: type[Tidelog] = Tidelog) -> Iterator[tuple[Contestant, Contestant]]:
         """Two nodes, not started. What the block leaves of them is killed and removed, whatever happened."""
         self._made += 1
         root = self._directory / str(self._made)
         peer: Contestant
         if isinstance(self._peer, Path):
-            peer = Tidelog(root / BEFORE, self._settings, self._peer)
+            peer = ours(root / BEFORE, self._settings, self._peer)
         else:
             peer = Kafka(root / THEIRS, self._peer, self._settings)
-        pair = (Tidelog(root / OURS, self._settings), peer)
+        pair = (ours(root / OURS, self._settings), peer)
         try:
             yield pair
         finally:

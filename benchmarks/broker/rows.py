@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.broker.contestants import Contestant, tidelog_environment
+from benchmarks.broker.contestants import Contestant, TidelogUp, tidelog_environment
 from benchmarks.broker.course import Course
 from benchmarks.broker.figures import OURS, Better, Figure, Goal
 from benchmarks.broker.idle_connections import idle_connections
@@ -34,6 +34,7 @@ PRODUCE_100B: Properties = {
 ONE_A_REQUEST: Properties = {**COMMON, "linger.ms": 0, "batch.num.messages": 1}
 
 START = Figure("start_s", "process start to first answer, with format", "s", goal=Goal(1 / 8), is_pictured=True)
+UP = Figure("up_s", "`tidelog up`: process start to first answer", "s", goal=Goal(1 / 7))
 IDLE = Figure("idle_mb", "resident memory, idle", "MB", goal=Goal(1 / 5), is_pictured=True)
 RATE_1K = Figure("produce_1k_mb_s", "produce 1 KB, 6 partitions", "MB/s", Better.MORE, goal=Goal(1.5), is_pictured=True)
 CPU_1K = Figure(
@@ -96,6 +97,16 @@ def start(course: Course) -> None:
             if counts:
                 course.record(START, node.name, taken_s)
                 course.record(IDLE, node.name, resident_mb)
+
+
+def up(course: Course) -> None:
+    """As `start`, with the command that starts, watches and stops a node of its own: two processes of ours."""
+    with course.contestants.pair(TidelogUp) as pair:
+        for counts, node in course.turns(pair):
+            taken_s = node.start()
+            node.stop()
+            if counts:
+                course.record(UP, node.name, taken_s)
 
 
 def produce_1k(course: Course) -> None:
@@ -212,6 +223,7 @@ def _crowded(course: Course, pair: Sequence[Contestant], topics: dict[str, str],
 
 ROWS = (
     Row("start", (START, IDLE), start),
+    Row("up", (UP,), up),
     Row("produce-1k", (RATE_1K, CPU_1K, AFTER), produce_1k),
     Row("produce-100b", (RATE_100B, CPU_100B), produce_100b),
     Row("one-a-request", (REQUESTS, REQUEST_CPU), one_a_request),
