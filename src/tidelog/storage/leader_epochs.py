@@ -116,7 +116,8 @@ class LeaderEpochs:
             return EpochEndOffset(LeaderEpoch(epoch), Offset(log_end_offset))
         higher = bisect_right(self._entries, epoch, key=_by_epoch)
         if higher == len(self._entries):
-            # From the future. The asker knows more than we do, so we are not who can say where its log diverges.
+            # An epoch that this log has not seen: the asker is ahead of it, so another replica has to say where its log
+            # diverges.
             return UNDEFINED_EPOCH_END
         end_offset = self._entries[higher].start_offset
         if higher == 0:

@@ -156,7 +156,7 @@ class LogDirectory:
         try:
             self.was_clean = was_clean_shutdown(self._files, self.path)
             self.last_broker_epoch = read_clean_shutdown_epoch(self._files, self.path)
-            # A crash while loading is a crash.
+            # From here on a crash must be noticed by the next start.
             remove_clean_shutdown(self._files, self.path)
             self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
             self._log_starts = self._read(LOG_START_OFFSET_CHECKPOINT)

@@ -17,7 +17,7 @@ DESCRIPTORS_PER_SEGMENT = 4
 DESCRIPTORS_PER_CONNECTION = 1
 # For listeners, the event loop, the metadata log, checkpoints, locks, and what is being forced to disk.
 DESCRIPTORS_KEPT = 100
-# A process that may open fewer files than this takes has other worries.
+# At the least; a process that may not even open so many files cannot run a node.
 CONNECTIONS_AT_LEAST = 10
 # Two mappings each, and Linux allows a process 65,530 of them.
 MAPPED_SEGMENTS_MAX = 10_000
@@ -54,7 +54,9 @@ class OpenSegments:
         self.open_max = max(1, open_max)
         self._open: OrderedDict[Releasable, None] = OrderedDict()
         self.is_crowded = False
-        """Whether it matters which of them was used last: until then an open one need not be noted again."""
+        """Whether the order of use has to be kept, because the limit is near. Until then there is nothing to note about a
+        segment that is open.
+        """
 
     def __len__(self) -> int:
         return len(self._open)

@@ -36,7 +36,7 @@ TIMEOUT_MS = 60_000
 
 
 class Producer:
-    """Somebody with a transactional id, who does as he is told."""
+    """A transactional producer that a scenario drives step by step."""
 
     def __init__(self, talk: Recorder, name: str, version: int = 5) -> None:
         self._talk = talk

@@ -45,7 +45,7 @@ from tidelog.wire.batch_errors import CorruptBatchError
 
 logger = logging.getLogger(__name__)
 
-# What is written before the disk is waited for, and others had to wait behind it.
+# How much is written between two syncs: one of more would keep others waiting for the disk.
 SYNC_BYTES = 32 * 1024 * 1024
 
 
