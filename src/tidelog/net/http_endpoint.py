@@ -48,7 +48,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """The head of a request, as far as anybody cares."""
+    """The parts of a request's head that are used."""
 
     method: str
     path: str

@@ -83,7 +83,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-# Reached through its class a member costs as much as a call.
+# An enum member as a module constant: see docs/style.md.
 _CLOSED = State.CLOSED
 
 

@@ -37,7 +37,8 @@ SWEEP_MS_MAX = 30_000
 # How long a drained connection waits for the peer to close its side too.
 LINGER_MS_MAX = 500
 
-# At its limit a node pauses and goes on with every connection that ends. That is told once in so long.
+# A full node pauses accepting, and resumes when a connection ends, which may be often. The warning is rate-limited to one in
+# this time.
 FULL_NOTICE_INTERVAL_MS = 60_000
 
 

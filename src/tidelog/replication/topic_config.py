@@ -52,9 +52,9 @@ class TopicConfig:
     bounds_age: bool = field(init=False)
     """Whether a record may be too old. A batch's header knows its newest record only."""
     takes_batches_as_they_are: bool = field(init=False)
-    """Whether nothing about this topic can make anybody look at, or change, a batch that is in order itself."""
+    """Whether no setting of this topic requires a valid batch to be decoded or changed."""
     batch_bytes_max: int = field(init=False)
-    """What is larger is refused, for one reason or another."""
+    """The smaller of `max.message.bytes` and `segment.bytes`: a larger batch is refused."""
 
     def __post_init__(self) -> None:
         decide = object.__setattr__

@@ -221,7 +221,7 @@ class ControllerChannel:
         """Until another leader is known, or for a moment."""
         if self._is_closed:
             return
-        # At most six times doubled is beyond the most.
+        # Six doublings are more than the maximum.
         delay_ms = min(RETRY_MS << min(max(0, question.breaks - 1), 6), BROKEN_RETRY_MAX_MS)
         due_ms = min(self._clock.monotonic_ms() + delay_ms, question.deadline_ms)
         self._waiting[question] = due_ms
@@ -277,4 +277,4 @@ def _read(received: memoryview, message: Request, version: int, question: _Quest
 
 
 def _ignore(_event: Event) -> None:
-    """A connection's state shows in what becomes of its requests."""
+    """Nothing to do: what happens to a connection shows in the outcome of its requests."""

@@ -1,4 +1,4 @@
-"""Brokers that this one has just lost sight of: what clients are told of them while the cluster makes up its mind.
+"""Brokers whose connection has just broken: answers that name one as a leader are held back until the cluster has decided.
 
 When a broker dies, its clients ask another one for the metadata within a fraction of a millisecond, well before the controller
 has found new leaders. A client that hears of the dead leader once more may take its time until it asks again: librdkafka takes a

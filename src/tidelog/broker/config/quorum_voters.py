@@ -37,7 +37,7 @@ def _voter(value: str, listener: str) -> Voter:
         raise ConfigError(
             f"Invalid value {value} for configuration {CONTROLLER_QUORUM_VOTERS.name}: expected id@host:port"
         )
-    # Which directory a static voter keeps its log in, nobody has written down.
+    # The configuration of a static quorum has no directory ids.
     key = ReplicaKey(NodeId(int(match["id"])), None)
     return Voter(key, (Endpoint(listener, match["host"].strip("[]"), int(match["port"])),))
 
