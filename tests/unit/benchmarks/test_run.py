@@ -43,7 +43,7 @@ def test_a_quick_run_has_one_round_unless_more_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--rows", "start,speed"], "no such row: speed; there are start, produce-1k"),
+        (["--rows", "start,speed"], "no such row: speed; there are start, up, produce-1k"),
         (["--rounds", "0"], "0 is not a number of rounds"),
         (["--quick", "--publish"], "measures nothing that could be published"),
     ],
