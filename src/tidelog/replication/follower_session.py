@@ -60,7 +60,7 @@ class FollowerSession:
             self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
     def failed(self, *, is_forgotten: bool = False) -> None:
-        """Nobody knows what the leader knows now. `is_forgotten` where it said that it knows of no such session."""
+        """The leader's state of the session is unknown. `is_forgotten` where the leader said that it knows of no such session."""
         self.epoch = INITIAL_EPOCH
         if is_forgotten:
             self.session_id = NO_SESSION

@@ -68,8 +68,9 @@ class LeaderLink:
     def ask_in_bytes(
         self, api_key: int, version: int, body: bytes, then: Callable[[memoryview | None], None], *, timeout_ms: int
     ) -> bool:
-        """`ask` for one who writes the request and reads the answer himself, which is valid during the call only and begins with
-        its header."""
+        """`ask` for a caller that encodes the request and decodes the answer itself. The answer begins with its header, and is
+        valid during the call only.
+        """
         address = self._address()
         if address is None:
             return False
@@ -105,4 +106,4 @@ def _header_end(api_key: int, version: int, client_id: str) -> bytes:
 
 
 def _ignore(_event: Event) -> None:
-    """A connection's state shows in what becomes of its requests."""
+    """Nothing to do: what happens to a connection shows in the outcome of its requests."""

@@ -276,7 +276,7 @@ def _decompress_zstd(data: bytes | bytearray | memoryview, bytes_max: int) -> by
         if content_size > bytes_max:
             raise DecompressedTooLargeError(bytes_max)
         if content_size > 0:
-            # Several frames are refused here, as is damage: the way below tells which of them it is.
+            # Fast path. It refuses damage, but several frames too: the slow path below tells which it is.
             with contextlib.suppress(zstandard.ZstdError):
                 return _zstd_contexts.decompressor.decompress(data, allow_extra_data=False)
         return _decompress_zstd_blocks(memoryview(data), bytes_max)

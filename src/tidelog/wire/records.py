@@ -125,7 +125,7 @@ def _data_of(
     if header.attributes & CODEC_MASK:
         data = records_of(buffer, header, position, decompressed_bytes_max=decompressed_bytes_max)
         return data, 0, len(data)
-    # The usual case, without a slice of the buffer for every batch.
+    # Fast path: no slice of the buffer for every batch.
     end = position + BATCH_OVERHEAD + header.batch_length
     if end > len(buffer):
         _refuse_cut(buffer, header, end)

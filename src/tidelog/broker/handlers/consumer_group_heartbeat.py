@@ -34,7 +34,7 @@ def consumer_group_heartbeat(
 
 
 def refuse(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    """What a member is told by whoever stands before its coordinator."""
+    """The answer with an error of the coordinator as a whole, whichever member asks."""
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=error,

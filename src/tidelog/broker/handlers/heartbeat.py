@@ -23,7 +23,7 @@ def heartbeat(request: HeartbeatRequest, caller: Caller, node: Node) -> Answer[H
 
 
 def refuse(error: ErrorCode) -> HeartbeatResponse:
-    """What a member is told by whoever stands before its coordinator."""
-    # A member that is known to the log is not to be alarmed while that is being read.
+    """The answer with an error of the coordinator as a whole, whichever member asks."""
+    # No error while the log is being loaded: the member may be in it, and need not join again.
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE if is_loading else error)

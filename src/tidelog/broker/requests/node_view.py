@@ -110,7 +110,7 @@ class Node(Protocol):
 
     @property
     def doubted_brokers(self) -> DoubtedBrokers:
-        """Brokers that this one has just lost sight of."""
+        """Brokers whose connection has just broken."""
         ...
 
     @property
