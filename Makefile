@@ -3,7 +3,8 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 # Tests of what has compiled modules: these are run once more in plain Python.
-COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model
+COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model tests/unit/net tests/property/test_net_frames.py \
+	tests/property/test_net_output.py tests/integration/test_net_backlog.py
 
 .PHONY: help demo up test check format bench compat soak wheels environment clean
 

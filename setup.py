@@ -124,10 +124,10 @@ class BuildKernels(build_ext):
         for package in self._packages():
             stamp_in(package).unlink(missing_ok=True)
 
-    def _drop_strays(self, kept: frozenset[str] = frozenset()) -> None:
+    def _drop_strays(self, kept: frozenset[str] = frozenset(), packages: list[Path] | None = None) -> None:
         """Extensions of modules that are no longer compiled, or no longer there: Python would prefer them to the source."""
         kept = kept or frozenset(extension.name for extension in self.extensions)
-        for package in self._packages():
+        for package in packages or self._packages():
             for path in package.rglob(f"*{SUFFIX}"):
                 module = path.name.removesuffix(SUFFIX)
                 if ".".join((*path.parent.relative_to(package.parent).parts, module)) not in kept:
@@ -137,8 +137,8 @@ class BuildKernels(build_ext):
         print(f"tidelog: nothing was compiled, plain Python serves instead: {error}", file=sys.stderr)
         self.distribution.ext_modules = []
         self.extensions = []
-        # A few of them are worse than none.
-        self._drop_strays(frozenset({""}))
+        # A few of them are worse than none. What lies elsewhere than where it would be used is left for the next build.
+        self._drop_strays(frozenset({""}), [PACKAGE] if self.inplace else self._packages())
 
 
 def extensions() -> list[Extension]:

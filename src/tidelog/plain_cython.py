@@ -43,14 +43,14 @@ class CType:
         return cls
 
 
-Py_ssize_t = bint = char = const = int = longlong = p_char = pointer = uchar = uint = ulonglong = void = CType  # noqa: A001 - C's name
+Py_ssize_t = bint = char = const = int = longlong = p_char = p_uchar = pointer = uchar = uint = ulonglong = void = CType  # noqa: A001 - C's name
 
 
 def exceptval(_value: object = -1, *, check: bool = True) -> Callable[[T], T]:  # noqa: ARG001 - Cython's signature
     return _as_it_is
 
 
-def declare(_c_type: object, value: T) -> T:
+def declare(_c_type: object, value: T | None = None) -> T | None:
     return value
 
 

@@ -29,7 +29,6 @@ from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.pending import Pending
 from tidelog.net.address import Address
 from tidelog.net.socket_server import SocketServer
-from tidelog.net.stream import FrameStream
 from tidelog.replication.replica_fetcher import ReplicaFetcher
 from tidelog.storage.durable_log import DurableLog
 from tidelog.storage.log_directory import LogDirectory
@@ -284,12 +283,25 @@ def test_a_request_that_cannot_be_handled_ends_its_connection(
 
 @pytest.mark.parametrize("new_loop", LOOPS)
 def test_what_escapes_from_a_clients_connection_ends_that_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_loop: Callable[[], asyncio.AbstractEventLoop]
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
+    class BrokenChannel:
+        """Fails what the transport asks at the end of the stream."""
+
+        sends_files = True
+        is_held = property(planted)
+
+        def close(self) -> None: ...
+
     with RunningNode(tmp_path, new_loop=new_loop) as running:
         host, port = running.bootstrap.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), 30) as client, monkeypatch.context() as patched:
-            patched.setattr(FrameStream, "eof_received", planted)
+        with socket.create_connection((host, int(port)), 30) as client:
+            ours = client.getsockname()[1]
+            connections = running.node._server.connections
+            wait_until(lambda: any(each.peer_address.port == ours for each in connections.values()), "it is accepted")
+            (connection,) = [each for each in connections.values() if each.peer_address.port == ours]
+            wait_until(lambda: connection._channel is not None, "it is open")
+            connection._channel = BrokenChannel()  # type: ignore[assignment]
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
         check_serves(running)

@@ -12,24 +12,19 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import uvloop
+from msgspec.structs import replace
 
 from tests.support.net import Recorder, eventually, framed, open_sockets
-from tests.support.net_twins import net_twin
 from tidelog.model.clock import Clock, SystemClock
 from tidelog.model.ids import TimestampMs
 from tidelog.net.connection import Connection
 from tidelog.net.limits import BacklogLimits, ConnectionLimits, NodeLimits, SocketOptions
 from tidelog.net.socket_server import Listener, SocketServer
 from tidelog.net.transport import LoopTransport
-
-__all__ = ["net_twin"]
-
-pytestmark = pytest.mark.usefixtures("net_twin")
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 

@@ -261,7 +261,7 @@ def test_a_file_that_is_not_in_memory_is_read_by_a_thread_and_arrives_whole(
     file = OsFiles().open(str(tmp_path / "log"), writable=False)
     # Not every file system can tell; every second look finds the file cold.
     looks = itertools.cycle([False, True])
-    monkeypatch.setattr("tidelog.net.channel._is_warm", lambda _descriptor, _position: next(looks))
+    monkeypatch.setattr("tidelog.net.page_cache.is_warm", lambda _descriptor, _position: next(looks))
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.support.kernel_twins import TWINS
-from tests.support.net_twins import net_kernel
-from tidelog.kernel_choice import Twin
 from tidelog.net.errors import FrameError
 from tidelog.net.frames import SIZE, FrameReader
 from tidelog.net.receive_buffers import ReceiveBuffers
@@ -56,16 +53,15 @@ def read(reader: FrameReader, stream: bytes, piece_bytes: list[int], take_at_mos
     return taken
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @given(
     frame_sizes=st.lists(sizes, max_size=12), piece_bytes=pieces, take_at_most=st.lists(st.integers(0, 4), min_size=1)
 )
 def test_frames_come_out_as_they_went_in(
-    twin: Twin, frame_sizes: list[int], piece_bytes: list[int], take_at_most: list[int]
+    frame_sizes: list[int], piece_bytes: list[int], take_at_most: list[int]
 ) -> None:
     frames = [content(number, size) for number, size in enumerate(frame_sizes)]
     stream = b"".join(SIZE.pack(len(frame)) + frame for frame in frames)
-    reader = net_kernel(twin).FrameReader(ReceiveBuffers(SHARED_BYTES), 1 << 30)
+    reader = FrameReader(ReceiveBuffers(SHARED_BYTES), 1 << 30)
 
     assert read(reader, stream, piece_bytes, take_at_most) == frames
     assert reader.pending_bytes == 0
@@ -73,16 +69,15 @@ def test_frames_come_out_as_they_went_in(
     assert reader.held_bytes == 0
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @given(
     streams=st.lists(st.tuples(st.lists(st.integers(0, 3 * SHARED_BYTES), max_size=8), pieces), min_size=2, max_size=4),
     order=st.lists(st.integers(0, 3), min_size=1, max_size=60),
 )
 def test_connections_that_share_a_buffer_do_not_mix(
-    twin: Twin, streams: list[tuple[list[int], list[int]]], order: list[int]
+    streams: list[tuple[list[int], list[int]]], order: list[int]
 ) -> None:
     buffers = ReceiveBuffers(SHARED_BYTES)
-    readers = [net_kernel(twin).FrameReader(buffers, 1 << 20) for _ in streams]
+    readers = [FrameReader(buffers, 1 << 20) for _ in streams]
     expected = [
         [content(number + 7 * index, size) for number, size in enumerate(each[0])] for index, each in enumerate(streams)
     ]
@@ -108,12 +103,9 @@ def test_connections_that_share_a_buffer_do_not_mix(
     assert taken == expected
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @given(size=st.one_of(st.integers(-(1 << 31), -1), st.integers(1001, (1 << 31) - 1)), before=st.integers(0, 3))
-def test_a_size_that_no_frame_has_is_an_error_and_earlier_frames_are_not_lost(
-    twin: Twin, size: int, before: int
-) -> None:
-    reader = net_kernel(twin).FrameReader(ReceiveBuffers(), 1000)
+def test_a_size_that_no_frame_has_is_an_error_and_earlier_frames_are_not_lost(size: int, before: int) -> None:
+    reader = FrameReader(ReceiveBuffers(), 1000)
     stream = b"".join(SIZE.pack(1) + b"x" for _ in range(before)) + SIZE.pack(size)
     reader.buffer()[: len(stream)] = stream
     reader.received(len(stream))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.support.kernel_twins import TWINS
-from tests.support.net_twins import net_kernel
-from tidelog.kernel_choice import Twin
 from tidelog.net.errors import RegionLostError
 from tidelog.net.frames import SIZE
-from tidelog.net.output_queue import SENDFILE_BYTES_MIN, WOULD_BLOCK, Bytes, OutputQueue, Part
+from tidelog.net.output_queue import OutputQueue
+from tidelog.net.parts import SENDFILE_BYTES_MIN, WOULD_BLOCK, Bytes, Part
 
 FILE = bytes(number * 7 % 251 for number in range(300_000))
 
@@ -101,7 +99,6 @@ def content(part: Part) -> bytes:
     return part.file.pread(part.count, part.position)
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @given(
     pushed=st.lists(frames, min_size=1, max_size=6),
     takes=takes,
@@ -109,10 +106,10 @@ def content(part: Part) -> bytes:
     flush_between=st.booleans(),
 )
 def test_the_peer_gets_exactly_what_was_pushed(
-    twin: Twin, pushed: list[list[Part]], takes: list[int], sends_files: bool, flush_between: bool
+    pushed: list[list[Part]], takes: list[int], sends_files: bool, flush_between: bool
 ) -> None:
     channel = FakeChannel(takes, sends_files=sends_files)
-    queue = net_kernel(twin).OutputQueue(channel)
+    queue = OutputQueue(channel)
     bodies = [b"".join(content(part) for part in frame) for frame in pushed]
     expected = b"".join(SIZE.pack(len(body)) + body for body in bodies)
     pushed_bytes = 0
@@ -139,14 +136,13 @@ def flush_until_empty(queue: OutputQueue) -> None:
         pass
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @given(takes=takes, sends_files=st.booleans(), kept=st.integers(0, 99_999), count=st.integers(100_000, 150_000))
 def test_a_file_that_got_shorter_is_never_sent_as_something_else(
-    twin: Twin, takes: list[int], sends_files: bool, kept: int, count: int
+    takes: list[int], sends_files: bool, kept: int, count: int
 ) -> None:
     content = FILE[:kept]
     channel = FakeChannel(takes, sends_files=sends_files, content=content)
-    queue = net_kernel(twin).OutputQueue(channel)
+    queue = OutputQueue(channel)
     queue.push([b"head", FakeRegion(0, count, FakeFile(content)), b"tail"])
 
     with pytest.raises(RegionLostError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.support.data_node import FakeConnection
-from tidelog.net.output_queue import Part
+from tidelog.net.parts import Part
 
 
 class Slot:

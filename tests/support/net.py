@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tidelog.net.connection import AnswerSlot, Connection
-from tidelog.net.output_queue import Part
+from tidelog.net.parts import Part
 
 Respond = Callable[[bytes], Sequence[Part]]
 

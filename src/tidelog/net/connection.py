@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """One accepted connection: requests in, answers out in the order of the requests.
 
 A handler gets every whole frame of a read, then one call to finish them together, and opens a slot for each answer that it owes:
@@ -22,33 +23,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tidelog.kernel_choice import load
-from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import NO_ADDRESS, Address, address_of
 from tidelog.net.backlog import Backlog
-from tidelog.net.limits import ConnectionLimits
-from tidelog.net.receive_buffers import ReceiveBuffers
+from tidelog.net.errors import NetError
 from tidelog.net.stream import FrameStream
 from tidelog.net.turn import Turn
 
 if TYPE_CHECKING:
-    from tidelog.net.kernels.stream_kernel import AnswerSlot, ConnectionCore
-else:
-    _kernel = load("tidelog.net.kernels", "stream_kernel")
-    AnswerSlot, ConnectionCore = _kernel.AnswerSlot, _kernel.ConnectionCore
-
-__all__ = [
-    "ANONYMOUS",
-    "UNKNOWN_SOFTWARE",
-    "AnswerSlot",
-    "ClientSoftware",
-    "Connection",
-    "FrameHandler",
-    "Principal",
-]
+    from tidelog.model.slow_work import SlowWork
+    from tidelog.net.limits import ConnectionLimits
+    from tidelog.net.parts import Part
+    from tidelog.net.receive_buffers import ReceiveBuffers
 
 log = logging.getLogger(__name__)
 
@@ -100,12 +89,41 @@ class FrameHandler(Protocol):
         ...
 
 
-class Connection(ConnectionCore, FrameStream):
+class AnswerSlot:
+    """The place of one answer in the order of a connection's answers."""
+
+    __slots__ = ("_parts", "connection")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._parts: Sequence[Part] | None = None
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Gives the answer, without its size. Once; after the connection has ended it is dropped."""
+        self.connection._answered(self, parts, False)  # noqa: SLF001 - a slot is a part of its connection
+
+    def send_at_once(self, parts: Sequence[Part]) -> None:
+        """`send`, without waiting for the end of the turn: for what a peer is woken by, while there is more to do here."""
+        self.connection._answered(self, parts, True)  # noqa: SLF001
+
+    def close_connection(self) -> None:
+        """For a request that allows no answer. Answers to earlier requests that were not sent yet are lost."""
+        self.connection.abort()
+
+
+class Connection(FrameStream):
     """The server's end. `principal` and `client_software` are the handler's to set; everything else is fixed at accept."""
 
     __slots__ = (
+        "_frames_done",
+        "_handle",
         "_handler",
         "_on_closed",
+        "_on_quiet",
+        "_output_bytes_max",
+        "_parked_bytes",
+        "_slots",
+        "_unanswered_requests_max",
         "client_software",
         "connection_id",
         "idle_since_ms",
@@ -132,8 +150,16 @@ class Connection(ConnectionCore, FrameStream):
         is_exempt: bool = False,
     ) -> None:
         """`is_exempt`: it never waits in the backlog. The handler may say so later."""
-        super().__init__(loop, handler, limits, buffers, turn, backlog, slow_work)
+        super().__init__(loop, buffers, turn, limits.request_bytes_max, slow_work, backlog)
         self._handler = handler
+        self._handle = handler.frame
+        self._frames_done = handler.frames_done
+        self._unanswered_requests_max = limits.unanswered_requests_max
+        self._output_bytes_max = limits.output_bytes_max
+        self._on_quiet: Callable[[], None] | None = None
+        self._slots: deque[AnswerSlot] = deque()
+        # Answers that wait for an earlier one.
+        self._parked_bytes = 0
         self._on_closed = on_closed
         self.listener_name = listener_name
         self.connection_id = connection_id
@@ -156,6 +182,86 @@ class Connection(ConnectionCore, FrameStream):
     def owes_answers(self) -> bool:
         """Whether the peer waits for this side and there is nothing that it could do about it."""
         return bool(self._slots) and not self.output_bytes
+
+    def expect_answer(self) -> AnswerSlot:
+        """Opens the slot of the next answer. In the order of the requests."""
+        slot = AnswerSlot(self)
+        self._slots.append(slot)
+        return slot
+
+    def answer_with_frames(self, frames: Sequence[bytes]) -> None:
+        """Answers requests for which no slot was opened, and which came after all that have one. Each frame has its size."""
+        if self._slots:
+            for frame in frames:
+                self.expect_answer().send((memoryview(frame)[4:],))
+            return
+        output = self._output
+        if output is None or self.is_closed:
+            return
+        output.push_frames(frames[0] if len(frames) == 1 else b"".join(frames))
+        if not self._flush_noted:
+            self._flush_soon()
+
+    def _answered(self, slot: AnswerSlot, parts: Sequence[Part], at_once: bool) -> None:
+        if slot._parts is not None:  # noqa: SLF001 - a slot is a part of its connection
+            raise NetError(f"{self}: a request was answered twice")
+        slot._parts = parts  # noqa: SLF001
+        if self.is_closed:
+            return
+        slots = self._slots
+        output = self._output
+        if slots[0] is not slot or output is None:
+            self._parked_bytes += _parts_bytes(parts)
+        else:
+            slots.popleft()
+            output.push(parts)
+            while slots:
+                slot = slots[0]
+                parts_or_none = slot._parts  # noqa: SLF001
+                if parts_or_none is None:
+                    break
+                slots.popleft()
+                self._parked_bytes -= _parts_bytes(parts_or_none)
+                output.push(parts_or_none)
+            if not at_once and not self._flush_noted:
+                self._flush_soon()
+        if at_once:
+            self._flush()
+        if self._stalled:
+            self._resume_if_possible()
+
+    def _frame(self, frame: memoryview) -> bool:
+        self._handle(self, frame)
+        output = self._output
+        if self._slots or output is None or output.pending_bytes > self._output_bytes_max:
+            return not self._is_full()
+        return not self.is_closed
+
+    def _read_done(self) -> None:
+        self._frames_done(self)
+
+    def _is_full(self) -> bool:
+        output = self._output
+        return (
+            len(self._slots) >= self._unanswered_requests_max
+            or output is None
+            or output.pending_bytes + self._parked_bytes > self._output_bytes_max
+            or self.is_closed
+        )
+
+    def _output_moved(self) -> None:
+        if self._stalled:
+            self._resume_if_possible()
+        if self._on_quiet is not None:
+            self._tell_if_quiet()
+
+    def _tell_if_quiet(self) -> None:
+        on_quiet = self._on_quiet
+        output = self._output
+        if on_quiet is None or self._slots or self.is_closed or (output is not None and output.pending_bytes):
+            return
+        self._on_quiet = None
+        on_quiet()
 
     def close_when_sent(self) -> None:
         """Ends the connection for a request that cannot be answered. Answers to those before it that are complete leave first."""
@@ -187,3 +293,7 @@ class Connection(ConnectionCore, FrameStream):
             self._handler.connection_closed(self)
         except Exception:
             log.exception("%s: its handler failed at the end", self)
+
+
+def _parts_bytes(parts: Sequence[Part]) -> int:
+    return sum([len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.count for part in parts])

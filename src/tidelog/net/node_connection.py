@@ -34,8 +34,7 @@ from socket import gaierror
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel_choice import load
-from tidelog.net.address import NO_ADDRESS, Address, address_of
+from tidelog.net.address import NO_ADDRESS, Address
 from tidelog.net.errors import (
     ConnectFailedError,
     ConnectionClosedError,
@@ -44,25 +43,17 @@ from tidelog.net.errors import (
     RequestTimedOutError,
     TooManyRequestsError,
 )
-from tidelog.net.output_queue import Bytes
+from tidelog.net.node_stream import NodeStream, PendingRequest
+from tidelog.net.parts import Bytes
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.reconnect_backoff import ReconnectBackoff
-from tidelog.net.stream import FrameStream
 from tidelog.net.transport import Transport
 from tidelog.net.turn import Turn
 
 if TYPE_CHECKING:
-    from tidelog.net.kernels.stream_kernel import AnswersCore, PendingRequest
-else:
-    _kernel = load("tidelog.net.kernels", "stream_kernel")
-    AnswersCore, PendingRequest = _kernel.AnswersCore, _kernel.PendingRequest
+    from tidelog.net.node_stream import OnAnswer
 
 log = logging.getLogger(__name__)
-
-OnAnswer = Callable[[memoryview | RequestFailedError], None]
-
-# An answer may be as large as a fetch of all that a client asks for; this is what no honest node sends.
-ANSWER_BYTES_MAX = 1 << 30
 
 # Kafka's `max.in.flight.requests.per.connection` is for producers; other callers bring their own bound, and this is the last.
 IN_FLIGHT_MAX = 100
@@ -123,37 +114,6 @@ class ConnectionOptions(NamedTuple):
 DEFAULT_OPTIONS = ConnectionOptions()
 
 
-class _NodeStream(AnswersCore, FrameStream):
-    """One established connection. The requests that wait for an answer on it are the owner's to add and to fail."""
-
-    __slots__ = ("_on_closed", "_title", "peer_address")
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        buffers: ReceiveBuffers,
-        turn: Turn,
-        title: str,
-        unanswered: deque[PendingRequest],
-        on_bug: Callable[[Exception], None],
-        on_closed: Callable[[_NodeStream, BaseException | None], None],
-    ) -> None:
-        super().__init__(loop, buffers, turn, ANSWER_BYTES_MAX, unanswered, on_bug)
-        self._title = title
-        self._on_closed = on_closed
-        self.peer_address = NO_ADDRESS
-
-    def _opened(self) -> None:
-        if self._transport is not None:
-            self.peer_address = address_of(self._transport.get_extra_info("peername"))
-
-    def __str__(self) -> str:
-        return self._title
-
-    def _closed(self, error: BaseException | None) -> None:
-        self._on_closed(self, error)
-
-
 class NodeConnection:
     """Requests to one node. All methods are called on the loop's thread; callbacks come from there."""
 
@@ -180,9 +140,9 @@ class NodeConnection:
         self._connect_timeout_s = options.connect_timeout_ms / 1000
         self._buffers = parts.buffers or ReceiveBuffers()
         self._turn = parts.turn or Turn()
-        self._stream: _NodeStream | None = None
+        self._stream: NodeStream | None = None
         self._attempt: asyncio.Task[None] | None = None
-        self._opening: _NodeStream | None = None
+        self._opening: NodeStream | None = None
         self._backoff_timer: asyncio.TimerHandle | None = None
         # What waits for a connection, then what waits for an answer.
         self._unsent: deque[PendingRequest] = deque()
@@ -306,8 +266,8 @@ class NodeConnection:
         else:
             self._connected(stream)
 
-    def _new_stream(self) -> _NodeStream:
-        self._opening = _NodeStream(
+    def _new_stream(self) -> NodeStream:
+        self._opening = NodeStream(
             self._loop, self._buffers, self._turn, str(self), self._unanswered, self._on_bug, self._ended
         )
         return self._opening
@@ -318,7 +278,7 @@ class NodeConnection:
         if opening is not None:
             opening.abort()
 
-    def _connected(self, stream: _NodeStream) -> None:
+    def _connected(self, stream: NodeStream) -> None:
         self._attempt = None
         if self.state is State.CLOSED:
             self._abandon_opening()
@@ -364,11 +324,11 @@ class NodeConnection:
 
     # Connected.
 
-    def _ended(self, stream: _NodeStream, error: BaseException | None) -> None:
+    def _ended(self, stream: NodeStream, error: BaseException | None) -> None:
         # A write can find out, and nobody expects the answer to `send` to come before it returns.
         self._loop.call_soon(self._broke, stream, error)
 
-    def _broke(self, stream: _NodeStream, error: BaseException | None) -> None:
+    def _broke(self, stream: NodeStream, error: BaseException | None) -> None:
         if self._stream is stream:
             reason = (error.strerror if isinstance(error, OSError) else None) or error or "closed by the node"
             self._break(Event.BROKEN, ConnectionLostError(f"{self} broke: {reason}"))

@@ -18,13 +18,32 @@ from tidelog.net.limits import SocketOptions
 
 log = logging.getLogger(__name__)
 
-P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+class BufferedStream(Protocol):
+    """`asyncio.BufferedProtocol`, for compiled classes, which cannot have asyncio's as their base."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+    def get_buffer(self, sizehint: int) -> memoryview: ...
+
+    def buffer_updated(self, nbytes: int) -> None: ...
+
+    def eof_received(self) -> bool: ...
+
+
+P = TypeVar("P", bound=asyncio.BaseProtocol | BufferedStream)
 
 # What a socket calls an address: host, port and, for IPv6, two numbers more.
 SocketName = tuple[str | int, ...]
 
 # Decides about a connection that has come in: the protocol that serves it, or None to close it at once.
-Admit = Callable[[Address], asyncio.BaseProtocol | None]
+Admit = Callable[[Address], asyncio.BaseProtocol | BufferedStream | None]
 
 # Those who have a connection are not to wait for a crowd that opens its own: after so many the loop turns to others.
 ACCEPTED_AT_ONCE_MAX = 8
@@ -98,11 +117,17 @@ class LoopTransport:
         return _SocketAcceptor(self._loop, sockets, admit, options)
 
     async def connect(self, host: str, port: int, protocol_factory: Callable[[], P]) -> P:
-        transport, protocol = await self._loop.create_connection(protocol_factory, host, port)
+        made: list[P] = []
+
+        def make() -> asyncio.BaseProtocol:
+            made.append(protocol_factory())
+            return _protocol_of(self._loop, made[0])
+
+        transport, _ = await self._loop.create_connection(make, host, port)
         sock = transport.get_extra_info("socket")
         if sock is not None and not transport.is_closing():
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return protocol
+        return made[0]
 
     async def resolve(self, host: str) -> list[str]:
         found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -208,12 +233,39 @@ class _SocketAcceptor:
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _serve(self, sock: socket.socket, protocol: asyncio.BaseProtocol) -> None:
+    async def _serve(self, sock: socket.socket, protocol: asyncio.BaseProtocol | BufferedStream) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: protocol, sock)
+            await self._loop.connect_accepted_socket(lambda: _protocol_of(self._loop, protocol), sock)
         except OSError as error:
             sock.close()
             protocol.connection_lost(error)
+
+
+class _AsyncioProtocol(asyncio.BufferedProtocol):
+    """What asyncio's own loops take for a `BufferedProtocol`. Its methods are the stream's, with nothing in between."""
+
+    __slots__ = (
+        "buffer_updated",
+        "connection_lost",
+        "connection_made",
+        "eof_received",
+        "get_buffer",
+        "pause_writing",
+        "resume_writing",
+    )
+
+    def __init__(self, stream: BufferedStream) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(stream, name))
+
+
+def _protocol_of(
+    loop: asyncio.AbstractEventLoop, protocol: asyncio.BaseProtocol | BufferedStream
+) -> asyncio.BaseProtocol:
+    """uvloop looks for `get_buffer`, asyncio for its own class."""
+    if isinstance(protocol, asyncio.BaseProtocol) or not isinstance(loop, asyncio.BaseEventLoop):
+        return cast("asyncio.BaseProtocol", protocol)
+    return _AsyncioProtocol(protocol)
 
 
 def _listening_socket(family: socket.AddressFamily, name: SocketName, options: SocketOptions) -> socket.socket:

@@ -24,15 +24,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tidelog.net.address import Address
 from tidelog.net.errors import ListenError
 from tidelog.net.limits import SocketOptions
-from tidelog.net.transport import Admit
+from tidelog.net.transport import Admit, BufferedStream
 from tidelog.simulation.loop import VirtualTimeLoop, owned_by
 
-P = TypeVar("P", bound=asyncio.BaseProtocol)
+P = TypeVar("P", bound=asyncio.BaseProtocol | BufferedStream)
 
 # What a sender may have on its way before it is told to wait, and when it is told to go on.
 WINDOW_BYTES = 256 * 1024
@@ -297,7 +297,7 @@ class Endpoint(asyncio.Transport):
         self.own_host, self.peer_host = own.host, peer.host
         self.peer_address = peer
         self.outgoing: _Direction
-        self._protocol: asyncio.BaseProtocol | None = None
+        self._protocol: asyncio.BaseProtocol | BufferedStream | None = None
         self._reading = True
         self._writing_paused = False
         self._closing = False
@@ -306,7 +306,7 @@ class Endpoint(asyncio.Transport):
         self._peer_finished = False
         self._delivering = False
 
-    def start(self, protocol: asyncio.BaseProtocol) -> None:
+    def start(self, protocol: asyncio.BaseProtocol | BufferedStream) -> None:
         """The node has accepted, or connected."""
         self.open()
         self._protocol = protocol
@@ -326,9 +326,9 @@ class Endpoint(asyncio.Transport):
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         assert self._protocol is not None
-        return self._protocol
+        return cast("asyncio.BaseProtocol", self._protocol)
 
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+    def set_protocol(self, protocol: asyncio.BaseProtocol | BufferedStream) -> None:
         self._protocol = protocol
 
     def is_closing(self) -> bool:
@@ -442,23 +442,23 @@ class Endpoint(asyncio.Transport):
             if self._arrived or self._peer_finished:
                 self._deliver_soon()
         elif self._peer_finished:
-            keeps_open = isinstance(protocol, (asyncio.Protocol, asyncio.BufferedProtocol)) and protocol.eof_received()
-            if not keeps_open:
+            eof_received = getattr(protocol, "eof_received", None)
+            if eof_received is None or not eof_received():
                 self.close()
 
-    def _hand_over(self, protocol: asyncio.BaseProtocol, data: memoryview) -> int:
+    def _hand_over(self, protocol: asyncio.BaseProtocol | BufferedStream, data: memoryview) -> int:
         random = self._network.random
         if len(data) > 1 and random.random() < CUT_PROBABILITY:
             data = data[: random.randrange(1, len(data))]
-        if isinstance(protocol, asyncio.BufferedProtocol):
-            buffer = memoryview(protocol.get_buffer(len(data)))
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            protocol.buffer_updated(count)
-            return count
-        assert isinstance(protocol, asyncio.Protocol)
-        protocol.data_received(bytes(data))
-        return len(data)
+        if isinstance(protocol, asyncio.Protocol):
+            protocol.data_received(bytes(data))
+            return len(data)
+        into = cast("BufferedStream", protocol)
+        buffer = memoryview(into.get_buffer(len(data)))
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        into.buffer_updated(count)
+        return count
 
 
 class _Direction:

@@ -11,12 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.kernel_twins import TWINS
-from tests.support.net_twins import net_modules
-from tidelog.kernel_choice import Twin
-from tidelog.net import channel as channels
-from tidelog.net.channel import HANDED_OVER_BYTES_MAX, WARMED_BYTES_MAX, SocketChannel
-from tidelog.net.output_queue import WOULD_BLOCK
+from tidelog.net import page_cache
+from tidelog.net.output_queue import OutputQueue
+from tidelog.net.parts import WOULD_BLOCK
+from tidelog.net.socket_channel import HANDED_OVER_BYTES_MAX, WARMED_BYTES_MAX, SocketChannel
 
 T = TypeVar("T")
 
@@ -108,7 +106,7 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.append(position)
         return False
 
-    monkeypatch.setattr(channels, "_is_warm", is_warm)
+    monkeypatch.setattr(page_cache, "is_warm", is_warm)
     return asked
 
 
@@ -171,14 +169,12 @@ def test_a_file_that_ends_early_takes_nothing(pair: tuple[socket.socket, socket.
     assert channel.send_file(descriptor, 3 * WARMED_BYTES_MAX, 100) == 0
 
 
-@pytest.mark.parametrize("twin", TWINS)
 def test_what_the_socket_does_not_take_the_transport_waits_with_and_nothing_overtakes_it(
-    twin: Twin, pair: tuple[socket.socket, socket.socket], descriptor: int
+    pair: tuple[socket.socket, socket.socket], descriptor: int
 ) -> None:
-    modules = net_modules(twin)
     transport, loop = SocketTransport(pair[0]), LaterLoop()
-    channel = modules["channel"].SocketChannel(loop, transport)
-    queue = modules["output_queue"].OutputQueue(channel)
+    channel = SocketChannel(loop, transport)  # type: ignore[arg-type]
+    queue = OutputQueue(channel)
     content = bytes(range(256)) * 40_000
     told: list[str] = []
 
@@ -229,12 +225,11 @@ def test_a_piece_of_a_file_is_read_for_a_socket_that_takes_nothing(
     assert channel.is_held
 
 
-@pytest.mark.parametrize("twin", TWINS)
 def test_a_closed_channel_sends_nothing_to_who_has_its_number_now(
-    twin: Twin, pair: tuple[socket.socket, socket.socket], descriptor: int
+    pair: tuple[socket.socket, socket.socket], descriptor: int
 ) -> None:
     number = pair[0].fileno()
-    channel = net_modules(twin)["channel"].SocketChannel(LaterLoop(), SocketTransport(pair[0]))
+    channel = SocketChannel(LaterLoop(), SocketTransport(pair[0]))  # type: ignore[arg-type]
     channel.close()
     pair[0].close()
     heir, other = socket.socketpair()

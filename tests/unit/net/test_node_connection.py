@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from tests.support.net import Recorder
-from tests.support.net_twins import net_kernel, net_twin
-from tidelog.kernel_choice import Twin
 from tidelog.net.connection import Connection
 from tidelog.net.errors import (
     ConnectFailedError,
@@ -31,14 +29,11 @@ from tidelog.net.node_connection import (
     NodeConnection,
     State,
 )
-from tidelog.net.output_queue import Bytes
+from tidelog.net.output_queue import OutputQueue
+from tidelog.net.parts import Bytes
 from tidelog.net.socket_server import SocketServer
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
-
-__all__ = ["net_twin"]
-
-pytestmark = pytest.mark.usefixtures("net_twin")
 
 Answer = bytes | RequestFailedError
 
@@ -294,14 +289,14 @@ def test_the_earliest_deadline_counts_whatever_was_sent_first() -> None:
     play(main)
 
 
-def test_a_send_that_finds_the_connection_broken_returns_before_it_fails(net_twin: Twin) -> None:
+def test_a_send_that_finds_the_connection_broken_returns_before_it_fails() -> None:
     async def main(world: World) -> None:
         await world.serve()
         world.connection.connect()
         await asyncio.sleep(0.1)
         stream = world.connection._stream
         assert stream is not None
-        stream._output = net_kernel(net_twin).OutputQueue(BrokenChannel())
+        stream._output = OutputQueue(BrokenChannel())
         world.send()
         assert (world.answers, stream.is_closed) == ([], True)
         await asyncio.sleep(0)

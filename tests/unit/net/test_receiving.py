@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.support.kernel_twins import TWINS
-from tests.support.net_twins import net_modules
-from tidelog.kernel_choice import Twin
 from tidelog.net.frames import SIZE, FrameReader
 from tidelog.net.receive_buffers import RETAINED_BYTES_MAX, SHARED_BYTES, ReceiveBuffers
-
-
-@pytest.fixture(params=TWINS)
-def reader_type(request: pytest.FixtureRequest) -> type[FrameReader]:
-    twin: Twin = request.param
-    found: type[FrameReader] = net_modules(twin)["frames"].FrameReader
-    return found
 
 
 def feed(reader: FrameReader, data: bytes) -> list[bytes]:
@@ -34,16 +22,16 @@ def feed(reader: FrameReader, data: bytes) -> list[bytes]:
     return frames
 
 
-def test_between_whole_frames_a_connection_holds_no_memory(reader_type: type[FrameReader]) -> None:
+def test_between_whole_frames_a_connection_holds_no_memory() -> None:
     buffers = ReceiveBuffers()
-    readers = [reader_type(buffers, 1000) for _ in range(100)]
+    readers = [FrameReader(buffers, 1000) for _ in range(100)]
     for reader in readers:
         assert feed(reader, SIZE.pack(3) + b"abc") == [b"abc"]
     assert [reader.held_bytes for reader in readers] == [0] * 100
 
 
-def test_a_frame_is_a_writable_view_of_where_it_arrived(reader_type: type[FrameReader]) -> None:
-    reader = reader_type(ReceiveBuffers(), 1000)
+def test_a_frame_is_a_writable_view_of_where_it_arrived() -> None:
+    reader = FrameReader(ReceiveBuffers(), 1000)
     data = SIZE.pack(3) + b"abc"
     reader.buffer()[: len(data)] = data
     reader.received(len(data))
@@ -53,9 +41,9 @@ def test_a_frame_is_a_writable_view_of_where_it_arrived(reader_type: type[FrameR
     assert bytes(reader.buffer()[4:7]) == b"Xbc"
 
 
-def test_a_small_piece_of_a_frame_takes_a_buffer_until_the_frame_is_whole(reader_type: type[FrameReader]) -> None:
+def test_a_small_piece_of_a_frame_takes_a_buffer_until_the_frame_is_whole() -> None:
     buffers = ReceiveBuffers()
-    reader = reader_type(buffers, 1000)
+    reader = FrameReader(buffers, 1000)
     assert feed(reader, SIZE.pack(3) + b"a") == []
     assert reader.held_bytes == SHARED_BYTES
     assert feed(reader, b"bc") == [b"abc"]
@@ -66,8 +54,8 @@ def test_a_small_piece_of_a_frame_takes_a_buffer_until_the_frame_is_whole(reader
     assert buffers.retained_bytes == 0
 
 
-def test_the_buffer_of_large_frames_stays_until_the_connection_falls_silent(reader_type: type[FrameReader]) -> None:
-    reader = reader_type(ReceiveBuffers(), 1 << 30)
+def test_the_buffer_of_large_frames_stays_until_the_connection_falls_silent() -> None:
+    reader = FrameReader(ReceiveBuffers(), 1 << 30)
     large = bytes(3 * SHARED_BYTES)
     assert feed(reader, SIZE.pack(len(large)) + large) == [large]
     held_bytes = reader.held_bytes
@@ -80,8 +68,8 @@ def test_the_buffer_of_large_frames_stays_until_the_connection_falls_silent(read
     assert reader.held_bytes == 0
 
 
-def test_a_silent_connection_keeps_what_it_is_in_the_middle_of(reader_type: type[FrameReader]) -> None:
-    reader = reader_type(ReceiveBuffers(), 1000)
+def test_a_silent_connection_keeps_what_it_is_in_the_middle_of() -> None:
+    reader = FrameReader(ReceiveBuffers(), 1000)
     feed(reader, SIZE.pack(3) + b"a")
     reader.release_idle()
     assert feed(reader, b"bc") == [b"abc"]
@@ -95,17 +83,17 @@ def test_what_is_kept_for_later_is_bounded() -> None:
     assert buffers.retained_bytes <= RETAINED_BYTES_MAX
 
 
-def test_a_closed_reader_returns_its_buffer(reader_type: type[FrameReader]) -> None:
+def test_a_closed_reader_returns_its_buffer() -> None:
     buffers = ReceiveBuffers()
-    reader = reader_type(buffers, 1000)
+    reader = FrameReader(buffers, 1000)
     feed(reader, SIZE.pack(3) + b"a")
     reader.close()
     assert (reader.held_bytes, reader.pending_bytes) == (0, 0)
     assert buffers.retained_bytes == SHARED_BYTES
 
 
-def test_an_announced_size_costs_nothing_until_bytes_come(reader_type: type[FrameReader]) -> None:
-    reader = reader_type(ReceiveBuffers(), 1 << 30)
+def test_an_announced_size_costs_nothing_until_bytes_come() -> None:
+    reader = FrameReader(ReceiveBuffers(), 1 << 30)
     before_bytes = resident_bytes()
     feed(reader, SIZE.pack(500_000_000) + b"only this")
     assert reader.held_bytes >= 500_000_000

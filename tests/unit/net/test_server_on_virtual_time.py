@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from tests.support.net import Recorder, framed
-from tests.support.net_twins import net_twin
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.net.address import Address
 from tidelog.net.connection import Connection
@@ -19,10 +18,6 @@ from tidelog.net.limits import ConnectionLimits, NodeLimits
 from tidelog.net.socket_server import LINGER_MS_MAX, SocketServer
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import Endpoint, SimulatedNetwork
-
-__all__ = ["net_twin"]
-
-pytestmark = pytest.mark.usefixtures("net_twin")
 
 
 class Client(asyncio.Protocol):

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kernel_twins import TWINS
-from tests.support.net_twins import net_modules
-from tidelog.kernel_choice import Twin
 from tidelog.net.turn import Turn
 
 
-@pytest.fixture(params=TWINS)
-def turn(request: pytest.FixtureRequest) -> Turn:
-    twin: Twin = request.param
-    made: Turn = net_modules(twin)["turn"].Turn()
-    return made
+@pytest.fixture
+def turn() -> Turn:
+    return Turn()
 
 
 class Noted:

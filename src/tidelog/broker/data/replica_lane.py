@@ -29,7 +29,7 @@ from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.ids import NodeId, PartitionIndex, TopicId
 from tidelog.model.timers import Timer
 from tidelog.net.connection import AnswerSlot, Connection
-from tidelog.net.output_queue import Part
+from tidelog.net.parts import Part
 from tidelog.replication.follower_progress import FetchClock
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading

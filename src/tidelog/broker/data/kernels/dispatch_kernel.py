@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What every request runs through, whatever it asks: who takes it, and how it is counted.
 
-This is one source for two twins, as `net.kernels.stream_kernel` is: plain Python, and compiled with the types of
+This is one source for two twins: plain Python, and compiled with the types of
 `_dispatch_kernel.pxd`.
 
     DispatcherCore      the quick part of `dispatch.Dispatcher`

@@ -2,7 +2,7 @@
 """What every plain Fetch of a consumer runs through: `FetchLaneCore`, the quick part of `fetch_lane.FetchLane`, and the
 `WaitingFetch` of one that found nothing.
 
-This is one source for two twins, as `net.kernels.stream_kernel` is: plain Python, and compiled with the types of
+This is one source for two twins: plain Python, and compiled with the types of
 `_fetch_lane_kernel.pxd`. `fetch_lane` has the contract, and the answer of a fetch that meets an error.
 """
 
@@ -18,7 +18,7 @@ from tidelog.broker.data.fetch_sessions import FINAL_EPOCH as _NO_EPOCH, NO_SESS
 from tidelog.broker.handlers.fetch import READ_COMMITTED as _READ_COMMITTED, TOPIC_ID_VERSION
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.data_plane_config import FETCH_MAX_BYTES, RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
-from tidelog.net.output_queue import SENDFILE_BYTES_MIN as _SENDFILE_BYTES
+from tidelog.net.parts import SENDFILE_BYTES_MIN as _SENDFILE_BYTES
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.wire.messages.fetch import FetchRequest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.model.errors import ErrorCode
     from tidelog.model.timers import Timer
     from tidelog.net.connection import AnswerSlot, Connection
-    from tidelog.net.output_queue import Part
+    from tidelog.net.parts import Part
     from tidelog.replication.partition import Diverged, Partition
     from tidelog.replication.partitions import TopicReplicas
     from tidelog.storage.file_region import FileRegion

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What every plain Produce request runs through: `ProduceLaneCore`, the quick part of `produce_lane.ProduceLane`.
 
-This is one source for two twins, as `net.kernels.stream_kernel` is: plain Python, and compiled with the types of
+This is one source for two twins: plain Python, and compiled with the types of
 `_produce_lane_kernel.pxd`. `produce_lane` has the contract, and all that is rare: transactions, other replicas to wait for,
 refusals.
 """

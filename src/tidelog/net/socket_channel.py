@@ -1,0 +1,201 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
+"""The way out of a connection that has a plain socket: past the transport, so that files leave by `sendfile`.
+
+Neither uvloop nor asyncio lets anyone else wait for a transport's descriptor, and a duplicate of it would make every connection
+cost two. So where the socket takes nothing, `SocketChannel` hands the next few bytes to the transport: that waits for the socket,
+sends them, and says when they have left (`resume_writing`). Until then nothing else is written, so nothing overtakes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.net import page_cache as _page_cache, parts as _parts
+
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
+    import cython
+else:
+    from tidelog import plain_cython as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+    from cython.cimports.cpython.exc import PyErr_SetFromErrno
+    from cython.cimports.libc import errno
+    from cython.cimports.tidelog.net.sys_socket import BufferView, c_send
+
+if TYPE_CHECKING:
+    from tidelog.model.slow_work import SlowWork
+    from tidelog.net.parts import Bytes
+
+_WOULD_BLOCK = _parts.WOULD_BLOCK
+
+# Linux gathers what follows into the same packet; elsewhere each send is a packet, which is only slower.
+_MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
+
+# What a thread brings into memory in one go before the sending goes on.
+WARMED_BYTES_MAX = 1024 * 1024
+
+# What the transport is given to wait with. It is copied, so it is little.
+HANDED_OVER_BYTES_MAX = 16 * 1024
+
+
+class SocketChannel:
+    """Writes to the socket of a transport, through which nobody else writes.
+
+    A file whose bytes are not in memory would hold up every connection of the loop while the disk is read. So the first and
+    last byte of a region are looked at first, without waiting; if they are cold, `slow_work` reads the region ahead.
+    """
+
+    __slots__ = (
+        "_descriptor",
+        "_loop",
+        "_slow_work",
+        "_transport",
+        "_warm_end",
+        "_warm_file",
+        "_warming",
+        "_writable",
+        "is_held",
+        "sends_files",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, slow_work: SlowWork | None = None
+    ) -> None:
+        # -1 once it is closed: its number may be another's by then.
+        self._descriptor: int = transport.get_extra_info("socket").fileno()
+        # However little waits in the transport, we are told when it has left.
+        transport.set_write_buffer_limits(high=0)
+        self._loop = loop
+        self._transport: asyncio.Transport | None = transport
+        self._slow_work = slow_work
+        self._writable: Callable[[], None] | None = None
+        self._warming = False
+        # What was found or made warm, up to which byte, so that each region is looked at once.
+        self._warm_file = -1
+        self._warm_end = 0
+        self.sends_files = True
+        self.is_held = False
+        """Whether the transport has bytes that wait for the socket, and nothing may overtake them."""
+
+    def send(self, data: Bytes, *, more_follows: bool) -> int:
+        """How many bytes were taken, or WOULD_BLOCK."""
+        return self._send(data, more_follows)
+
+    def _send(self, data: Bytes, more_follows: bool) -> int:
+        if self.is_held:
+            return _WOULD_BLOCK
+        if cython.compiled:
+            return _send_bytes(self._descriptor, data, _MORE_FOLLOWS if more_follows else 0)
+        # Only a socket object takes flags. Without them a send is a packet of its own, which is only slower.
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:
+            return _WOULD_BLOCK
+
+    def send_file(self, descriptor: int, position: int, count: int) -> int:
+        if self.is_held:
+            return _WOULD_BLOCK
+        if (descriptor != self._warm_file or position + count > self._warm_end) and self._slow_work is not None:
+            count = self._warm_count(self._slow_work, descriptor, position, count)
+            if not count:
+                return _WOULD_BLOCK
+        try:
+            return os.sendfile(self._descriptor, descriptor, position, count)
+        except BlockingIOError:
+            return self.hand_over(os.pread(descriptor, min(count, HANDED_OVER_BYTES_MAX), position))
+
+    def hand_over(self, data: Bytes) -> int:
+        """The socket takes nothing now. How many bytes were left to the transport, or WOULD_BLOCK."""
+        transport = self._transport
+        if self.is_held or transport is None:
+            return _WOULD_BLOCK
+        taken = bytes(memoryview(data)[:HANDED_OVER_BYTES_MAX])
+        transport.write(taken)
+        self.is_held = transport.get_write_buffer_size() > 0
+        return len(taken)
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None:
+        self.is_held = False
+        if self._writable is not None:
+            self.watch(self._writable)
+
+    def watch(self, writable: Callable[[], None]) -> None:
+        self._writable = writable
+        if not self.is_held and not self._warming:
+            self._loop.call_soon(self._tell)
+
+    def unwatch(self) -> None:
+        self._writable = None
+
+    def is_broken(self) -> bool:
+        transport = self._transport
+        if transport is None:
+            return True
+        return bool(transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+    def half_close(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        self.unwatch()
+        self._descriptor = -1
+        self._transport = None
+
+    def _tell(self) -> None:
+        if self._writable is not None and not self.is_held and not self._warming:
+            self._writable()
+
+    def _warm_count(self, slow_work: SlowWork, descriptor: int, position: int, count: int) -> int:
+        """How much of the region can be sent without waiting for the disk. 0: it is being read now."""
+        if self._warming:
+            return 0
+        if self._warm_file == descriptor and position < self._warm_end:
+            return min(count, self._warm_end - position)
+        if _page_cache.is_warm(descriptor, position) and _page_cache.is_warm(descriptor, position + count - 1):
+            self._warm_file, self._warm_end = descriptor, position + count
+            return count
+        self._warming = True
+        # Whoever asks meanwhile is to be told to wait.
+        self._warm_file = -1
+        count = min(count, WARMED_BYTES_MAX)
+        # A duplicate, because the region may be dropped, and its file closed, while the thread reads.
+        duplicate = os.dup(descriptor)
+        slow_work.submit(
+            lambda: _page_cache.read_ahead(duplicate, position, count),
+            lambda _outcome: self._warmed(descriptor, position + count),
+        )
+        return 0
+
+    def _warmed(self, descriptor: int, end: int) -> None:
+        """The region is in memory, or could not be read, which `sendfile` will find out and say."""
+        self._warming = False
+        self._warm_file, self._warm_end = descriptor, end
+        if self._writable is not None:
+            self.watch(self._writable)
+
+
+def _send_bytes(descriptor: int, data: Bytes, flags: int) -> int:
+    """`send(2)` with the interpreter's lock: the socket does not wait, and to release it would cost as much as all the rest."""
+    view = cython.declare(BufferView)
+    failure: int = errno.EINTR
+    PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
+    sent: int = -1
+    while sent < 0 and failure == errno.EINTR:
+        sent = c_send(descriptor, view.buf, view.len, flags)
+        failure = errno.errno
+    PyBuffer_Release(cython.address(view))
+    if sent >= 0:
+        return sent
+    if failure == errno.EAGAIN:
+        return _WOULD_BLOCK
+    errno.errno = failure
+    PyErr_SetFromErrno(OSError)
+    return -2
