@@ -13,7 +13,7 @@ help:
 	@echo "make up       a node on this machine until Ctrl-C (ARGUMENTS=\"--port 9092 --dir data\")"
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
-	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java, valgrind and, once, mvn); AGAINST=CHECKOUT: beside the node of another checkout"
+	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java, go, valgrind and, once, mvn); AGAINST=CHECKOUT: beside the node of another checkout"
 	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat and go)"
 	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then processes in turmoil: groups and transactions (SOAK_MINUTES=3), voters, full disks, a replaced node"
 	@echo "make wheels   the sdist, and for each CPython from 3.11 on a wheel, into dist/; each is installed and tried (needs cc)"
@@ -44,7 +44,7 @@ format: environment
 	$(RUN) -m ruff format
 
 bench: environment
-	@$(RUN) tools/prerequisites.py cc java mvn valgrind
+	@$(RUN) tools/prerequisites.py cc java mvn go valgrind
 	$(RUN) -m benchmarks.all $(if $(AGAINST),--against $(AGAINST))
 
 compat: environment

@@ -16,6 +16,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "cluster": {},
     "groups": {},
     "transactions": {},
+    "sessions": {},
     "fairness": {},
     "compaction": {},
     "records": {},
@@ -34,7 +35,7 @@ FAMILIES: dict[str, dict[str, str]] = {
 
 
 # Those that can have the node of another checkout beside ours: `--against` runs these, and nobody else.
-BESIDE_BEFORE = ("broker", "cluster", "groups", "transactions", "instructions")
+BESIDE_BEFORE = ("broker", "cluster", "groups", "transactions", "sessions", "instructions")
 
 
 def main() -> None:

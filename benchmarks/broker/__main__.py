@@ -30,6 +30,7 @@ from benchmarks.broker.table import text_table
 from benchmarks.broker.topics import TopicError
 from benchmarks.circumstances import ROUNDS_BESIDE_BEFORE, circumstances, named, peer_of, positive
 from benchmarks.compare import RESULTS
+from benchmarks.sessions.rows import all_figures as session_figures
 from benchmarks.sitting import AGAINST_HELP
 from tests.support.apache_kafka import KafkaError, MissingProgramError
 
@@ -68,7 +69,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.earlier:
-            results = read_results(options.earlier, {each.key: each for each in all_figures()})
+            known = (*all_figures(), *session_figures())
+            results = read_results(options.earlier, {each.key: each for each in known})
         else:
             results = measure(options)
         print(f"\n{text_table(results)}", flush=True)

@@ -13,19 +13,22 @@ from benchmarks.broker.__main__ import parse
 from benchmarks.broker.contestants import (
     Contestant,
     ContestantError,
+    Contestants,
     Tidelog,
     resident_bytes,
     server_properties,
     tidelog_environment,
 )
 from benchmarks.broker.course import QUICK, Course
-from benchmarks.broker.figures import Results
+from benchmarks.broker.figures import BEFORE, OURS, Results
 from benchmarks.broker.idle_connections import idle_connections
 from benchmarks.broker.rows import ROWS, all_figures
+from benchmarks.sessions import rows as sessions
 
 
 def test_every_row_and_figure_has_a_name_of_its_own() -> None:
-    rows, keys = [row.name for row in ROWS], [figure.key for figure in all_figures()]
+    rows = [row.name for row in ROWS] + [row.name for row in sessions.ROWS]
+    keys = [figure.key for figure in (*all_figures(), *sessions.all_figures())]
 
     assert len(set(rows)) == len(rows)
     assert len(set(keys)) == len(keys)
@@ -64,6 +67,15 @@ def test_contestants_take_turns_and_the_first_round_does_not_count(tmp_path: Pat
     turns: list[tuple[bool, Contestant]] = list(course.turns((first, second)))
 
     assert turns == [(False, second), (False, first), (True, first), (True, second), (True, second), (True, first)]
+
+
+def test_the_node_of_another_checkout_is_beside_ours(tmp_path: Path) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "tidelog").touch()
+    with Contestants(tmp_path / "data", tmp_path).pair() as (ours, before):
+        assert (ours.name, before.name) == (OURS, BEFORE)
+    with pytest.raises(ContestantError, match="make environment"):
+        Tidelog(tmp_path, checkout=tmp_path / "elsewhere")
 
 
 def test_both_brokers_read_the_same_settings(tmp_path: Path) -> None:
