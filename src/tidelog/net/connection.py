@@ -27,9 +27,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tidelog.model.bugs import BugError
 from tidelog.net.address import NO_ADDRESS, Address, address_of
 from tidelog.net.backlog import Backlog
-from tidelog.net.errors import NetError
 from tidelog.net.stream import FrameStream
 from tidelog.net.turn import Turn
 
@@ -204,12 +204,14 @@ class Connection(FrameStream):
 
     def _answered(self, slot: AnswerSlot, parts: Sequence[Part], at_once: bool) -> None:
         if slot._parts is not None:  # noqa: SLF001 - a slot is a part of its connection
-            raise NetError(f"{self}: a request was answered twice")
+            raise BugError(f"{self}: a request was answered twice")
         slot._parts = parts  # noqa: SLF001
         if self.is_closed:
             return
         slots = self._slots
         output = self._output
+        if not slots:
+            raise BugError(f"{self}: an answer has no place among the others")
         if slots[0] is not slot or output is None:
             self._parked_bytes += _parts_bytes(parts)
         else:
@@ -223,6 +225,8 @@ class Connection(FrameStream):
                 slots.popleft()
                 self._parked_bytes -= _parts_bytes(parts_or_none)
                 output.push(parts_or_none)
+            if self._parked_bytes < 0 or (self._parked_bytes and not slots):
+                raise BugError(f"{self}: {len(slots)} answers wait, of {self._parked_bytes} bytes")
             if not at_once and not self._flush_noted:
                 self._flush_soon()
         if at_once:

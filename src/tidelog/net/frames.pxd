@@ -7,6 +7,7 @@ cdef object _int32_at
 cdef class FrameReader:
     cdef object _buffers
     cdef memoryview _view
+    cdef Py_ssize_t _view_bytes
     cdef memoryview _own
     cdef bint _is_aside
     cdef long long _frame_bytes_max
@@ -18,6 +19,7 @@ cdef class FrameReader:
     cpdef object buffer(self)
     @cython.locals(own=memoryview)
     cpdef object little_buffer(self, Py_ssize_t bytes_max)
+    @cython.locals(end=Py_ssize_t)
     cpdef bint received(self, Py_ssize_t count) except -1
     @cython.locals(start=Py_ssize_t, available=Py_ssize_t, size=Py_ssize_t, end=Py_ssize_t)
     cpdef object take(self)

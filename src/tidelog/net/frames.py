@@ -17,6 +17,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from tidelog.model.bugs import BugError
 from tidelog.net.errors import not_a_frame
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
@@ -47,6 +48,7 @@ class FrameReader:
         "_start",
         "_taken_bytes",
         "_view",
+        "_view_bytes",
         "_wanted_bytes",
     )
 
@@ -54,6 +56,7 @@ class FrameReader:
         self._buffers = buffers
         self._frame_bytes_max = frame_bytes_max
         self._view = buffers.shared
+        self._view_bytes = len(buffers.shared)
         # The bytes from _start to _end of the view have arrived and were not taken. Without a buffer of our own there are none
         # between two reads, since other connections use the shared one.
         self._own: memoryview | None = None
@@ -94,7 +97,11 @@ class FrameReader:
     def received(self, count: int) -> bool:
         """`count` bytes have been put into what `buffer` returned. False: the frame that they belong to goes on after them, and
         there is nothing to take or settle."""
-        self._end += count
+        end = self._end + count
+        if count < 0 or end > self._view_bytes:
+            # Everything behind this reads without looking whether it is still in the buffer.
+            raise BugError(f"{count} bytes were read into a buffer that had room for {self._view_bytes - self._end}")
+        self._end = end
         return self._own is None or self._end >= self._wanted_bytes
 
     def take(self) -> memoryview | None:
@@ -142,6 +149,7 @@ class FrameReader:
         if own is not None:
             self._let_go()
         self._own = self._view = copied
+        self._view_bytes = left_bytes
         self._is_aside = True
         self._start = 0
         self._end = left_bytes
@@ -167,6 +175,7 @@ class FrameReader:
             larger[:left_bytes] = self._view[start:end]
             self._let_go()
             self._own = self._view = larger
+            self._view_bytes = len(larger)
         elif start:
             own[:left_bytes] = own[start:end]
 
@@ -186,6 +195,7 @@ class FrameReader:
         if own is not None:
             self._own = None
             self._view = self._buffers.shared
+            self._view_bytes = len(self._view)
             if self._is_aside:
                 self._is_aside = False
             else:

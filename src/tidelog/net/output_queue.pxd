@@ -33,11 +33,11 @@ cdef class OutputQueue:
     cpdef object push(self, object parts)
     @cython.locals(count=Py_ssize_t, tail=list)
     cpdef object push_frames(self, bytes frames)
-    @cython.locals(sent=Py_ssize_t, budget_bytes=Py_ssize_t, region=_Remainder)
+    @cython.locals(count=Py_ssize_t, sent=Py_ssize_t, budget_bytes=Py_ssize_t, region=_Remainder)
     cpdef bint flush(self, Py_ssize_t bytes_max=*) except -1
     cpdef object clear(self)
     @cython.locals(sender=SocketChannel, sent=Py_ssize_t)
-    cdef Py_ssize_t _send(self, object data, bint more_follows) except -2
+    cdef Py_ssize_t _send(self, object data, Py_ssize_t count, bint more_follows) except -2
     @cython.locals(tail=list)
     cdef list _new_tail(self)
     cdef bint _leaves_by_sendfile(self, _Remainder region) except -1

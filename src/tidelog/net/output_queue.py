@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from tidelog.model.bugs import BugError
 from tidelog.net import parts as _parts
 from tidelog.net.errors import RegionLostError
 from tidelog.net.socket_channel import SocketChannel
@@ -113,8 +114,11 @@ class OutputQueue:
             items.clear()
             self._tail_bytes = _JOINED_BYTES_MAX
             data = _joined(pieces)
-            sent = self._send(data, more_follows=False)
-            if sent == len(data):
+            count = len(data)
+            if count != self.pending_bytes:
+                raise BugError(f"{count} bytes are to be sent of frames of {self.pending_bytes}")
+            sent = self._send(data, count, False)
+            if sent == count:
                 self.pending_bytes -= sent
                 self.sent_bytes += sent
                 return True
@@ -132,6 +136,8 @@ class OutputQueue:
                 sent = self._channel.send_file(region.file.fileno(), region.position, min(budget_bytes, region.count))
                 if sent == 0:
                     raise RegionLostError(f"a file ends {region.count} bytes before the region that was to be sent")
+                if sent > region.count:
+                    raise BugError(f"{sent} bytes were sent of a region of {region.count}")
                 if sent != _WOULD_BLOCK:
                     region.position += sent
                     region.count -= sent
@@ -141,8 +147,11 @@ class OutputQueue:
                 data = self._gather()
                 if not data:
                     continue
-                sent = self._send(data, more_follows=self.pending_bytes > len(data))
-                if sent < len(data):
+                count = len(data)
+                if count > self.pending_bytes:
+                    raise BugError(f"{count} bytes are to be sent of frames of {self.pending_bytes}")
+                sent = self._send(data, count, self.pending_bytes > count)
+                if sent < count:
                     items.appendleft([data if sent <= 0 else memoryview(data)[sent:]])
             if sent == _WOULD_BLOCK:
                 self.is_blocked = True
@@ -152,6 +161,8 @@ class OutputQueue:
             budget_bytes -= sent
             if budget_bytes <= 0:
                 break
+        if not items and self.pending_bytes:
+            raise BugError(f"nothing is left to send, and of the frames {self.pending_bytes} bytes are")
         return not self.pending_bytes
 
     def clear(self) -> None:
@@ -160,12 +171,17 @@ class OutputQueue:
         self._tail_bytes = _JOINED_BYTES_MAX
         self.pending_bytes = 0
 
-    def _send(self, data: Bytes, more_follows: bool) -> int:
+    def _send(self, data: Bytes, count: int, more_follows: bool) -> int:
         sender = self._sender
         if sender is not None:
             sent = sender._send(data, more_follows)  # noqa: SLF001 - without the keyword, which would cost
-            return sender.hand_over(data) if sent == _WOULD_BLOCK else sent
-        return self._channel.send(data, more_follows=more_follows)
+            if sent == _WOULD_BLOCK:
+                sent = sender.hand_over(data)
+        else:
+            sent = self._channel.send(data, more_follows=more_follows)
+        if sent > count:
+            raise BugError(f"{sent} bytes were sent of {count}")
+        return sent
 
     def _new_tail(self) -> list[Bytes]:
         tail: list[Bytes] = []

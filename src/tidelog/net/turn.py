@@ -16,6 +16,8 @@ import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from tidelog.model.bugs import BugError
+
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class Turn:
         self.is_open = True
 
     def _end(self) -> None:
+        if self._depth <= 0:
+            raise BugError("a turn ends that has not begun")
         try:
             if self._depth == 1:
                 # Still inside of the turn: whatever a flush brings about is part of it.

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from tests.support.net import Recorder, framed
+from tidelog.model.bugs import BugError
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.net.address import Address
 from tidelog.net.connection import Connection
-from tidelog.net.errors import NetError
 from tidelog.net.limits import ConnectionLimits, NodeLimits
 from tidelog.net.socket_server import LINGER_MS_MAX, SocketServer
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
@@ -198,7 +198,7 @@ def test_a_request_is_answered_once() -> None:
         client.send(b"x")
         await world.handler.until(lambda: len(world.handler.slots) == 1)
         world.handler.slots[0].send([b"answer"])
-        with pytest.raises(NetError, match="answered twice"):
+        with pytest.raises(BugError, match="answered twice"):
             world.handler.slots[0].send([b"again"])
         await asyncio.sleep(1)
         assert client.received == framed(b"answer")
