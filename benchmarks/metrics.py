@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Any, cast
@@ -20,7 +19,8 @@ from typing import Any, cast
 from benchmarks.compare import Comparison, compare, finish
 from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
-from tidelog.broker.metrics.topic_metrics import TopicCounts
+from tidelog.broker.metrics.request_counts import RequestCounts
+from tidelog.broker.metrics.topic_counts import TopicCounts
 from tidelog.broker.node.local_cluster import LocalNode, local_properties
 from tidelog.broker.node.node import BrokerNode
 from tidelog.broker.requests.caller import AllowAll
@@ -58,20 +58,23 @@ class _NoRequests(dict[Any, Any]):
         return self._counts
 
 
-class _NoCounts:
-    """The face of `RequestCounts`."""
+class _NoCounts(RequestCounts):
+    """Counts nothing but what waits."""
 
     def __init__(self) -> None:
-        self.waiting = 0
-        self.errors: defaultdict[int, int] = defaultdict(int)
+        super().__init__(lambda _answer, _errors: None)
 
     def answered(self, *_: object) -> None: ...
 
-    answered_later = answered
-    answered_together = answered
-    waited = answered
-    count_errors = answered
-    unanswered = answered
+    def answered_later(self, *_: object) -> None: ...
+
+    def answered_together(self, *_: object) -> None: ...
+
+    def waited(self, *_: object) -> None: ...
+
+    def count_errors(self, *_: object) -> None: ...
+
+    def unanswered(self, *_: object) -> None: ...
 
 
 class _NoTopics(dict[Any, Any]):

@@ -35,6 +35,7 @@ from tidelog.wire.schema import (
     Field,
     Fixed,
     Message,
+    Response,
     Sized,
     Struct,
     StructOf,
@@ -86,7 +87,7 @@ HELPERS = (
     "uvarint_bytes",
 )
 
-METHODS = {"read", "read_tags", "size", "write", "is_default"}
+METHODS = {"read", "read_tags", "size", "write", "is_default", "count_errors"}
 
 RECORDS_HELPERS = ("is_copied", "records_bytes", "view_of")
 
@@ -191,6 +192,17 @@ def _carries_records(wire_type: WireType) -> bool:
             return wire_type is RECORDS
 
 
+def counts_errors(struct: type[Struct]) -> bool:
+    """Whether a struct, or one inside it, has an error code that is counted."""
+    inner = (
+        field.wire_type.element if isinstance(field.wire_type, ArrayOf) else field.wire_type
+        for field in fields_of(struct)
+    )
+    return any(field.name == "error_code" for field in fields_of(struct)) or any(
+        counts_errors(each.struct) for each in inner if isinstance(each, StructOf)
+    )
+
+
 def is_lazy(field: Field) -> bool:
     """A struct that is made when it is first looked at: most messages leave it at its default."""
     return isinstance(field.default, Struct)
@@ -291,6 +303,8 @@ class Writer:
         self._write()
         if planned.has_default_twin:
             self._is_default()
+        if issubclass(planned.message, Response) and counts_errors(planned.struct):
+            self._count_errors()
         source.depth -= 1
 
     def _slots(self) -> Iterator[str]:
@@ -403,6 +417,29 @@ class Writer:
         self.types.add("cdef bint is_default(self)")
         self.source.add("", "def is_default(self):")
         self.source.add(f"    return not ({' or '.join(differs(field) for field in self.planned.fields)})")
+
+    def _count_errors(self) -> None:
+        source = self.source
+        self._signature("cdef Py_ssize_t count_errors(self, object errors) except -1", none="Py_ssize_t")
+        source.add("", "def count_errors(self, errors):")
+        with _Block(source):
+            source.add("none = 0")
+            for field in self.planned.fields:
+                inner = field.wire_type.element if isinstance(field.wire_type, ArrayOf) else field.wire_type
+                value = f"self.{attribute(field)}"
+                if field.name == "error_code":
+                    with source.block(f"if {value} == 0:"):
+                        source.add("none += 1")
+                    with source.block("else:"):
+                        source.add(f"errors[{value}] += 1")
+                elif isinstance(inner, StructOf) and counts_errors(inner.struct):
+                    with source.block(f"if {value} is not None:"):
+                        if isinstance(field.wire_type, ArrayOf):
+                            with source.block(f"for {_item(inner.struct)} in {value}:"):
+                                source.add(f"none += {_item(inner.struct)}.count_errors(errors)")
+                        else:
+                            source.add(f"none += {value}.count_errors(errors)")
+            source.add("return none")
 
     def _runs(self) -> Iterator[tuple[str, list[Field]]]:
         """The fields without tags in their order, neighbours of fixed size in the same versions together."""

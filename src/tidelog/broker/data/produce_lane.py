@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.data.delayed_produce import CommitWait
 from tidelog.broker.data.record_validation import RecordsRefused
 from tidelog.broker.handlers.produce import appended_partition, refused_partition
-from tidelog.broker.metrics.request_metrics import RequestCounts
+from tidelog.broker.metrics.request_counts import RequestCounts
 from tidelog.broker.requests.caller import Authorizer
 from tidelog.broker.requests.node_view import Node
 from tidelog.broker.transactions.transaction_admission import produce_understanding

@@ -24,7 +24,7 @@ import logging
 from tidelog.broker.data.delayed_produce import Waiting, delayed_produce
 from tidelog.broker.data.leader_hints import LeaderHints
 from tidelog.broker.data.record_validation import RecordsRefused, check_produced
-from tidelog.broker.metrics.topic_metrics import TopicCounts
+from tidelog.broker.metrics.topic_counts import TopicCounts
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import handles
 from tidelog.broker.requests.node_view import Node

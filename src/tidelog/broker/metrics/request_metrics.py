@@ -18,23 +18,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidelog.kernel_choice import load
+from tidelog.broker.metrics.request_counts import BOUNDS_NS, NS_PER_MS, RequestCounts
 from tidelog.model.errors import ErrorCode
 from tidelog.model.metrics import LATENCY_BOUNDS_MS, Histogram, Kind, Reading, Registry
 from tidelog.wire.apis import api
-from tidelog.wire.messages.fetch import FetchResponse
-from tidelog.wire.messages.produce import ProduceResponse
 from tidelog.wire.schema import ArrayOf, Response, Struct, StructOf, fields_of
-
-__all__ = ["RequestCounts", "RequestMetrics", "error_counter"]
 
 PREFIX = "kafka_network_request_metrics_"
 
 if TYPE_CHECKING:
-    from tidelog.broker.data.kernels.dispatch_kernel import BOUNDS_NS, NS_PER_MS, CountErrors, Errors, RequestCounts
-else:
-    _kernel = load("tidelog.broker.data.kernels", "dispatch_kernel")
-    BOUNDS_NS, NS_PER_MS, RequestCounts = _kernel.BOUNDS_NS, _kernel.NS_PER_MS, _kernel.RequestCounts
+    from tidelog.broker.metrics.request_counts import CountErrors, Errors
 
 
 class RequestMetrics(dict[tuple[int, int], RequestCounts]):
@@ -121,11 +114,7 @@ def _name(key: int) -> str:
 
 
 def error_counter(response: type[Response]) -> CountErrors:
-    """What counts the error codes in a response: written out for the two of the data path, after the schema for the others."""
-    if response is ProduceResponse:
-        return _count_produce_errors
-    if response is FetchResponse:
-        return _count_fetch_errors
+    """What counts the error codes in a response that is not typed: a typed one does so itself."""
     return _counter_of(response) or _count_nothing
 
 
@@ -158,16 +147,3 @@ def _counter_of(struct: type[Struct]) -> CountErrors | None:
 
 
 def _count_nothing(answer: object, errors: Errors) -> None: ...
-
-
-def _count_produce_errors(answer: ProduceResponse, errors: Errors) -> None:
-    for topic in answer.responses:
-        for partition in topic.partition_responses:
-            errors[partition.error_code] += 1
-
-
-def _count_fetch_errors(answer: FetchResponse, errors: Errors) -> None:
-    errors[answer.error_code] += 1
-    for topic in answer.responses:
-        for partition in topic.partitions:
-            errors[partition.error_code] += 1

@@ -14,83 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from tidelog.kernel_choice import load
+from tidelog.broker.metrics.topic_counts import COUNTERS, TopicCounts
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.metrics import Kind, Reading, Registry
 from tidelog.replication.partition import Partition
 from tidelog.storage.fetched import Fetched
 
-if TYPE_CHECKING:
-    from tidelog.broker.data.kernels.dispatch_kernel import TopicCountsCore
-else:
-    TopicCountsCore = load("tidelog.broker.data.kernels", "dispatch_kernel").TopicCountsCore
-
 PREFIX = "kafka_server_broker_topic_metrics_"
-
-# Kafka takes these for the client's affair, not for failures of the broker.
-_NO_FAILURES_OF_PRODUCE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-_NO_FAILURES_OF_FETCH = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.OFFSET_OUT_OF_RANGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-
-_COUNTERS = {
-    "messages_in": "Records that producers wrote.",
-    "bytes_in": "Bytes of record batches that producers wrote.",
-    "bytes_out": "Bytes of record batches that consumers were answered.",
-    "bytes_rejected": "Bytes of record batches that were larger than allowed.",
-    "replication_bytes_out": "Bytes of record batches that followers were answered.",
-    "total_produce_requests": "Partitions in Produce requests.",
-    "total_fetch_requests": "Partitions in Fetch requests.",
-    "failed_produce_requests": "Partitions in Produce requests that failed, other than by a client that was out of date.",
-    "failed_fetch_requests": "Partitions in Fetch requests that failed, other than by a client that was out of date.",
-}
-
-
-class TopicCounts(TopicCountsCore):
-    """The numbers of one topic on this node."""
-
-    __slots__ = ()
-
-    def produce_refused(self, error: int, record_bytes: int) -> None:
-        """Records for a partition were not written."""
-        if error not in _NO_FAILURES_OF_PRODUCE:
-            self.failed_produce_requests += 1
-        if error in _TOO_LARGE:
-            self.bytes_rejected += record_bytes
-
-    def fetch_refused(self, error: int) -> None:
-        """A partition could not be read."""
-        self.total_fetch_requests += 1
-        if error not in _NO_FAILURES_OF_FETCH:
-            self.failed_fetch_requests += 1
-
-    def add(self, other: TopicCounts) -> None:
-        for name in _COUNTERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class TopicMetrics(dict[TopicName, TopicCounts]):
@@ -128,7 +60,7 @@ class TopicMetrics(dict[TopicName, TopicCounts]):
 
     def register(self, registry: Registry) -> None:
         """Declare the families."""
-        for name, help_text in _COUNTERS.items():
+        for name, help_text in COUNTERS.items():
             registry.family(
                 Kind.COUNTER,
                 f"{PREFIX}{name}_total",

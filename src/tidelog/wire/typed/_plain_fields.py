@@ -10,9 +10,12 @@ it is -1 too, the length of null: nobody says here what is wrong with it.
 from __future__ import annotations
 
 import struct
+from typing import TypeVar
 
 from tidelog.wire.errors import MalformedError
 from tidelog.wire.varint import Buffer, read_uvarint, write_uvarint
+
+_T = TypeVar("_T")
 
 STRING_BYTES_MAX = 0x7FFF
 UUID_BYTES = 16
@@ -233,6 +236,16 @@ def skip_tags(data: Buffer, at: int, end: int) -> int:
 
 
 # --- buffers -------------------------------------------------------------------------------------------------------------------
+
+
+def frame_start(frame: memoryview) -> memoryview:
+    """Where the bytes of a frame are. It is a plain view of bytes, and is not asked whether it is one."""
+    return frame
+
+
+def blank(cls: type[_T]) -> _T:
+    """An object of a class without a word to its fields."""
+    return cls.__new__(cls)
 
 
 def start_of(buffer: Buffer) -> Buffer:

@@ -79,3 +79,6 @@ cdef class ConsumerGroupHeartbeatResponse(TypedMessage):
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_Assignment=Assignment)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_Assignment=Assignment)
+    cdef Py_ssize_t count_errors(self, object errors) except -1

@@ -216,6 +216,9 @@ cdef class PartitionData:
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_EpochEndOffset=EpochEndOffset, item_LeaderIdAndEpoch=LeaderIdAndEpoch, item_SnapshotId=SnapshotId, item_AbortedTransaction=AbortedTransaction)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_EpochEndOffset=EpochEndOffset, item_LeaderIdAndEpoch=LeaderIdAndEpoch, item_SnapshotId=SnapshotId, item_AbortedTransaction=AbortedTransaction)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 @cython.final
@@ -233,6 +236,9 @@ cdef class FetchableTopicResponse:
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_PartitionData=PartitionData)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_PartitionData=PartitionData)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
 
 
 @cython.no_gc
@@ -273,3 +279,6 @@ cdef class FetchResponse(TypedMessage):
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_FetchableTopicResponse=FetchableTopicResponse, item_NodeEndpoint=NodeEndpoint)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_FetchableTopicResponse=FetchableTopicResponse, item_NodeEndpoint=NodeEndpoint)
+    cdef Py_ssize_t count_errors(self, object errors) except -1

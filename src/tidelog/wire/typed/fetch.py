@@ -1245,6 +1245,14 @@ class PartitionData:
                     at = self._snapshot_id.write(out, at, version)
         return at
 
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none
+
 
 class FetchableTopicResponse:
     __slots__ = ('topic', 'topic_id', 'partitions',)
@@ -1338,6 +1346,13 @@ class FetchableTopicResponse:
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.partitions is not None:
+            for item_PartitionData in self.partitions:
+                none += item_PartitionData.count_errors(errors)
+        return none
 
 
 class NodeEndpoint:
@@ -1593,3 +1608,14 @@ class FetchResponse(TypedMessage):
                     for item_NodeEndpoint in self.node_endpoints:
                         at = item_NodeEndpoint.write(out, at, version)
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        if self.responses is not None:
+            for item_FetchableTopicResponse in self.responses:
+                none += item_FetchableTopicResponse.count_errors(errors)
+        return none

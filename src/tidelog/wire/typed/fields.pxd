@@ -171,6 +171,12 @@ cdef extern from *:
         return at;
     }
 
+    static inline PyObject *tidelog_blank(PyObject *cls) {
+        static PyObject *nothing = NULL;
+        if (nothing == NULL && (nothing = PyTuple_New(0)) == NULL) return NULL;
+        return ((PyTypeObject *) cls)->tp_new((PyTypeObject *) cls, nothing, NULL);
+    }
+
     static inline Py_ssize_t tidelog_put_raw(unsigned char *out, Py_ssize_t at, const void *from, Py_ssize_t count) {
         memcpy(out + at, from, (size_t) count);
         return at + count;
@@ -197,6 +203,7 @@ cdef extern from *:
     list int32_list "tidelog_int32_list"(const unsigned char *data, Py_ssize_t at, Py_ssize_t count)
     bint all_fit32 "tidelog_all_fit32"(list numbers) noexcept
     Py_ssize_t put_int32_list "tidelog_put_int32_list"(unsigned char *out, Py_ssize_t at, list numbers) noexcept
+    object blank "tidelog_blank"(object cls)
     Py_ssize_t put_raw "tidelog_put_raw"(unsigned char *out, Py_ssize_t at, const void *source, Py_ssize_t count) noexcept
 
 
@@ -371,6 +378,11 @@ cdef inline Py_ssize_t put_string(unsigned char *out, Py_ssize_t at, object valu
 
 from cpython.buffer cimport Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_GET_BUFFER
+
+
+cdef inline const unsigned char *frame_start(memoryview frame) noexcept:
+    return <const unsigned char *> PyMemoryView_GET_BUFFER(frame).buf
 
 
 cdef inline const unsigned char *start_of(object buffer) except? NULL:

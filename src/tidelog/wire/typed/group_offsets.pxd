@@ -77,6 +77,9 @@ cdef class OffsetCommitResponsePartition:
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 @cython.final
@@ -95,6 +98,9 @@ cdef class OffsetCommitResponseTopic:
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_OffsetCommitResponsePartition=OffsetCommitResponsePartition)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_OffsetCommitResponsePartition=OffsetCommitResponsePartition)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 cdef class OffsetCommitResponse(TypedMessage):
@@ -109,3 +115,6 @@ cdef class OffsetCommitResponse(TypedMessage):
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_OffsetCommitResponseTopic=OffsetCommitResponseTopic)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_OffsetCommitResponseTopic=OffsetCommitResponseTopic)
+    cdef Py_ssize_t count_errors(self, object errors) except -1

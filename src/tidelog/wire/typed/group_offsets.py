@@ -425,6 +425,14 @@ class OffsetCommitResponsePartition:
             at += 1
         return at
 
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none
+
 
 class OffsetCommitResponseTopic:
     __slots__ = ('name', 'topic_id', 'partitions',)
@@ -519,6 +527,13 @@ class OffsetCommitResponseTopic:
             at += 1
         return at
 
+    def count_errors(self, errors):
+        none = 0
+        if self.partitions is not None:
+            for item_OffsetCommitResponsePartition in self.partitions:
+                none += item_OffsetCommitResponsePartition.count_errors(errors)
+        return none
+
 
 class OffsetCommitResponse(TypedMessage):
     __slots__ = ('throttle_time_ms', 'topics',)
@@ -605,3 +620,10 @@ class OffsetCommitResponse(TypedMessage):
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.topics is not None:
+            for item_OffsetCommitResponseTopic in self.topics:
+                none += item_OffsetCommitResponseTopic.count_errors(errors)
+        return none

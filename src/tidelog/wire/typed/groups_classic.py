@@ -212,3 +212,11 @@ class HeartbeatResponse(TypedMessage):
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none

@@ -9,6 +9,7 @@ cdef class TypedMessage:
     cdef Py_ssize_t size(self, long version, Py_ssize_t copied_max) except -2
     cdef Py_ssize_t write(
         self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+    cdef Py_ssize_t count_errors(self, object errors) except -1
 
 
 cdef long long records_bytes(object records) except -2

@@ -23,6 +23,7 @@ else:
 
 if cython.compiled:
     from cython.cimports.tidelog.wire.typed.fields import (
+        blank,
         filled,
         new_room,
         piece,
@@ -32,7 +33,7 @@ if cython.compiled:
         start_of_room,
     )
 else:
-    from tidelog.wire.typed._plain_fields import filled, new_room, piece, put8, put32, start_of, start_of_room
+    from tidelog.wire.typed._plain_fields import blank, filled, new_room, piece, put8, put32, start_of, start_of_room
 
 # Below this, copying records beside their neighbours is cheaper than a part and a system call of their own.
 RECORDS_COPIED_BYTES_MAX = 16 * 1024
@@ -59,6 +60,10 @@ class TypedMessage:
     def write(self, out: Any, at: int, version: int, copied_max: int, cuts: list[Any]) -> int:
         """Writes all fields. What `size` did not count is added to `cuts`, each with its place before it."""
         raise NotImplementedError
+
+    def count_errors(self, errors: Any) -> int:  # noqa: ARG002 - has none
+        """Adds the error codes of a response to `errors`, by their numbers. How many there are that say NONE."""
+        return 0
 
 
 def is_same(one: Any, other: Any) -> Any:
@@ -103,7 +108,7 @@ def decode_typed(cls: type, version: int, buffer: Any, position: int) -> tuple[A
     frame = buffer if isinstance(buffer, (bytes, memoryview)) else memoryview(buffer)
     if not 0 <= position <= len(frame):
         return None
-    message = cls.__new__(cls)
+    message = blank(cls)
     try:
         at = message.read(start_of(frame), position, len(frame), version, frame)
     except (UnicodeDecodeError, BufferError):

@@ -121,6 +121,9 @@ cdef class PartitionProduceResponse:
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_BatchIndexAndErrorMessage=BatchIndexAndErrorMessage, item_LeaderIdAndEpoch=LeaderIdAndEpoch)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_BatchIndexAndErrorMessage=BatchIndexAndErrorMessage, item_LeaderIdAndEpoch=LeaderIdAndEpoch)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 @cython.final
@@ -138,6 +141,9 @@ cdef class TopicProduceResponse:
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_PartitionProduceResponse=PartitionProduceResponse)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_PartitionProduceResponse=PartitionProduceResponse)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
 
 
 @cython.no_gc
@@ -176,3 +182,6 @@ cdef class ProduceResponse(TypedMessage):
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_TopicProduceResponse=TopicProduceResponse, item_NodeEndpoint=NodeEndpoint)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_TopicProduceResponse=TopicProduceResponse, item_NodeEndpoint=NodeEndpoint)
+    cdef Py_ssize_t count_errors(self, object errors) except -1

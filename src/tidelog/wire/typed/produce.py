@@ -653,6 +653,14 @@ class PartitionProduceResponse:
                     at = self._current_leader.write(out, at, version)
         return at
 
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none
+
 
 class TopicProduceResponse:
     __slots__ = ('name', 'topic_id', 'partition_responses',)
@@ -746,6 +754,13 @@ class TopicProduceResponse:
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.partition_responses is not None:
+            for item_PartitionProduceResponse in self.partition_responses:
+                none += item_PartitionProduceResponse.count_errors(errors)
+        return none
 
 
 class NodeEndpoint:
@@ -980,3 +995,10 @@ class ProduceResponse(TypedMessage):
                     for item_NodeEndpoint in self.node_endpoints:
                         at = item_NodeEndpoint.write(out, at, version)
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.responses is not None:
+            for item_TopicProduceResponse in self.responses:
+                none += item_TopicProduceResponse.count_errors(errors)
+        return none

@@ -127,6 +127,9 @@ cdef class AddPartitionsToTxnResponse(TypedMessage):
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_AddPartitionsToTxnResult=AddPartitionsToTxnResult, item_AddPartitionsToTxnTopicResult=AddPartitionsToTxnTopicResult)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_AddPartitionsToTxnResult=AddPartitionsToTxnResult, item_AddPartitionsToTxnTopicResult=AddPartitionsToTxnTopicResult)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 cdef class EndTxnRequest(TypedMessage):
@@ -160,6 +163,9 @@ cdef class EndTxnResponse(TypedMessage):
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
 
 
 @cython.no_gc
@@ -235,6 +241,9 @@ cdef class TxnOffsetCommitResponsePartition:
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 @cython.final
@@ -252,6 +261,9 @@ cdef class TxnOffsetCommitResponseTopic:
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_TxnOffsetCommitResponsePartition=TxnOffsetCommitResponsePartition)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version) except -2
 
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_TxnOffsetCommitResponsePartition=TxnOffsetCommitResponsePartition)
+    cdef Py_ssize_t count_errors(self, object errors) except -1
+
 
 @cython.no_gc
 cdef class TxnOffsetCommitResponse(TypedMessage):
@@ -266,3 +278,6 @@ cdef class TxnOffsetCommitResponse(TypedMessage):
 
     @cython.locals(n=cython.longlong, inner=cython.Py_ssize_t, flexible=bint, items=list, item_TxnOffsetCommitResponseTopic=TxnOffsetCommitResponseTopic)
     cdef Py_ssize_t write(self, unsigned char *out, Py_ssize_t at, long version, Py_ssize_t copied_max, list cuts) except -2
+
+    @cython.locals(none=cython.Py_ssize_t, flexible=bint, items=list, item_TxnOffsetCommitResponseTopic=TxnOffsetCommitResponseTopic)
+    cdef Py_ssize_t count_errors(self, object errors) except -1

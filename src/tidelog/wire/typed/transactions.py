@@ -704,6 +704,14 @@ class AddPartitionsToTxnResponse(TypedMessage):
             at += 1
         return at
 
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none
+
 
 class EndTxnRequest(TypedMessage):
     __slots__ = ('transactional_id', 'producer_id', 'producer_epoch', 'committed',)
@@ -852,6 +860,14 @@ class EndTxnResponse(TypedMessage):
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none
 
 
 class TxnOffsetCommitRequestPartition:
@@ -1217,6 +1233,14 @@ class TxnOffsetCommitResponsePartition:
             at += 1
         return at
 
+    def count_errors(self, errors):
+        none = 0
+        if self.error_code == 0:
+            none += 1
+        else:
+            errors[self.error_code] += 1
+        return none
+
 
 class TxnOffsetCommitResponseTopic:
     __slots__ = ('name', 'partitions',)
@@ -1290,6 +1314,13 @@ class TxnOffsetCommitResponseTopic:
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.partitions is not None:
+            for item_TxnOffsetCommitResponsePartition in self.partitions:
+                none += item_TxnOffsetCommitResponsePartition.count_errors(errors)
+        return none
 
 
 class TxnOffsetCommitResponse(TypedMessage):
@@ -1372,3 +1403,10 @@ class TxnOffsetCommitResponse(TypedMessage):
             put8(out, at, 0)
             at += 1
         return at
+
+    def count_errors(self, errors):
+        none = 0
+        if self.topics is not None:
+            for item_TxnOffsetCommitResponseTopic in self.topics:
+                none += item_TxnOffsetCommitResponseTopic.count_errors(errors)
+        return none

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import pytest
-
-from tests.support.kernel_twins import TWINS, twin_of
+from tidelog.broker.metrics.request_counts import RequestCounts
 from tidelog.broker.metrics.request_metrics import RequestMetrics, error_counter
 from tidelog.broker.metrics.topic_metrics import TopicMetrics
-from tidelog.kernel_choice import Twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.metrics import Histogram, Reading, Registry
@@ -58,12 +55,9 @@ def test_a_wait_is_told_apart_from_the_work() -> None:
     assert counts.waiting == 0
 
 
-@pytest.mark.parametrize("twin", TWINS)
-def test_the_time_that_many_have_waited_is_never_too_much(twin: Twin) -> None:
+def test_the_time_that_many_have_waited_is_never_too_much() -> None:
     """Of a thousand consumers that wait side by side, a hundred days are more nanoseconds than 64 bits hold."""
-    counts = twin_of("dispatch_kernel", twin, "tidelog.broker.data.kernels").RequestCounts(
-        lambda _answer, _errors: None
-    )
+    counts = RequestCounts(lambda _answer, _errors: None)
     a_month_of_them_ns = 1000 * 30 * 86_400_000 * MS
 
     for _ in range(5):

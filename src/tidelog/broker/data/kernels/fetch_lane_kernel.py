@@ -25,7 +25,7 @@ from tidelog.wire.messages.fetch import FetchRequest
 from tidelog.wire.varint import write_uvarint
 
 if TYPE_CHECKING:
-    from tidelog.broker.data.kernels.dispatch_kernel import RequestCounts
+    from tidelog.broker.metrics.request_counts import RequestCounts
     from tidelog.broker.requests.caller import Authorizer
     from tidelog.broker.requests.node_view import Node
     from tidelog.model.errors import ErrorCode

@@ -23,8 +23,8 @@ from tidelog.wire.messages.produce import ProduceRequest
 from tidelog.wire.varint import write_uvarint
 
 if TYPE_CHECKING:
-    from tidelog.broker.data.kernels.dispatch_kernel import RequestCounts
-    from tidelog.broker.metrics.topic_metrics import TopicCounts
+    from tidelog.broker.metrics.request_counts import RequestCounts
+    from tidelog.broker.metrics.topic_counts import TopicCounts
     from tidelog.broker.requests.caller import Authorizer
     from tidelog.broker.requests.node_view import Node
     from tidelog.net.connection import Connection

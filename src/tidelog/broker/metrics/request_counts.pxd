@@ -1,20 +1,11 @@
-# The types of `dispatch_kernel`, for its compiled twin.
+# The types of `request_counts`, for compiled modules.
 
 cimport cython
 
-cdef long long _PRODUCE_KEY
+from tidelog.wire.typed.message cimport TypedMessage
+
 cdef long long _SUM_MAX
 cdef tuple _BOUNDS
-
-
-cdef class DispatcherCore:
-    cdef readonly object _now_ns
-    cdef public object _lane
-    cdef public dict _takers
-    cdef public long long _begun_ns
-
-    @cython.locals(key=cython.longlong, begun_ns=cython.longlong, takers=tuple)
-    cdef object _frame(self, object connection, memoryview frame)
 
 
 @cython.final
@@ -27,7 +18,6 @@ cdef class Times:
     cpdef object observe(self, long long elapsed_ns, long long count)
 
 
-@cython.final
 cdef class RequestCounts:
     cdef readonly Times at_once
     cdef readonly Times local
@@ -36,28 +26,18 @@ cdef class RequestCounts:
     cdef public long long request_bytes
     cdef public long long response_bytes
     cdef public long long waiting
-    cdef readonly object errors
+    cdef object _errors
+    cdef long long _none
     cdef object _count_errors
 
+    cpdef object answered(self, long long elapsed_ns, long long request_bytes, long long response_bytes, object answer)
+    cpdef object answered_later(
+        self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes, object answer)
+    cpdef object unanswered(self, long long elapsed_ns, long long request_bytes)
+    @cython.locals(typed=TypedMessage)
+    cpdef object count_errors(self, object answer)
     cpdef object answered_together(
         self, long long count, long long elapsed_ns, long long request_bytes, long long response_bytes,
         long long without_error=*)
     cpdef object waited(
         self, long long local_ns, long long elapsed_ns, long long request_bytes, long long response_bytes, long long without_error=*)
-
-
-cdef class TopicCountsCore:
-    cdef public long long messages_in
-    cdef public long long bytes_in
-    cdef public long long bytes_out
-    cdef public long long bytes_rejected
-    cdef public long long replication_bytes_out
-    cdef public long long total_produce_requests
-    cdef public long long total_fetch_requests
-    cdef public long long failed_produce_requests
-    cdef public long long failed_fetch_requests
-
-
-@cython.final
-cdef class AllowAll:
-    pass
