@@ -23,7 +23,7 @@ from tests.support.running_node import RunningNode
 from tidelog.broker.handlers import create_topics
 from tidelog.broker.node.node import BrokerNode, NodeCrashedError
 from tidelog.broker.requests.handling import HANDLERS
-from tidelog.coordination.group_shard import GroupShard
+from tidelog.coordination.offsets import Offsets
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.pending import Pending
@@ -207,7 +207,7 @@ def test_a_coordinator_that_does_not_take_in_what_it_wrote_stops_the_node(
             return answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
         wait_until(is_committed, "the group has its coordinator")
-        monkeypatch.setattr(GroupShard, "replay", planted)
+        monkeypatch.setattr(Offsets, "_take_in", planted)
         commit.group_id = "others"
         with pytest.raises(ConnectionError):
             is_committed()
