@@ -17,6 +17,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "groups": {},
     "transactions": {},
     "sessions": {},
+    "floor": {},
     "fairness": {},
     "compaction": {},
     "records": {},

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from benchmarks.broker.contestants import Peer
 from benchmarks.broker.figures import BEFORE
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka
 
@@ -35,7 +36,7 @@ def peer_of(against: Path | None) -> ApacheKafka | Path:
     return ApacheKafka.installed() if against is None else against.resolve()
 
 
-def circumstances(peer: ApacheKafka | Path, librdkafka: str, rounds: int, *, is_quick: bool) -> dict[str, str]:
+def circumstances(peer: Peer, librdkafka: str, rounds: int, *, is_quick: bool) -> dict[str, str]:
     """Under which a run's figures were taken; `librdkafka` is the version of the load."""
     tidelog = subprocess.run(
         [str(Path(sys.executable).parent / "tidelog"), "version"], capture_output=True, text=True, check=True
@@ -52,13 +53,15 @@ def circumstances(peer: ApacheKafka | Path, librdkafka: str, rounds: int, *, is_
     }
 
 
-def _told_of(peer: ApacheKafka | Path) -> dict[str, str]:
+def _told_of(peer: Peer) -> dict[str, str]:
     if isinstance(peer, Path):
         commit = subprocess.run(
             ["git", "-C", str(peer), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
         )
         return {BEFORE: f"{peer} at {commit.stdout.strip() or 'an unknown commit'}"}
-    return {"kafka": KAFKA_VERSION, "java": peer.java_version()}
+    if isinstance(peer, ApacheKafka):
+        return {"kafka": KAFKA_VERSION, "java": peer.java_version()}
+    return {peer.name: peer.__name__}
 
 
 def machine() -> str:

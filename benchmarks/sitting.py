@@ -21,14 +21,14 @@ from typing import Generic, Protocol, TypeVar
 
 import confluent_kafka
 
-from benchmarks.broker.contestants import ContestantError
+from benchmarks.broker.contestants import Contestant, ContestantError, Peer
 from benchmarks.broker.figures import Results, to_json
 from benchmarks.broker.load_client import LoadError
 from benchmarks.broker.table import text_table
 from benchmarks.broker.topics import TopicError
 from benchmarks.circumstances import ROUNDS_BESIDE_BEFORE, circumstances, named, peer_of, positive
 from benchmarks.compare import RESULTS
-from tests.support.apache_kafka import ApacheKafka, KafkaError, MissingProgramError
+from tests.support.apache_kafka import KafkaError, MissingProgramError
 
 ROUNDS = 3
 AGAINST_HELP = "another checkout, with a .venv of its own: its node is the one beside ours, instead of Apache Kafka"
@@ -65,7 +65,7 @@ class Sitting(Generic[R]):
     rows: Sequence[MeasuredRow[R]]
     rounds: int
     is_quick: bool
-    peer: ApacheKafka | Path
+    peer: Peer
     folder: Path
     results: Results
     json: Path
@@ -84,13 +84,22 @@ class Sitting(Generic[R]):
             self.json.write_text(to_json(self.results), encoding="utf-8")
 
 
-def main(family: str, description: str, rows: Sequence[MeasuredRow[R]], measure: Callable[[Sitting[R]], None]) -> None:
+def main(
+    family: str,
+    description: str,
+    rows: Sequence[MeasuredRow[R]],
+    measure: Callable[[Sitting[R]], None],
+    peer: type[Contestant] | None = None,
+) -> None:
+    """`peer` is who is beside our nodes where it is neither Apache Kafka nor a checkout that the command line names."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{family}", description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that all works, and measures nothing")
     parser.add_argument("--rows", type=named(rows), default=rows, metavar="NAME,NAME", help="only these rows")
     parser.add_argument("--rounds", type=positive, metavar="N", help=f"counted rounds of each row ({ROUNDS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help=f"where the figures go (results/{family}.json)")
-    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help=AGAINST_HELP)
+    parser.set_defaults(against=None)
+    if peer is None:
+        parser.add_argument("--against", type=Path, metavar="CHECKOUT", help=AGAINST_HELP)
     given = parser.parse_args()
     # SIGTERM ends the run as Ctrl-C does: by the way out of every `with`.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -98,11 +107,11 @@ def main(family: str, description: str, rows: Sequence[MeasuredRow[R]], measure:
     json = given.json or RESULTS / f"{family}{kind}.json"
     rounds = given.rounds or (1 if given.quick else ROUNDS if given.against is None else ROUNDS_BESIDE_BEFORE)
     try:
-        peer = peer_of(given.against)
+        beside = peer or peer_of(given.against)
         librdkafka = confluent_kafka.libversion()[0]
-        results = Results(circumstances(peer, librdkafka, rounds, is_quick=given.quick))
+        results = Results(circumstances(beside, librdkafka, rounds, is_quick=given.quick))
         with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as folder:
-            measure(Sitting(given.rows, rounds, given.quick, peer, Path(folder), results, json))
+            measure(Sitting(given.rows, rounds, given.quick, beside, Path(folder), results, json))
     except FAILURES as error:
         print(f"benchmark failed: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)

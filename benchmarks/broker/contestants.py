@@ -258,13 +258,18 @@ def serves(port: int) -> bool:
     return len(answer) >= 12 and struct.unpack_from(">i", answer, 8)[0] == 1
 
 
+# Who is beside us: an installation of Apache Kafka, a checkout of ours, or a kind of contestant.
+Peer = ApacheKafka | Path | type[Contestant]
+
+
 class Contestants:
-    """Makes pairs of fresh nodes below one directory: ours, and its peer, which is Apache Kafka or the node of another checkout.
+    """Makes pairs of fresh nodes below one directory: ours, and its peer, which is Apache Kafka, the node of another checkout, or
+    a program of another kind.
 
     `settings` are what both have besides the usual.
     """
 
-    def __init__(self, directory: Path, peer: ApacheKafka | Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, peer: Peer, settings: Mapping[str, str] | None = None) -> None:
         self._directory = directory
         self._peer = peer
         self._settings = settings
@@ -278,8 +283,10 @@ class Contestants:
         peer: Contestant
         if isinstance(self._peer, Path):
             peer = ours(root / BEFORE, self._settings, self._peer)
-        else:
+        elif isinstance(self._peer, ApacheKafka):
             peer = Kafka(root / THEIRS, self._peer, self._settings)
+        else:
+            peer = self._peer(root / self._peer.name, self._settings)
         pair = (ours(root / OURS, self._settings), peer)
         try:
             yield pair

@@ -1,8 +1,9 @@
 """What was measured, and what it says: samples of two contestants, round by round, and the ratio between them.
 
-The other one is Apache Kafka, or a node of ours from another checkout (`BEFORE`). A ratio is ours over theirs, taken within each
-round, because a shared machine is another machine a minute later. The median of those ratios counts; the smallest and the largest
-say how far to trust it. Goals are about the ratio, or, where there is nobody to compare with, about our own median.
+The other one is Apache Kafka, a node of ours from another checkout (`BEFORE`), or the least that a broker can do (`FLOOR`).
+A ratio is ours over theirs, taken within each round, because a shared machine is another machine a minute later. The median of
+those ratios counts; the smallest and the largest say how far to trust it. Goals are about the ratio, or, where there is nobody
+to compare with, about our own median.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 OURS = "tidelog"
 THEIRS = "kafka"
 BEFORE = "before"
+FLOOR = "floor"
 # What a change may cost: less than this is within what two runs of the same node differ by.
 WORSE_MAX = 1.05
 
@@ -83,7 +85,7 @@ class Measured:
     @property
     def peer(self) -> str:
         """Who is beside us in this figure."""
-        return BEFORE if BEFORE in self.samples else THEIRS
+        return next((name for name in self.samples if name != OURS), THEIRS)
 
     @property
     def ratios(self) -> list[float]:
@@ -127,6 +129,12 @@ class Results:
     @property
     def is_beside_before(self) -> bool:
         return BEFORE in self.circumstances
+
+    @property
+    def peer(self) -> str:
+        """Who is beside us in all figures, as the table names it."""
+        named = {BEFORE: "before", FLOOR: "the floor"}
+        return next((shown for name, shown in named.items() if name in self.circumstances), "Apache Kafka")
 
     @property
     def missed(self) -> list[str]:

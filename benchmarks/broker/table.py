@@ -32,7 +32,7 @@ def row(measured: Measured) -> tuple[str, ...]:
 
 
 def text_table(results: Results) -> str:
-    headings = ("", "Tidelog", "before" if results.is_beside_before else "Apache Kafka", "ratio", "spread", "goal", "")
+    headings = ("", "Tidelog", results.peer, "ratio", "spread", "goal", "")
     rows = [headings, *(row(each) for each in results.measured)]
     widths = [max(len(line[column]) for line in rows) for column in range(len(headings))]
     lines = []

@@ -13,6 +13,8 @@ from benchmarks.sitting import Sitting, main
 
 def measure(sitting: Sitting[Run]) -> None:
     """Whatever ends it, no process and no file of a broker is left."""
+    # No other kind of program makes a cluster.
+    assert not isinstance(sitting.peer, type)
     clusters = Clusters(sitting.folder, sitting.peer)
     sizes = QUICK if sitting.is_quick else FULL
     with Run(clusters, sitting.results, LoadClient.built(), sizes, sitting.rounds, sitting.say) as run:

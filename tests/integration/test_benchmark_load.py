@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from benchmarks.broker.load_client import Job, LoadClient, LoadError
+from benchmarks.broker.topics import create_topic
+from benchmarks.floor.floor_program import Floor
 from tidelog.testing import EmbeddedCluster
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the load is compiled where it is used")
@@ -63,3 +66,19 @@ def test_a_load_that_is_not_carried_fails(
 
     with pytest.raises(LoadError, match=complaint):
         load.run(wanted, tidelog_cluster.bootstrap_servers, tidelog_topic)
+
+
+def test_the_floor_carries_the_load_as_well(load: LoadClient, tmp_path: Path) -> None:
+    floor = Floor(tmp_path / "floor")
+    try:
+        floor.start()
+        create_topic(floor.bootstrap, "records", 3)
+        produced = load.run(job("produce"), floor.bootstrap, "records")
+        consumed = load.run(job("consume"), floor.bootstrap, "records")
+        create_topic(floor.bootstrap, "trips", 1)
+        timed = load.run(job("round-trip", 50, partitions=1), floor.bootstrap, "trips")
+    finally:
+        floor.discard()
+
+    assert produced.records == consumed.records == NUMBER
+    assert timed.records == 50
