@@ -1,11 +1,11 @@
-"""The short way of what producers send with every transaction: AddPartitionsToTxn of clients, and EndTxn.
+"""The fast path for what producers send with every transaction: AddPartitionsToTxn of clients, and EndTxn.
 
     lane.take_end(connection, frame, begun_ns)      True: the request is plain; it is answered, or will be
 
 A compiled kernel reads such a request without making a message of it, the coordinator is asked as the handlers ask it, and the
-answer is packed by hand. Whatever else there may be to a request is not taken, not even in part, and goes the ordinary way. A
-refusal to add partitions comes from there as well: the coordinator, asked again, says the same. That of an end is one number, and
-is given here.
+answer is packed by hand. A request with anything unusual is not taken, not even in part, and falls back to the handler. So does a
+refusal to add partitions: the coordinator, asked again by the handler, decides the same. The refusal of an end is one number, and
+is answered here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What of the broker is compiled: the short ways of Produce and Fetch, and what every request goes through."""
+"""What of the broker is compiled: the fast paths of Produce and Fetch, and what every request goes through."""
