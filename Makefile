@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 # Tests of what has compiled modules: these are run once more in plain Python.
 COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model tests/unit/net tests/property/test_net_frames.py \
 	tests/property/test_net_output.py tests/integration/test_net_backlog.py tests/unit/wire/test_codec.py tests/unit/broker/metrics \
-	tests/property/test_typed_messages.py tests/property/test_produce_lane.py tests/property/test_fetch_lane.py
+	tests/property/test_typed_messages.py tests/property/test_produce_lane.py tests/property/test_fetch_lane.py tests/unit/client/producer
 
 .PHONY: help demo up test check format bench compat soak wheels environment clean
 

@@ -17,7 +17,7 @@ from tests.support.producer_check import read_topic
 from tidelog import AsyncProducer, Producer
 from tidelog.client.background import Background
 from tidelog.client.errors import ClientError, ClosedError, RefusedError, TimedOutError
-from tidelog.client.producer.partitioners import partition_of
+from tidelog.client.producer.murmur2 import partition_of
 from tidelog.client.producer.record_metadata import RecordMetadata
 from tidelog.testing import EmbeddedCluster
 

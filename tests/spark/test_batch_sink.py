@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.written import committed_numbers, committed_rows, transactional_ids
-from tidelog.client.producer.partitioners import partition_of
+from tidelog.client.producer.murmur2 import partition_of
 from tidelog.testing import EmbeddedCluster
 
 

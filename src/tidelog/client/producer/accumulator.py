@@ -18,11 +18,13 @@ from random import Random
 from typing import Any
 
 from tidelog.client.errors import ClientError, RecordTooLargeError
-from tidelog.client.producer.batch import HEADER_BYTES, Delivery, ProducerBatch, TopicBuffer, Turn, required_bytes
+from tidelog.client.producer.batch import ProducerBatch
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import next_sticky
 from tidelog.client.producer.sequences import PartitionSequences
+from tidelog.client.producer.topic_buffer import Delivery, TopicBuffer, Turn, required_bytes
 from tidelog.model.clock import Clock
+from tidelog.wire.record_batch import HEADER_BYTES
 
 # After so many records in a row a producer on a loop lets the loop have its turn: what is full can leave, answers come in.
 RECORDS_PER_TURN_MAX = 500

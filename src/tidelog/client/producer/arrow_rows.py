@@ -16,16 +16,17 @@ import pyarrow.compute as pc
 from tidelog.client.errors import RecordTooLargeError, RefusedError, TimedOutError
 from tidelog.client.producer.accumulator import TopicQueues
 from tidelog.client.producer.async_producer import wait_for_room
-from tidelog.client.producer.batch import HEADER_BYTES, ProducerBatch, checked_timestamp
+from tidelog.client.producer.batch import ProducerBatch
 from tidelog.client.producer.core import ProducerCore
-from tidelog.kernel_choice import load
+from tidelog.client.producer.murmur2 import partition_rows
+from tidelog.client.producer.topic_buffer import checked_timestamp
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.columns import EncodedRecords, encode_columns
+from tidelog.wire.record_batch import HEADER_BYTES
 
 if TYPE_CHECKING:
     ArrowArray: TypeAlias = pa.Array[Any]
 
-_kernel = load("tidelog.client.kernels", "batch_kernel")
 
 # All rows are there at once, so there is nothing to wait for: batches are larger than those that grow record by record.
 ARROW_BATCH_BYTES = 256 * 1024
@@ -197,7 +198,7 @@ def _hashed(queues: TopicQueues, table: pa.Table) -> ArrowArray:
     if count:
         validity, offsets, data = keys.buffers()
         assert offsets is not None
-        _kernel.partition_rows(
+        partition_rows(
             memoryview(offsets)[: 8 * (keys.offset + count + 1)].cast("q"),
             b"" if data is None else memoryview(data).cast("B"),
             memoryview(validity).cast("B") if validity is not None and keys.null_count else None,

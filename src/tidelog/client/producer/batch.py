@@ -16,41 +16,15 @@ import os
 import threading
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidelog.client.errors import ClientError, ClosedError, TimedOutError
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
-from tidelog.kernel_choice import load
+from tidelog.client.producer.topic_buffer import BatchBuilder, report, required_bytes
 from tidelog.wire.compression import Compression
 from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from tidelog.wire.records import decode_rows, seal_batch
-
-_kernel = load("tidelog.client.kernels", "batch_kernel")
-
-if TYPE_CHECKING:
-    from tidelog.client.kernels.batch_kernel import (
-        BatchBuilder,
-        Delivery,
-        TopicBuffer,
-        Turn,
-        checked_timestamp,
-        required_bytes,
-    )
-else:
-    BatchBuilder, Delivery, TopicBuffer = _kernel.BatchBuilder, _kernel.Delivery, _kernel.TopicBuffer
-    Turn, required_bytes, checked_timestamp = _kernel.Turn, _kernel.required_bytes, _kernel.checked_timestamp
-
-__all__ = [
-    "HEADER_BYTES",
-    "BatchBuilder",
-    "Delivery",
-    "ProducerBatch",
-    "TopicBuffer",
-    "Turn",
-    "checked_timestamp",
-    "required_bytes",
-]
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +223,7 @@ class ProducerBatch(BatchBuilder):
 
     def _report(self, reported: list[Any]) -> None:
         if self.error is None and not self._parts:
-            failures = _kernel.report(
+            failures = report(
                 reported, RecordMetadata, self.topic, self.partition, self._base_offset, self._append_time_ms
             )
         else:

@@ -9,18 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Protocol
-
-from tidelog.kernel_choice import load
-
-_kernel = load("tidelog.client.kernels", "batch_kernel")
-
-if TYPE_CHECKING:
-    from tidelog.client.kernels.batch_kernel import murmur2, partition_of
-else:
-    murmur2, partition_of = _kernel.murmur2, _kernel.partition_of
-
-__all__ = ["Partitioner", "RoundRobin", "murmur2", "next_sticky", "partition_of"]
+from typing import Protocol
 
 
 class Partitioner(Protocol):

@@ -6,42 +6,32 @@ import json
 from base64 import b64decode
 from pathlib import Path
 from random import Random
-from types import ModuleType
 
 import pytest
 
-from tests.support.kernel_twins import TWINS
+from tidelog.client.producer import murmur2
 from tidelog.client.producer.partitioners import RoundRobin, next_sticky
-from tidelog.kernel_choice import Twin, load_twin
 
-PACKAGE = "tidelog.client.kernels"
 # What org.apache.kafka.common.utils.Utils.murmur2 of Kafka 4.3.1 makes of some keys, base64-encoded here.
 GOLDEN = json.loads((Path(__file__).parents[3] / "fixtures" / "clients" / "murmur2.json").read_text())
 
 
-@pytest.fixture(params=TWINS)
-def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    """Each twin of the batch kernel."""
-    chosen: Twin = request.param
-    return load_twin(PACKAGE, "batch_kernel", chosen)
-
-
 @pytest.mark.parametrize(("encoded", "java"), GOLDEN)
-def test_murmur2_has_the_bits_of_the_java_clients(kernel: ModuleType, encoded: str, java: int) -> None:
+def test_murmur2_has_the_bits_of_the_java_clients(encoded: str, java: int) -> None:
     key = b64decode(encoded)
 
-    assert kernel.murmur2(key) == java & 0xFFFFFFFF
-    assert kernel.partition_of(key, 7) == (java & 0x7FFFFFFF) % 7
+    assert murmur2.murmur2(key) == java & 0xFFFFFFFF
+    assert murmur2.partition_of(key, 7) == (java & 0x7FFFFFFF) % 7
 
 
-def test_a_column_of_keys_goes_where_each_key_would(kernel: ModuleType) -> None:
+def test_a_column_of_keys_goes_where_each_key_would() -> None:
     pa = pytest.importorskip("pyarrow")
     keys = [b64decode(encoded) for encoded, _ in GOLDEN] + [None]
     column = pa.array([b"before", *keys], pa.large_binary()).slice(1)
     validity, offsets, data = column.buffers()
     out = memoryview(bytearray(4 * len(keys))).cast("i")
 
-    kernel.partition_rows(
+    murmur2.partition_rows(
         memoryview(offsets)[: 8 * (len(keys) + 2)].cast("q"),
         memoryview(data).cast("B"),
         memoryview(validity).cast("B"),
@@ -52,7 +42,7 @@ def test_a_column_of_keys_goes_where_each_key_would(kernel: ModuleType) -> None:
         out,
     )
 
-    assert out.tolist() == [-1 if key is None else kernel.partition_of(key, 7) for key in keys]
+    assert out.tolist() == [-1 if key is None else murmur2.partition_of(key, 7) for key in keys]
 
 
 def test_round_robin_takes_turns_by_topic() -> None:

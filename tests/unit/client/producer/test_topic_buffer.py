@@ -1,34 +1,29 @@
-"""Records into batches, over both twins: what is written is what any reader reads back."""
+"""Records into batches: what is written is what any reader reads back."""
 
 from __future__ import annotations
 
 import gc
-from types import ModuleType
 
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.support.kernel_twins import TWINS
-from tests.unit.client.producer.test_partitioners import PACKAGE, kernel
 from tidelog import kernel_choice
+from tidelog.client.producer import topic_buffer
+from tidelog.client.producer.murmur2 import partition_of
 from tidelog.client.producer.record_metadata import RecordMetadata
-from tidelog.kernel_choice import Twin, load_twin
 from tidelog.wire.record_batch import HEADER_BYTES, check_batch, read_header
 from tidelog.wire.records import Record, build_batch, decode_rows, seal_batch
-
-__all__ = ["kernel"]
 
 fields = st.none() | st.binary(max_size=8) | st.sampled_from([bytes(63), bytes(64), bytes(300)])
 headers = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
 rows = st.lists(st.tuples(st.integers(-1, 2**45), fields, fields, headers), min_size=1, max_size=10)
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @given(rows=rows)
 def test_a_batch_is_the_same_as_one_that_is_built_at_once(
-    twin: Twin, rows: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]
+    rows: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]],
 ) -> None:
-    builder = load_twin(PACKAGE, "batch_kernel", twin).BatchBuilder(1 << 20, HEADER_BYTES)
+    builder = topic_buffer.BatchBuilder(1 << 20, HEADER_BYTES)
 
     for timestamp, key, value, row_headers in rows:
         assert builder.append(timestamp, key, value, row_headers, None) is not None
@@ -48,9 +43,9 @@ def test_a_batch_is_the_same_as_one_that_is_built_at_once(
     assert bytes(sealed) == expected
 
 
-def test_a_batch_ends_before_the_record_that_does_not_fit(kernel: ModuleType) -> None:
+def test_a_batch_ends_before_the_record_that_does_not_fit() -> None:
     # Length, attributes, two deltas, null key, length of the value, header count; the value has 10 bytes.
-    builder = kernel.BatchBuilder(HEADER_BYTES + 2 * 17, HEADER_BYTES)
+    builder = topic_buffer.BatchBuilder(HEADER_BYTES + 2 * 17, HEADER_BYTES)
 
     taken = [builder.append(5, None, bytes(10), (), None) is not None for _ in range(3)]
 
@@ -59,17 +54,17 @@ def test_a_batch_ends_before_the_record_that_does_not_fit(kernel: ModuleType) ->
     assert builder.size_bytes == HEADER_BYTES + 2 * 17
 
 
-def test_what_a_record_may_take_is_never_less_than_what_it_takes(kernel: ModuleType) -> None:
+def test_what_a_record_may_take_is_never_less_than_what_it_takes() -> None:
     for size in (0, 1, 63, 64, 8191, 8192, 100_000):
         for key in (None, bytes(size)):
-            needed = kernel.required_bytes(key, bytes(size), [("h", b"v")])
-            builder = kernel.BatchBuilder(HEADER_BYTES + needed, HEADER_BYTES)
+            needed = topic_buffer.required_bytes(key, bytes(size), [("h", b"v")])
+            builder = topic_buffer.BatchBuilder(HEADER_BYTES + needed, HEADER_BYTES)
             assert builder.append(2**45, key, bytes(size), [("h", b"v")], None) is not None
 
 
 @pytest.mark.parametrize("bad", ["text", 7, object()])
-def test_what_is_not_bytes_is_a_type_error_and_changes_nothing(kernel: ModuleType, bad: object) -> None:
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+def test_what_is_not_bytes_is_a_type_error_and_changes_nothing(bad: object) -> None:
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
 
     for key, value, pairs in ((bad, None, ()), (None, bad, ()), (None, b"", [("k", bad)]), (None, b"", [(7, b"")])):
         with pytest.raises(TypeError):
@@ -90,8 +85,8 @@ def test_what_is_not_bytes_is_a_type_error_and_changes_nothing(kernel: ModuleTyp
         ([(b"a", b"5")], "the key of a header is a string, not bytes"),
     ],
 )
-def test_headers_that_are_none_are_a_sentence(kernel: ModuleType, bad: object, sentence: str) -> None:
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+def test_headers_that_are_none_are_a_sentence(bad: object, sentence: str) -> None:
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
 
     with pytest.raises(TypeError, match=sentence):
         builder.append(0, None, b"", bad, None)
@@ -99,17 +94,17 @@ def test_headers_that_are_none_are_a_sentence(kernel: ModuleType, bad: object, s
     assert (builder.record_count, builder.size_bytes) == (0, HEADER_BYTES)
 
 
-def test_a_header_key_that_utf8_does_not_have_is_a_sentence(kernel: ModuleType) -> None:
+def test_a_header_key_that_utf8_does_not_have_is_a_sentence() -> None:
     with pytest.raises(ValueError, match="has characters that UTF-8 does not have"):
-        kernel.BatchBuilder(1000, HEADER_BYTES).append(0, None, b"", [("\ud800", b"")], None)
+        topic_buffer.BatchBuilder(1000, HEADER_BYTES).append(0, None, b"", [("\ud800", b"")], None)
 
 
 @pytest.mark.parametrize(
     ("bad", "kind"), [(-1, ValueError), (2**63, ValueError), (2**70, ValueError), (1.5, TypeError)]
 )
-def test_a_time_that_no_record_has_is_a_sentence(kernel: ModuleType, bad: object, kind: type[Exception]) -> None:
-    buffer = kernel.TopicBuffer(1, True, lambda: 5, kernel.Turn(100))
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+def test_a_time_that_no_record_has_is_a_sentence(bad: object, kind: type[Exception]) -> None:
+    buffer = topic_buffer.TopicBuffer(1, True, lambda: 5, topic_buffer.Turn(100))
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
     buffer.open(0, builder)
 
     with pytest.raises(kind, match="timestamp_ms is"):
@@ -119,8 +114,8 @@ def test_a_time_that_no_record_has_is_a_sentence(kernel: ModuleType, bad: object
     assert buffer.append(0, 2**63 - 1, None, b"", (), None) is not None
 
 
-def test_buffers_of_other_kinds_are_taken(kernel: ModuleType) -> None:
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+def test_buffers_of_other_kinds_are_taken() -> None:
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
 
     builder.append(0, bytearray(b"k"), memoryview(b"v"), (), None)
     buffer, _, _ = builder.finish()
@@ -128,9 +123,9 @@ def test_buffers_of_other_kinds_are_taken(kernel: ModuleType) -> None:
     assert bytes(buffer[HEADER_BYTES:]).endswith(b"\x02k\x02v\x00")
 
 
-def test_records_go_to_their_key_or_to_where_the_others_stick(kernel: ModuleType) -> None:
-    topic = kernel.TopicBuffer(3, True, lambda: 0, kernel.Turn(10))
-    builders = [kernel.BatchBuilder(1000, HEADER_BYTES) for _ in range(3)]
+def test_records_go_to_their_key_or_to_where_the_others_stick() -> None:
+    topic = topic_buffer.TopicBuffer(3, True, lambda: 0, topic_buffer.Turn(10))
+    builders = [topic_buffer.BatchBuilder(1000, HEADER_BYTES) for _ in range(3)]
     for index, builder in enumerate(builders):
         topic.open(index, builder)
 
@@ -143,12 +138,12 @@ def test_records_go_to_their_key_or_to_where_the_others_stick(kernel: ModuleType
         topic.append(3, 0, None, b"v", (), None)
 
     counts = [0, 1, 1]
-    counts[kernel.partition_of(b"key", 3)] += 1
+    counts[partition_of(b"key", 3)] += 1
     assert [builder.record_count for builder in builders] == counts
 
 
-def test_callbacks_hear_of_their_records_and_their_failures_are_kept_apart(kernel: ModuleType) -> None:
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+def test_callbacks_hear_of_their_records_and_their_failures_are_kept_apart() -> None:
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
     heard: list[object] = []
 
     def fail(_error: object, _metadata: object) -> None:
@@ -161,17 +156,17 @@ def test_callbacks_hear_of_their_records_and_their_failures_are_kept_apart(kerne
     reported = builder.take_reported()
     assert reported[1::3] == [0, 2, 3]
     assert reported[2::3] == [70, 72, 73]
-    failures = kernel.report(reported, RecordMetadata, "t", 4, 100, -1)
+    failures = topic_buffer.report(reported, RecordMetadata, "t", 4, 100, -1)
 
     assert heard == [(None, ("t", 4, 100, 70)), (None, ("t", 4, 103, 73))]
     assert [str(failure) for failure in failures] == ["mine"]
     assert builder.take_reported() == []
 
 
-def test_a_record_without_a_time_gets_that_of_the_clock(kernel: ModuleType) -> None:
+def test_a_record_without_a_time_gets_that_of_the_clock() -> None:
     times = iter([50, 40])
-    topic = kernel.TopicBuffer(1, True, lambda: next(times), kernel.Turn(10))
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+    topic = topic_buffer.TopicBuffer(1, True, lambda: next(times), topic_buffer.Turn(10))
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
     topic.open(0, builder)
     topic.stick_to(0)
 
@@ -184,11 +179,11 @@ def test_a_record_without_a_time_gets_that_of_the_clock(kernel: ModuleType) -> N
     assert list(times) == []
 
 
-def test_the_topics_of_a_producer_share_its_turn(kernel: ModuleType) -> None:
-    turn = kernel.Turn(4)
-    topics = [kernel.TopicBuffer(1, True, lambda: 0, turn) for _ in range(2)]
+def test_the_topics_of_a_producer_share_its_turn() -> None:
+    turn = topic_buffer.Turn(4)
+    topics = [topic_buffer.TopicBuffer(1, True, lambda: 0, turn) for _ in range(2)]
     for topic in topics:
-        topic.open(0, kernel.BatchBuilder(1000, HEADER_BYTES))
+        topic.open(0, topic_buffer.BatchBuilder(1000, HEADER_BYTES))
         topic.stick_to(0)
 
     taken = [topics[number % 2].send(0, None, b"v", (), None) is not None for number in range(8)]
@@ -196,21 +191,24 @@ def test_the_topics_of_a_producer_share_its_turn(kernel: ModuleType) -> None:
     # What is not taken in turn is put there by `append`, which asks for none.
     assert taken == [True, True, True, False] * 2
     assert topics[1].append(-1, 0, None, b"v", (), None) is not None
-    assert topics[1].open_batch(0).record_count == 3
+    batch = topics[1].open_batch(0)
+    assert batch is not None
+    assert batch.record_count == 3
 
 
 @pytest.mark.parametrize(
     ("offset", "append_time_ms", "expected"), [(100, -1, (101, 71)), (100, 900, (101, 900)), (-1, -1, (-1, 71))]
 )
 def test_a_delivery_of_a_written_batch_waits_for_nothing(
-    kernel: ModuleType, offset: int, append_time_ms: int, expected: tuple[int, int]
+    offset: int, append_time_ms: int, expected: tuple[int, int]
 ) -> None:
-    builder = kernel.BatchBuilder(1000, HEADER_BYTES)
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
     builder.append(70, None, b"a", (), None)
     delivery = builder.append(71, None, b"b", (), None)
 
     builder.written(RecordMetadata, "t", 4, offset, append_time_ms)
 
+    assert delivery is not None
     metadata = delivery.result(timeout_s=0)
     assert type(metadata) is RecordMetadata
     assert metadata == RecordMetadata("t", 4, *expected)
@@ -224,6 +222,6 @@ def test_a_delivery_of_a_written_batch_waits_for_nothing(
 def test_many_deliveries_are_nothing_to_the_garbage_collector() -> None:
     if kernel_choice.choice.twin != "compiled":
         pytest.skip("the kernel is not compiled")
-    builder = load_twin(PACKAGE, "batch_kernel", "compiled").BatchBuilder(1000, HEADER_BYTES)
+    builder = topic_buffer.BatchBuilder(1000, HEADER_BYTES)
 
     assert not gc.is_tracked(builder.append(0, None, b"a", (), None))

@@ -1,11 +1,10 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, type-arg"
 """What a producer does for every record: choose a partition, write the record behind the others of its batch, remember it.
 
-This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_batch_kernel`. The types in the
-annotations are C types to the compiler and nothing to Python.
+The types in the annotations are C types to the compiler and nothing to Python.
 
 A record is encoded when it is sent, so that nothing of it is kept but its bytes, and a batch is finished by a header alone.
-`tidelog.client.producer` holds the contracts: who may call what, and under which lock.
+`ProducerBatch` and the accumulator hold the contracts: who may call what, and under which lock.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ else:
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.tidelog.client.producer.murmur2 import partition_of
+else:
+    from tidelog.client.producer.murmur2 import partition_of
 
 _new_tuple = cython.declare(object, tuple.__new__)
 
@@ -134,103 +136,6 @@ def _header_block(headers: Any) -> bytes:
         count += 1
     parts[0] = _varint(count)
     return b"".join(parts)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _murmur2(data: cython.pointer[cython.const[cython.uchar]], length: cython.Py_ssize_t) -> cython.uint:
-    """Austin Appleby's 32-bit hash with the seed that Kafka's Java client uses."""
-    if cython.compiled:
-        mask: cython.uint = 0xFFFFFFFF
-    else:
-        mask = 0xFFFFFFFF
-    m: cython.uint = 0x5BD1E995
-    h: cython.uint = (0x9747B28C ^ length) & mask
-    k: cython.uint
-    at: cython.Py_ssize_t = 0
-    rest: cython.Py_ssize_t
-    while at + 4 <= length:
-        k = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | cython.cast(cython.uint, data[at + 3]) << 24
-        k = (k * m) & mask
-        k ^= k >> 24
-        k = (k * m) & mask
-        h = ((h * m) & mask) ^ k
-        at += 4
-    rest = length - at
-    if rest == 3:
-        h ^= data[at + 2] << 16
-    if rest >= 2:
-        h ^= data[at + 1] << 8
-    if rest >= 1:
-        h ^= data[at]
-        h = (h * m) & mask
-    h ^= h >> 13
-    h = (h * m) & mask
-    h ^= h >> 15
-    return h
-
-
-def murmur2(key: bytes) -> int:
-    """The hash of a key as an unsigned number; Java's has the same bits, with a sign."""
-    if cython.compiled:
-        return _murmur2(
-            cython.cast(cython.pointer[cython.const[cython.uchar]], cython.cast(cython.p_char, key)), len(key)
-        )
-    return _murmur2(key, len(key))
-
-
-@cython.cfunc
-@cython.inline
-def _partition_of(key: bytes, partition_count: cython.longlong) -> cython.longlong:
-    if cython.compiled:
-        return (
-            _murmur2(cython.cast(cython.pointer[cython.const[cython.uchar]], cython.cast(cython.p_char, key)), len(key))
-            & 0x7FFFFFFF
-        ) % partition_count
-    return (_murmur2(key, len(key)) & 0x7FFFFFFF) % partition_count
-
-
-def partition_of(key: bytes, partition_count: int) -> int:
-    """Where Kafka's Java client puts a record with this key."""
-    return _partition_of(key, partition_count)
-
-
-def partition_rows(
-    offsets: memoryview,
-    data: cython.const[cython.uchar][::1],
-    validity: object,
-    first: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    partition_count: cython.longlong,
-    without_key: cython.longlong,
-    partitions: cython.int[::1],
-) -> None:
-    """The partition of each row by its key, given as an Arrow array of 64-bit offsets. Rows without a key get `without_key`."""
-    large: cython.const[cython.longlong][::1] = offsets
-    bits: cython.const[cython.uchar][::1] = data if validity is None else validity
-    has_nulls: cython.bint = validity is not None
-    row: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    start: cython.longlong
-    end: cython.longlong
-    total: cython.longlong = len(data)
-    for row in range(count):
-        at = first + row
-        if has_nulls and not (bits[at >> 3] >> (at & 7)) & 1:
-            partitions[row] = without_key
-            continue
-        start = large[at]
-        end = large[at + 1]
-        if start < 0 or end < start or end > total:
-            raise ValueError("the offsets of the Arrow array point outside of its data")
-        if cython.compiled:
-            if end == start:
-                partitions[row] = (_murmur2(cython.NULL, 0) & 0x7FFFFFFF) % partition_count
-            else:
-                partitions[row] = (_murmur2(cython.address(data[start]), end - start) & 0x7FFFFFFF) % partition_count
-        else:
-            partitions[row] = (_murmur2(data[start:end], end - start) & 0x7FFFFFFF) % partition_count
 
 
 @cython.cclass
@@ -516,7 +421,7 @@ class TopicBuffer:
     def choose(self, key: object) -> int:
         """The partition for a key, -1 where one is to be chosen for records without."""
         if key is not None and self.hashes_keys:
-            return _partition_of(_bytes_of(key), self.partition_count)
+            return partition_of(_bytes_of(key), self.partition_count)
         return self.sticky
 
     def append(
@@ -555,7 +460,7 @@ class TopicBuffer:
         timestamp: cython.longlong
         if partition < 0:
             if key is not None and self.hashes_keys:
-                partition = _partition_of(_bytes_of(key), self.partition_count)
+                partition = partition_of(_bytes_of(key), self.partition_count)
             else:
                 partition = self.sticky
                 if partition < 0:

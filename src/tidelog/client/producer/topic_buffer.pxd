@@ -1,0 +1,1 @@
+# The types of `topic_buffer` are in its annotations.
