@@ -112,7 +112,7 @@ class World:
                 )
                 topic = OffsetCommitRequestTopic(name="a", topic_id=ZERO_UUID, partitions=[partition])
                 request = OffsetCommitRequest(group_id=first, member_id="", topics=[topic])
-                self.apply(shard.commit_offsets(request, CALLER, 1_000, lambda error: cast("Any", error)))
+                self.apply(shard.commit_offsets(request, CALLER.api_version, 1_000, lambda error: cast("Any", error)))
             case "commit in a transaction":
                 pending = TxnOffsetCommitRequestPartition(
                     partition_index=second, committed_offset=self.number, committed_metadata=""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from typing import TypeAlias
-from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
 
 from tests.support.examples import examples
-from tests.support.kernel_twins import TWINS, twin_of
-from tidelog.coordination import offset_records
 from tidelog.coordination.decision import Decision
 from tidelog.coordination.group_settings import GroupSettings
 from tidelog.coordination.offset_records import NO_EXPIRY, Committed, OffsetCommits
 from tidelog.coordination.offsets import Offsets
 from tidelog.coordination.timeline import Timeline
-from tidelog.kernel_choice import Twin
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.internal_records import encode_coordinator_key, encode_coordinator_value
 from tidelog.wire.messages.group_offsets import (
@@ -57,22 +53,20 @@ ROWS = st.lists(
 PRODUCERS = st.one_of(st.just((-1, -1)), st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1)))
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @examples(60)
 @given(group=NAMES, rows=ROWS, producer=PRODUCERS, timestamp_ms=st.integers(0, 2**61))
 def test_a_batch_of_commits_is_that_of_their_records(
-    twin: Twin, group: str, rows: list[tuple[str, int, Committed]], producer: tuple[int, int], timestamp_ms: int
+    group: str, rows: list[tuple[str, int, Committed]], producer: tuple[int, int], timestamp_ms: int
 ) -> None:
     commits = OffsetCommits(group, *producer)
-    commits.rows += rows
+    commits.rows.extend(rows)
     records = []
     for place, each in enumerate(commits):
         assert each.value is not None
         value = encode_coordinator_value(each.value, each.version)
         records.append(Record(place, timestamp_ms, encode_coordinator_key(each.key), value, ()))
 
-    with mock.patch.object(offset_records, "_kernel", twin_of("group_kernel", twin)):
-        batch = commits.to_batch(timestamp_ms)
+    batch = commits.to_batch(timestamp_ms)
 
     assert batch is not None
     assert bytes(batch) == build_batch(
@@ -80,15 +74,13 @@ def test_a_batch_of_commits_is_that_of_their_records(
     )
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @pytest.mark.parametrize(
     ("group", "topic", "expire_ms"), [("x" * 2**15, "t", -1), ("g", "x" * 2**15, -1), ("g", "t", 9)]
 )
-def test_what_the_usual_record_cannot_hold_makes_no_batch(twin: Twin, group: str, topic: str, expire_ms: int) -> None:
+def test_what_the_usual_record_cannot_hold_makes_no_batch(group: str, topic: str, expire_ms: int) -> None:
     commits = OffsetCommits(group)
     commits.rows.append((topic, 0, Committed(1, 1, "", 1, expire_ms, ZERO_UUID)))
-    with mock.patch.object(offset_records, "_kernel", twin_of("group_kernel", twin)):
-        assert commits.to_batch(0) is None
+    assert commits.to_batch(0) is None
 
 
 # --- memory ------------------------------------------------------------------------------------------------------------------
@@ -162,7 +154,7 @@ def test_taking_in_a_commit_is_replaying_its_records(steps: list[Step], commits_
                 log.high_watermark = log.log_end_offset
             take_in, producer = decisions[0].take_in, decisions[1].producer
             assert take_in is not None
-            take_in(first)
+            take_in(first, log.high_watermark == log.log_end_offset)
             for place, each in enumerate(decisions[1].records, first):
                 assert isinstance(each.key, OffsetCommitKey)
                 assert isinstance(each.value, OffsetCommitValue)

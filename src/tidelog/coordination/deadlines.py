@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What has to happen at some time unless something else happens first: sessions, rebalances, expiries.
 
     deadlines.set(("session", group, member), now_ms + 45_000, expire_member)
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidelog.coordination.decision import Decision
+if TYPE_CHECKING:
+    from tidelog.coordination.decision import Decision
 
-Action = Callable[[int], Decision[Any] | None]
+
+Action: TypeAlias = "Callable[[int], Decision[Any] | None]"
 """Given the present time in ms; returns what is to be appended, or None."""
 
 

@@ -13,8 +13,8 @@ Records that belong to a producer's transaction (offsets that it commits) are ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -35,11 +35,19 @@ class TransactionalProducer(NamedTuple):
     guard: int | None
 
 
+class Records(Protocol):
+    """The records of a decision, of which there may be none: a sequence, or what makes them only where somebody looks."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[CoordinatorRecord]: ...
+
+
 class Decision(msgspec.Struct, Generic[A], frozen=True):
     """Without records the answer holds at once; it may be pending still (a member that waits for the others)."""
 
     answer: A | Pending[A]
-    records: Sequence[CoordinatorRecord] = ()
+    records: Records = ()
     replays: bool = True
     """Whether the host replays the records once they are appended, before anything else is decided."""
     settled: Callable[[ErrorCode], None] | None = None
@@ -47,8 +55,9 @@ class Decision(msgspec.Struct, Generic[A], frozen=True):
     producer: TransactionalProducer | None = None
     batch: Callable[[int], bytearray | None] | None = None
     """Makes the records' whole batch of this time in one go, where that is cheaper; None if it has to be made of the records."""
-    take_in: Callable[[int], None] | None = None
-    """Takes in all records in one go, as a replay of each would, where that is cheaper. Given the offset of the first one."""
+    take_in: Callable[[int, bool], None] | None = None
+    """Takes in all records in one go, as a replay of each would, where that is cheaper. Given the offset of the first one, and
+    whether they are committed already."""
 
 
 def record(key: CoordinatorKey, value: CoordinatorValue, version: int) -> CoordinatorRecord:

@@ -61,6 +61,9 @@ _DESCRIBE_KNOWS_MISSING_GROUPS = 6
 
 _WRONG_EPOCH = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
+# A member that is reached through its class costs more, and this one is every commit's.
+_NONE = ErrorCode.NONE
+
 _DEAD = "Dead"
 _EXPIRE_OFFSETS = ("offsets", "expire")
 
@@ -119,7 +122,7 @@ class GroupShard:
     def commit_offsets(
         self,
         request: OffsetCommitRequest,
-        caller: Caller,
+        api_version: int,
         now_ms: int,
         refuse: Callable[[ErrorCode], OffsetCommitResponse],
     ) -> Decision[OffsetCommitResponse]:
@@ -127,17 +130,19 @@ class GroupShard:
         epoch = request.generation_id_or_member_epoch
         if group is None:
             if epoch >= 0:
-                is_new = caller.api_version >= _COMMIT_KNOWS_MISSING_GROUPS
+                is_new = api_version >= _COMMIT_KNOWS_MISSING_GROUPS
                 return Decision(refuse(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION))
             # A consumer that manages its partitions itself, and only keeps its offsets here.
             group = self.classic.group_for_offsets(request.group_id, now_ms)
-        error = group.check_commit(request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms)
+        error = group.check_commit(request.member_id, request.group_instance_id, epoch, api_version, now_ms)
+        if error is _NONE:
+            return self.offsets.commit(request, now_ms)
         if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
             asked = [(TopicId(t.topic_id), each.partition_index) for t in request.topics for each in t.partitions]
             error = _check_each_partition(group, request.member_id, epoch, asked)
-        if error is not ErrorCode.NONE:
-            return Decision(refuse(error))
-        return self.offsets.commit(request, now_ms)
+            if error is _NONE:
+                return self.offsets.commit(request, now_ms)
+        return Decision(refuse(error))
 
     def commit_offsets_in_transaction(
         self,

@@ -18,7 +18,7 @@ Loading reads the log in pieces, so that a long one does not keep the node from 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -30,7 +30,7 @@ from tidelog.coordination.coordinator_log import (
     pieces_of,
 )
 from tidelog.coordination.deadlines import Deadlines
-from tidelog.coordination.decision import Decision, TransactionalProducer
+from tidelog.coordination.decision import Decision, Records, TransactionalProducer
 from tidelog.model.bugs import BugError
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
@@ -176,9 +176,10 @@ class CoordinatorHost(Generic[S]):
     ) -> A | Pending[A]:
         """Have the shard decide something. `refuse` makes the answer where no shard is there to, or nothing can be written."""
         state = self._shards.get(index)
-        if not isinstance(state, ActiveShard):
+        if type(state) is not ActiveShard:
             return refuse(_error_of(state))
-        return state.carry_out(decide(state.shard, self.now_ms()), refuse)
+        now_ms = self._monotonic_ns() // NS_PER_MS + self._ahead_ms
+        return state.carry_out(decide(state.shard, now_ms), refuse)
 
     def read_committed(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A:
         """An answer at once. `read` must look at committed state only."""
@@ -408,9 +409,13 @@ class ActiveShard(Generic[S]):
             appended = self._append(decision)
             if isinstance(appended, ErrorCode):
                 return self._not_written(decision, appended, refuse)
-            return self._settle(decision, _NONE, refuse) if appended else self._answer_committed(decision, refuse)
+            if not appended:
+                return self._answer_committed(decision, refuse)
+            return decision.answer if decision.settled is None else self._settle(decision, _NONE, refuse)
         finally:
-            self._set_timer()
+            # Nearly no decision moves the first deadline.
+            if self._timer is None or self.shard.deadlines.number != self._looked_at:
+                self._set_timer()
 
     def _append(self, decision: Decision[Any]) -> bool | ErrorCode:
         """Append the decision's records, and have the shard take them in. Whether they are committed already, or why they are not
@@ -439,7 +444,7 @@ class ActiveShard(Generic[S]):
             first_offset = appended.first_offset
         try:
             if decision.take_in is not None:
-                decision.take_in(first_offset)
+                decision.take_in(first_offset, is_committed)
             elif decision.replays:
                 now_ms = self._host.now_ms()
                 producer_id = NO_PRODUCER_ID if producer is None else ProducerId(producer.producer_id)
@@ -449,9 +454,7 @@ class ActiveShard(Generic[S]):
             raise BugError(self._broke_off("taking in what was written")) from error
         return is_committed
 
-    def _batch_of(
-        self, records: Sequence[CoordinatorRecord], timestamp_ms: int, producer: TransactionalProducer | None
-    ) -> bytearray:
+    def _batch_of(self, records: Records, timestamp_ms: int, producer: TransactionalProducer | None) -> bytearray:
         rows = [
             Record(
                 position,

@@ -1,19 +1,47 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True, boundscheck=False
+# mypy: disable-error-code="valid-type, index, attr-defined"
 """Committed offsets as records of `__consumer_offsets`, byte for byte as Apache Kafka 4.3 writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidelog.coordination.decision import record, tombstone
-from tidelog.kernel_choice import load
-from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ZERO_UUID
+from tidelog.wire.crc32c import crc32c
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 
-_kernel = load("tidelog.wire.kernels", "group_kernel")
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
+    import cython
+else:
+    from tidelog import plain_cython as cython
+
+if cython.compiled:
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        record_body_bytes,
+        room_in,
+        varint_bytes,
+    )
+else:
+    from tidelog.wire.kernels._plain_frame_bytes import (
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        record_body_bytes,
+        room_in,
+        varint_bytes,
+    )
 
 NO_EXPIRY = -1
 NOT_WRITTEN = -1
@@ -21,6 +49,16 @@ NOT_WRITTEN = -1
 # Kafka writes the oldest version that holds what it has to say: a time of expiry is in version 1 alone.
 _VERSION = 4
 _VERSION_WITH_EXPIRY = 1
+
+# What a key's length can say.
+_NAME_BYTES_MAX = 2**15 - 1
+
+_HEADER_BYTES = 61
+# Without metadata, names and topic id: type, two lengths, partition; version, offset, epoch, commit time, tagged fields.
+_KEY_BYTES = 10
+_VALUE_BYTES = 23
+_TOPIC_ID_BYTES = 18
+_TRANSACTIONAL = 0x10
 
 
 class Committed(msgspec.Struct, gc=False):
@@ -35,10 +73,10 @@ class Committed(msgspec.Struct, gc=False):
     record_offset: int = NOT_WRITTEN
 
 
-class OffsetCommits(Sequence[CoordinatorRecord]):
-    """What one request commits: of each partition the topic, the index and the offset.
+class OffsetCommits:
+    """What one request commits: of each partition the topic, the index and the offset. `Records` of a decision.
 
-    A sequence of records, each of which is made for whoever looks at it: the log takes all as a batch, and memory the offsets.
+    A record is made for whoever looks at it: the log takes all as a batch, and memory the offsets.
     """
 
     __slots__ = ("group_id", "producer_epoch", "producer_id", "rows")
@@ -55,26 +93,89 @@ class OffsetCommits(Sequence[CoordinatorRecord]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, place: int) -> CoordinatorRecord: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[CoordinatorRecord]: ...
-
-    def __getitem__(self, place: int | slice) -> CoordinatorRecord | list[CoordinatorRecord]:
-        if isinstance(place, slice):
-            return [_offset_record(self.group_id, *row) for row in self.rows[place]]
-        return _offset_record(self.group_id, *self.rows[place])
+    def __iter__(self) -> Iterator[CoordinatorRecord]:
+        return iter([_offset_record(self.group_id, *row) for row in self.rows])
 
     def to_batch(self, timestamp_ms: int) -> bytearray | None:
-        """All of them as one batch; None where a record needs another version than nearly all have, or a name does not fit into
-        it.
+        """What `records.build_batch` makes of the records, byte for byte, in one pass.
+
+        None where one of them is in another version than nearly all are, or cannot hold a name.
         """
         if self.rows[0][2].expire_timestamp_ms != NO_EXPIRY:
             return None
-        batch: bytearray | None = _kernel.offset_commit_batch(
-            self.group_id, self.rows, timestamp_ms, self.producer_id, self.producer_epoch
-        )
+        group = self.group_id.encode()
+        if len(group) > _NAME_BYTES_MAX:
+            return None
+        name = b""
+        last = None
+        size = _HEADER_BYTES
+        count = len(self.rows)
+        encoded = []
+        for number in range(count):
+            topic, _, committed = self.rows[number]
+            if topic is not last:
+                last = topic
+                name = topic.encode()
+                if len(name) > _NAME_BYTES_MAX:
+                    return None
+            text = committed.metadata.encode()
+            topic_id = committed.topic_id
+            has_topic_id = topic_id != ZERO_UUID
+            key_bytes = _KEY_BYTES + len(group) + len(name)
+            value_bytes = _VALUE_BYTES + varint_bytes(len(text) + 1, 0) + len(text)
+            if has_topic_id:
+                value_bytes += _TOPIC_ID_BYTES
+            encoded.append((name, text, key_bytes, value_bytes))
+            body_bytes = record_body_bytes(number, key_bytes, value_bytes)
+            size += varint_bytes(body_bytes, 1) + body_bytes
+        batch = bytearray(size)
+        out = room_in(batch)
+        at = _HEADER_BYTES
+        for number in range(count):
+            _, partition, committed = self.rows[number]
+            name, text, key_bytes, value_bytes = encoded[number]
+            at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes), 1)
+            # No attributes, and the batch's own time.
+            at = put_varint(out, at + 2, number, 1)
+            at = put_varint(out, at, key_bytes, 1)
+            put16(out, at, 1)
+            put16(out, at + 2, len(group))
+            at = put_bytes(out, at + 4, group)
+            put16(out, at, len(name))
+            at = put_bytes(out, at + 2, name)
+            put32(out, at, partition)
+            at = put_varint(out, at + 4, value_bytes, 1)
+            put16(out, at, _VERSION)
+            put64(out, at + 2, committed.offset)
+            put32(out, at + 10, committed.leader_epoch)
+            at = put_varint(out, at + 14, len(text) + 1, 0)
+            at = put_bytes(out, at, text)
+            put64(out, at, committed.commit_timestamp_ms)
+            topic_id = committed.topic_id
+            if topic_id == ZERO_UUID:
+                at += 9
+            else:
+                # One tagged field, the first, of 16 bytes.
+                out[at + 8] = 1
+                out[at + 10] = 16
+                at = put_bytes(out, at + 11, topic_id)
+            # No headers.
+            at += 1
+        put32(out, 8, size - 12)
+        put32(out, 12, -1)
+        out[16] = 2
+        put32(out, 23, count - 1)
+        put64(out, 27, timestamp_ms)
+        put64(out, 35, timestamp_ms)
+        # No sequence numbers, nor a producer.
+        for number in range(43, 57):
+            out[number] = 0xFF
+        if self.producer_id >= 0:
+            out[22] = _TRANSACTIONAL
+            put64(out, 43, self.producer_id)
+            put16(out, 51, self.producer_epoch)
+        put32(out, 57, count)
+        put32(out, 17, crc32c(memoryview(batch)[21:]))
         return batch
 
 

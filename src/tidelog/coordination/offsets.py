@@ -315,13 +315,13 @@ class Offsets:
 
     # --- replaying ---------------------------------------------------------------------------------------------------------
 
-    def _take_in(self, commits: OffsetCommits, first_offset: int) -> None:
-        """What a replay of each of these records does, of which the first stands there. All of them are committed, or none."""
-        timeline, group_id = self._timeline, commits.group_id
-        timeline.begin_replay(first_offset)
-        is_noting = timeline.is_noting and commits.producer_id < 0
-        table = self._committed if commits.producer_id < 0 else self._pending.setdefault(commits.producer_id, _Table())
-        put = table.put
+    def _take_in(self, commits: OffsetCommits, first_offset: int, is_committed: bool) -> None:
+        """What a replay of each of these records does, of which the first stands there."""
+        group_id = commits.group_id
+        is_pending = commits.producer_id >= 0
+        is_noting = not is_committed and not is_pending and self._timeline.is_noting
+        table = self._pending.setdefault(commits.producer_id, _Table()) if is_pending else self._committed
+        timeline, put = self._timeline, table.put
         for topic, partition, committed in commits.rows:
             committed.record_offset = first_offset
             first_offset += 1
@@ -329,7 +329,6 @@ class Offsets:
                 before = table.get(group_id, topic, partition)
                 timeline.note_at(first_offset, self._earlier, (group_id, topic, partition), before)
             put(group_id, topic, partition, committed)
-        timeline.end_replay()
 
     def _note(self, group_id: str, topic: str, partition: int) -> None:
         """What was committed for a partition is about to be replaced."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -84,7 +84,7 @@ class Log:
         self.offsets = Offsets(GroupSettings())
         self.records: list[tuple[CoordinatorRecord, int]] = []
 
-    def write(self, records: Sequence[CoordinatorRecord], producer_id: int = -1) -> None:
+    def write(self, records: Iterable[CoordinatorRecord], producer_id: int = -1) -> None:
         for each in records:
             self.records.append((each, producer_id))
             self._replay(self.offsets, each, len(self.records), producer_id)

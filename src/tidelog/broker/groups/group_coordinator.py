@@ -147,7 +147,7 @@ class GroupCoordinator:
         self, group_id: str, decide: Callable[[GroupShard, int], Decision[A]], refuse: Callable[[ErrorCode], A]
     ) -> A | Pending[A]:
         """Have the shard of a group decide."""
-        return self._host.decide(self.partition_of(group_id), decide, refuse)
+        return self._host.decide(partition_of(group_id, self._elections.partition_count), decide, refuse)
 
     def read(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         """What the shard of a group knows, once that is committed."""

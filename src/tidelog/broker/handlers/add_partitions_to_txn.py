@@ -30,6 +30,8 @@ from tidelog.wire.messages.transactions import (
 FENCED_VERSION = 2
 SEVERAL_TRANSACTIONS_VERSION = 4
 
+_WRITE = AclOperation.WRITE
+
 Outcomes = Mapping[TopicPartition, ErrorCode]
 
 
@@ -54,14 +56,17 @@ def add_partitions_to_txn(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return when_all(
-        [_add(only, caller, node)],
-        lambda results: AddPartitionsToTxnResponse(
-            throttle_time_ms=0,
-            error_code=0,
-            results_by_transaction=[],
-            results_by_topic_v3_and_below=results[0].topic_results,
-        ),
+    added = _add(only, caller, node)
+    return when_all([added], _of_one) if isinstance(added, Pending) else _of_one([added])
+
+
+def _of_one(results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
+    """As clients have it, who speak of one transaction."""
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        results_by_transaction=[],
+        results_by_topic_v3_and_below=results[0].topic_results,
     )
 
 
@@ -69,23 +74,26 @@ def _add(
     transaction: AddPartitionsToTxnTransaction, caller: Caller, node: Node
 ) -> AddPartitionsToTxnResult | Pending[AddPartitionsToTxnResult]:
     version, transactional_id = caller.api_version, transaction.transactional_id
-    partitions = [
-        TopicPartition(TopicName(topic.name), PartitionIndex(index))
-        for topic in transaction.topics
-        for index in topic.partitions
-    ]
     is_from_client = version < SEVERAL_TRANSACTIONS_VERSION
-    if is_from_client and not caller.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    may_write = not is_from_client or caller.may(_WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    partitions: list[TopicPartition] = []
+    problems: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        name = TopicName(topic.name)
+        is_closed = is_from_client and (name in INTERNAL_TOPICS or not caller.may(_WRITE, ResourceType.TOPIC, name))
+        known = node.image.topic(name)
+        for index in topic.partitions:
+            where = TopicPartition(name, PartitionIndex(index))
+            partitions.append(where)
+            if is_closed:
+                problems[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif known is None or where.partition not in known.partitions:
+                problems[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not may_write:
         return _all(transactional_id, partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    problems = {each: _problem(each, caller, node, is_from_client=is_from_client) for each in partitions}
-    if any(problem is not ErrorCode.NONE for problem in problems.values()):
-        return _result(
-            transactional_id,
-            {
-                each: ErrorCode.OPERATION_NOT_ATTEMPTED if problem is ErrorCode.NONE else problem
-                for each, problem in problems.items()
-            },
-        )
+    if problems:
+        others = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        return _result(transactional_id, {**others, **problems})
     transactions = node.transactions
     if transaction.verify_only:
         return _result(
@@ -108,17 +116,7 @@ def _add(
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         return _all(transactional_id, partitions, error)
 
-    return when_all([added], answer)
-
-
-def _problem(where: TopicPartition, caller: Caller, node: Node, *, is_from_client: bool) -> ErrorCode:
-    if is_from_client and (
-        where.topic in INTERNAL_TOPICS or not caller.may(AclOperation.WRITE, ResourceType.TOPIC, where.topic)
-    ):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = node.image.topic(where.topic)
-    is_there = topic is not None and where.partition in topic.partitions
-    return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return when_all([added], answer) if isinstance(added, Pending) else answer([added])
 
 
 def _all(transactional_id: str, partitions: list[TopicPartition], error: ErrorCode) -> AddPartitionsToTxnResult:

@@ -24,8 +24,8 @@ def consumer_group_heartbeat(
         return refuse(ErrorCode.UNSUPPORTED_VERSION)
     if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    names = request.subscribed_topic_names or ()
-    if not all(caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+    names = request.subscribed_topic_names
+    if names and not all(caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
         return refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     member = member_of(caller)
     return node.groups.decide(

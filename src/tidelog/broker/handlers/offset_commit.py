@@ -7,17 +7,19 @@ A topic or partition that does not exist has its own error; what is committed fo
 
 from __future__ import annotations
 
-from tidelog.broker.groups.group_coordinator import member_of
+from collections.abc import Mapping
+
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
 from tidelog.controller.image import Topic
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicId, TopicName
+from tidelog.model.ids import PartitionIndex, TopicId, TopicName
 from tidelog.model.pending import when_all
 from tidelog.wire.messages.group_offsets import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -26,35 +28,38 @@ from tidelog.wire.messages.group_offsets import (
 
 TOPIC_ID_VERSION = 10
 
+_READ, _GROUP, _TOPIC = AclOperation.READ, ResourceType.GROUP, ResourceType.TOPIC
+
 
 @handles(OffsetCommitRequest)
 def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> Answer[OffsetCommitResponse]:
-    if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+    if not caller.may(_READ, _GROUP, request.group_id):
         return all_refused(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    version = caller.api_version
     wanted: list[OffsetCommitRequestTopic] = []
-    answers: list[OffsetCommitResponseTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         known, error = _known(topic, caller, node)
         if known is None:
-            answers.append(_refused(topic, error))
+            refused.append(_refused(topic, error))
         else:
-            _sort_out(topic, known, wanted, answers)
+            # Under both, as records have it. The request is ours: nobody reads it again.
+            topic.name, topic.topic_id = known.name, known.topic_id
+            _sort_out(topic, known.partitions, wanted, refused)
     if not wanted:
-        return OffsetCommitResponse(throttle_time_ms=0, topics=answers)
-    # The request is ours: nobody reads it again.
+        return OffsetCommitResponse(throttle_time_ms=0, topics=refused)
     request.topics = wanted
-    member = member_of(caller)
 
     def refuse(error: ErrorCode) -> OffsetCommitResponse:
         return all_refused(wanted, error)
 
     committed = node.groups.decide(
-        request.group_id, lambda shard, now_ms: shard.commit_offsets(request, member, now_ms, refuse), refuse
+        request.group_id, lambda shard, now_ms: shard.commit_offsets(request, version, now_ms, refuse), refuse
     )
-    if not answers:
+    if not refused:
         return committed
     return when_all(
-        [committed], lambda done: OffsetCommitResponse(throttle_time_ms=0, topics=_merged(done[0].topics, answers))
+        [committed], lambda done: OffsetCommitResponse(throttle_time_ms=0, topics=_merged(done[0].topics, refused))
     )
 
 
@@ -69,26 +74,33 @@ def _known(topic: OffsetCommitRequestTopic, caller: Caller, node: Node) -> tuple
     else:
         name = TopicName(topic.name)
         known, missing = image.topic(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not caller.may(AclOperation.READ, ResourceType.TOPIC, name):
+    if not caller.may(_READ, _TOPIC, name):
         return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return known, missing
 
 
 def _sort_out(
     topic: OffsetCommitRequestTopic,
-    known: Topic,
+    partitions: Mapping[PartitionIndex, object],
     wanted: list[OffsetCommitRequestTopic],
-    answers: list[OffsetCommitResponseTopic],
+    refused: list[OffsetCommitResponseTopic],
 ) -> None:
-    """Add the partitions that exist to what is wanted, under the topic's name and id, and the others to the answers."""
-    partitions = known.partitions
-    there = [each for each in topic.partitions if each.partition_index in partitions]
+    """Add a topic to what is wanted, but for partitions that do not exist, which are refused."""
+    for each in topic.partitions:
+        if each.partition_index not in partitions:
+            break
+    else:
+        if topic.partitions:
+            wanted.append(topic)
+        return
+    there: list[OffsetCommitRequestPartition] = []
+    missing: list[OffsetCommitRequestPartition] = []
+    for each in topic.partitions:
+        (there if each.partition_index in partitions else missing).append(each)
     if there:
-        wanted.append(OffsetCommitRequestTopic(name=known.name, topic_id=known.topic_id, partitions=there))
-    if len(there) < len(topic.partitions):
-        missing = [each for each in topic.partitions if each not in there]
-        refused = OffsetCommitRequestTopic(name=known.name, topic_id=known.topic_id, partitions=missing)
-        answers.append(_refused(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        wanted.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=there))
+    topic.partitions = missing
+    refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 def _refused(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:

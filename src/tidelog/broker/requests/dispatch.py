@@ -19,7 +19,6 @@ from tidelog import plain_cython
 from tidelog.broker.data.fetch_lane import FETCH_KEY, FetchLane
 from tidelog.broker.data.produce_lane import ProduceLane
 from tidelog.broker.data.replica_lane import ReplicaLane
-from tidelog.broker.groups.group_lane import GroupLane
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS, Handler
 from tidelog.broker.transactions.transaction_lane import TransactionLane
@@ -158,7 +157,7 @@ class Dispatcher:
         self._takers: dict[int, tuple[Taker, ...]] = {}
         if listener_kind == "broker":
             self._lane = ProduceLane(node, authorizer)
-            others = {**GroupLane(node, authorizer).takers(), **TransactionLane(node, authorizer).takers()}
+            others = TransactionLane(node, authorizer).takers()
             self._takers.update({key: (take,) for key, take in others.items()})
             self._takers[FETCH_KEY] = (FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take)
         self._node = node

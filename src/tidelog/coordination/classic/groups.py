@@ -38,6 +38,10 @@ from tidelog.wire.messages.groups_classic import (
 )
 from tidelog.wire.messages.internal.offset_records import GroupMetadataKey, GroupMetadataValue
 
+# A member that is reached through its class costs more, and these are every heartbeat's.
+_DEAD, _PREPARING_REBALANCE = GroupState.DEAD, GroupState.PREPARING_REBALANCE
+_NONE, _REBALANCING = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
+
 
 class ClassicGroups:
     """All classic groups in `groups`, which others share for groups of other kinds."""
@@ -66,23 +70,19 @@ class ClassicGroups:
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Decision[HeartbeatResponse]:
         """A sign of life; the answer says whether the member has to join again."""
         self._rebalances.latest_ms = now_ms
-        return Decision(heartbeat_answer(self._heartbeat(request, now_ms)))
-
-    def _heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         group = self._groups.get(request.group_id)
         if not isinstance(group, ClassicGroup):
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if group.state is GroupState.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return Decision(heartbeat_answer(ErrorCode.UNKNOWN_MEMBER_ID))
+        state = group.state
+        if state is _DEAD:
+            return Decision(heartbeat_answer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         error = group.check_member(request.member_id, request.group_instance_id)
         if error:
-            return error
+            return Decision(heartbeat_answer(error))
         if request.generation_id != group.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
+            return Decision(heartbeat_answer(ErrorCode.ILLEGAL_GENERATION))
         self._rebalances.sessions.renew(group, group.members[request.member_id], now_ms)
-        if group.state is GroupState.PREPARING_REBALANCE:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+        return Decision(heartbeat_answer(_REBALANCING if state is _PREPARING_REBALANCE else _NONE))
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, now_ms: int) -> Decision[LeaveGroupResponse]:
         """Answers for each member whether it has left; those who stay join again."""

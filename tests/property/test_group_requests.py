@@ -1,12 +1,13 @@
-"""The short way of heartbeats and commits against the ordinary one: the same answers, byte for byte, and the same files."""
+"""Heartbeats and commits through a dispatcher against the same handlers called by hand, with messages that generated functions
+read and write: the same answers, byte for byte, the same files, deadlines and offsets, whatever members send."""
 
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import cast
-from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,20 +15,21 @@ from hypothesis import given, strategies as st
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.data_node import NODE, OTHER, Denying
 from tests.support.examples import examples
-from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.group_node import GroupNode
-from tidelog.broker.groups import group_lane
-from tidelog.broker.groups.group_lane import CONSUMER_HEARTBEAT_KEY, HEARTBEAT_KEY, OFFSET_COMMIT_KEY
 from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.handling import HANDLERS
 from tidelog.broker.requests.node_view import Node
-from tidelog.coordination import offset_records
-from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
+from tidelog.model.pending import Pending
 from tidelog.net.connection import Connection
+from tidelog.wire.apis import api
+from tidelog.wire.codec import encode, generated_decode_from, generated_encode_parts
+from tidelog.wire.errors import MalformedError
 from tidelog.wire.frames import read_response, request_frame
 from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -51,6 +53,7 @@ from tidelog.wire.messages.groups_classic import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
 from tidelog.wire.schema import Request, Response
 
 load_handlers()
@@ -63,9 +66,10 @@ LONG = "m" * 5000
 
 
 class Served:
-    """A node with a group of each kind behind a dispatcher, with or without the short way."""
+    """A node with a group of each kind, behind a dispatcher or behind a few lines that do what one does."""
 
-    def __init__(self, *, has_lane: bool, is_replicated: bool = False) -> None:
+    def __init__(self, *, by_hand: bool = False, is_replicated: bool = False) -> None:
+        self._by_hand = by_hand
         denying = Denying((AclOperation.READ, "hidden"), (AclOperation.READ, "secret"))
         self.node = GroupNode(authorizer=denying, coordinates=not is_replicated)
         if is_replicated:
@@ -74,8 +78,6 @@ class Served:
             self.node.create_topic(name, partitions=partitions)
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
-        if not has_lane:
-            self.dispatcher._takers.clear()
         if is_replicated:
             self.read(frame_of(commit(SIMPLE, -1, "", [("orders", [0])]), 9))
             return
@@ -85,9 +87,37 @@ class Served:
         self.ask(commit(SIMPLE, -1, "", [("orders", [0])]), 9)
 
     def read(self, frame: bytes) -> None:
+        if self._by_hand:
+            self._read_by_hand(frame)
+            return
         connection = cast("Connection", self.connection)
         self.dispatcher.frame(connection, memoryview(bytearray(frame)))
         self.dispatcher.frames_done(connection)
+
+    def _read_by_hand(self, frame: bytes) -> None:
+        key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+        asked, handler = api(key), HANDLERS[key]
+        try:
+            header, position = generated_decode_from(RequestHeader, asked.request_header_version(version), frame)
+            request, _ = generated_decode_from(asked.request, version, frame, position)
+        except MalformedError:
+            self.connection.close_when_sent()
+            return
+        connection = cast("Connection", self.connection)
+        caller = Caller(connection, header.client_id, key, version, self.node.authorizer)
+        slot = self.connection.expect_answer()
+        answered_in = asked.response_header_version(version)
+
+        def send(answer: Response) -> None:
+            head = encode(ResponseHeader(correlation_id=header.correlation_id), answered_in)
+            slot.send([head, b"".join(cast("list[bytes]", generated_encode_parts(answer, version)))])
+
+        outcome = handler.answer(request, caller, cast("Node", self.node))
+        assert outcome is not None
+        if isinstance(outcome, Pending):
+            outcome.then(send)
+        else:
+            send(outcome)
 
     def ask(self, request: Request, version: int) -> Response:
         self.read(frame_of(request, version))
@@ -302,61 +332,31 @@ def a_frame(random: Random, served: Served, correlation_id: int) -> bytes:
     return bytes(frame)
 
 
-@pytest.mark.parametrize("twin", TWINS)
-@examples(30)
-@given(seed=st.integers(0, 2**32))
-def test_both_ways_answer_write_and_know_the_same(twin: Twin, seed: int) -> None:
-    random = Random(seed)
-    short, ordinary = Served(has_lane=True), Served(has_lane=False)
-    kernel = twin_of("group_kernel", twin)
-    with mock.patch.object(group_lane, "_kernel", kernel), mock.patch.object(offset_records, "_kernel", kernel):
-        for correlation_id in range(random.randrange(1, 30)):
-            frame = a_frame(random, short, correlation_id)
-            for served in (short, ordinary):
-                served.read(frame)
-            assert short.connection.answers == ordinary.connection.answers
-            assert short.connection.is_closed == ordinary.connection.is_closed
-            if short.connection.is_closed:
-                break
-            for served in (short, ordinary):
-                served.node.timers.advance(3)
-
-    assert short.node.files() == ordinary.node.files()
-    assert short.deadlines() == ordinary.deadlines()
-    assert short.counted() == ordinary.counted()
-    assert short.committed() == ordinary.committed()
-
-
 @examples(40)
 @given(seed=st.integers(0, 2**32))
-def test_the_twins_read_the_same(seed: int) -> None:
+def test_a_dispatcher_answers_writes_and_knows_what_the_handlers_do(seed: int) -> None:
     random = Random(seed)
-    compiled, plain = (twin_of("group_kernel", twin) for twin in TWINS)
-    served = Served(has_lane=False)
-    for _ in range(10):
-        frame = memoryview(bytearray(a_frame(random, served, 1)))
-        for name in ("read_heartbeat", "read_consumer_heartbeat", "read_offset_commit"):
-            assert getattr(compiled, name)(frame) == getattr(plain, name)(frame)
+    served, by_hand = Served(), Served(by_hand=True)
+    asked: Counter[tuple[int, int]] = Counter()
+    before = served.counted()
+    for correlation_id in range(random.randrange(1, 30)):
+        frame = a_frame(random, served, correlation_id)
+        for each in (served, by_hand):
+            each.read(frame)
+        assert served.connection.answers == by_hand.connection.answers
+        assert served.connection.is_closed == by_hand.connection.is_closed
+        if served.connection.is_closed:
+            break
+        asked[frame[1], frame[3]] += 1
+        for each in (served, by_hand):
+            each.node.timers.advance(3)
 
-
-@pytest.mark.parametrize(
-    ("make", "api_key"),
-    [
-        (a_commit, OFFSET_COMMIT_KEY),
-        (a_heartbeat, HEARTBEAT_KEY),
-        (a_consumer_heartbeat, CONSUMER_HEARTBEAT_KEY),
-    ],
-)
-def test_plain_requests_go_the_short_way(make: Callable[..., tuple[Request, int]], api_key: int) -> None:
-    """The comparison above would prove nothing if the lane took none of them."""
-    random = Random(7)
-    served = Served(has_lane=True)
-    connection = cast("Connection", served.connection)
-    take = served.dispatcher._takers[api_key][0]
-    for number in range(50):
-        request, version = make(random, served, is_odd=False)
-        frame = memoryview(bytearray(frame_of(request, version, number)))
-        assert take(connection, frame, 0), (request, version)
+    counted = served.counted()
+    for key, count in asked.items():
+        assert counted[key][0] - before.get(key, (0,))[0] == count
+    assert served.node.files() == by_hand.node.files()
+    assert served.deadlines() == by_hand.deadlines()
+    assert served.committed() == by_hand.committed()
 
 
 def followed(served: Served) -> None:
@@ -376,28 +376,25 @@ def given_up(served: Served) -> None:
 def test_a_commit_that_waits_for_another_replica_is_answered_as_by_the_handler(
     ending: Callable[[Served], None], version: int
 ) -> None:
-    short, ordinary = Served(has_lane=True, is_replicated=True), Served(has_lane=False, is_replicated=True)
+    both = Served(is_replicated=True), Served(is_replicated=True, by_hand=True)
     request = commit(SIMPLE, -1, "", [("orders", [1, 0]), ("p", [0])])
     for topic in request.topics:
-        known = short.node.image.topic(TopicName(topic.name))
+        known = both[0].node.image.topic(TopicName(topic.name))
         assert known is not None
         topic.topic_id = known.topic_id
-    taken = short.dispatcher._takers[OFFSET_COMMIT_KEY][0]
 
-    assert taken(cast("Connection", short.connection), memoryview(bytearray(frame_of(request, version))), 0)
-    ordinary.read(frame_of(request, version))
+    for served in both:
+        served.read(frame_of(request, version))
+        assert served.connection.answers == [None, None]
+        ending(served)
+        assert None not in served.connection.answers
 
-    assert short.connection.answers == ordinary.connection.answers == [None, None]
-    ending(short)
-    ending(ordinary)
-    assert None not in short.connection.answers
-    assert short.connection.answers == ordinary.connection.answers
-    assert short.counted() == ordinary.counted()
-    assert short.node.files() == ordinary.node.files()
+    assert both[0].connection.answers == both[1].connection.answers
+    assert both[0].node.files() == both[1].node.files()
 
 
-def test_a_commit_that_the_disk_refuses_is_answered_by_the_handler() -> None:
-    served = Served(has_lane=True)
+def test_a_commit_that_the_disk_refuses_is_answered() -> None:
+    served = Served()
     served.node.disk.fail("pwritev", "*.log", errno.EIO)
 
     answer = served.ask(commit(SIMPLE, -1, "", [("orders", [0])]), 9)
