@@ -6,6 +6,9 @@ RUN := .venv/bin/python
 COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model tests/unit/net tests/property/test_net_frames.py \
 	tests/property/test_net_output.py tests/integration/test_net_backlog.py tests/unit/wire/test_codec.py tests/unit/broker/metrics \
 	tests/property/test_typed_messages.py tests/property/test_produce_lane.py tests/property/test_fetch_lane.py tests/unit/client/producer
+COMPILED_PACKAGES += tests/unit/storage tests/property/test_log_twins.py tests/property/test_partition_log.py \
+	tests/property/test_tail_reads.py tests/property/test_producer_state.py tests/property/test_follower_append.py \
+	tests/simulation/test_cluster_mutants.py
 
 .PHONY: help demo up test check format bench compat soak wheels environment clean
 

@@ -24,7 +24,8 @@ from benchmarks.compare import Comparison, compare, finish
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import BrokerEpoch, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork
-from tidelog.storage.append import AppendInfo
+from tidelog.storage.append import AppendRule
+from tidelog.storage.checked_batches import CheckedBatch, check_produced
 from tidelog.storage.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.files import File, OsFile, OsFiles
@@ -33,7 +34,7 @@ from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.seams import Seams
-from tidelog.wire.record_batch import read_header
+from tidelog.wire.record_batch import BytesLike, read_header
 from tidelog.wire.records import Record, build_batch
 
 BATCH_BYTES = 16 * 1024
@@ -106,6 +107,12 @@ def temporary_directory() -> Iterator[str]:
         shutil.rmtree(path)
 
 
+def produced_batch(records: BytesLike) -> CheckedBatch:
+    batch = check_produced(records)
+    assert isinstance(batch, CheckedBatch)
+    return batch
+
+
 def append(path: str) -> list[Comparison]:
     directory = open_directory(f"{path}/append", LogConfig(file_delete_delay_ms=0))
     log = create_log(directory)
@@ -117,7 +124,7 @@ def append(path: str) -> list[Comparison]:
     def ours() -> None:
         # A produced batch says offset 0; this one has been restamped by the call before.
         _OFFSET.pack_into(batch, 0, 0)
-        log.append_as_leader(batch, 0)
+        log.append([produced_batch(batch)], AppendRule.LEADER, 0)
         if log.log_end_offset >= wrap_offset:
             log.truncate_fully_and_start_at(0)
             directory.removals.run_due()
@@ -152,7 +159,7 @@ def build_segments(path: str, count: int) -> tuple[LogDirectory, PartitionLog]:
     batch = batch_of(BATCH_BYTES)
     while len(log.segment_base_offsets) <= count:
         _OFFSET.pack_into(batch, 0, 0)
-        assert isinstance(log.append_as_leader(batch, 0), AppendInfo)
+        assert isinstance(log.append([produced_batch(batch)], AppendRule.LEADER, 0)[0], int)
     return directory, log
 
 
@@ -194,7 +201,8 @@ def build_partitions(path: str, count: int) -> None:
     for number in range(count):
         log = create_log(directory, number)
         for _ in range(6):
-            log.append_as_leader(batch_of(BATCH_BYTES, producer_id=number if number % 10 == 0 else -1), 0)
+            batch = batch_of(BATCH_BYTES, producer_id=number if number % 10 == 0 else -1)
+            log.append([produced_batch(batch)], AppendRule.LEADER, 0)
     directory.close(BrokerEpoch(1))
 
 

@@ -14,7 +14,8 @@ import tempfile
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import BrokerEpoch, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork
-from tidelog.storage.append import AppendInfo
+from tidelog.storage.append import AppendRefused, AppendRule
+from tidelog.storage.checked_batches import check_produced
 from tidelog.storage.fetched import Fetched
 from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
@@ -41,10 +42,11 @@ def write(path: str) -> None:
     now_ms = SystemClock().now_ms()
     for number in range(3):
         rows = [Record(each, now_ms, b"order-%d" % number, b"item %d" % each, ()) for each in range(4)]
-        appended = log.append_as_leader(build_batch(rows, codec=Compression.ZSTD), leader_epoch=0)
-        if not isinstance(appended, AppendInfo):
-            sys.exit(f"refused: {appended.reason}")
-        print(f"appended offsets {appended.first_offset} to {appended.last_offset}")
+        batch = check_produced(build_batch(rows, codec=Compression.ZSTD))
+        if isinstance(batch, AppendRefused):
+            sys.exit(f"refused: {batch.reason}")
+        (first_offset,) = log.append([batch], AppendRule.LEADER, leader_epoch=0)
+        print(f"appended {batch.record_count} records at offset {first_offset}")
     log.set_high_watermark(log.log_end_offset)
     directory.save_high_watermarks()
     directory.close(BrokerEpoch(1))

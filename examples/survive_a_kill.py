@@ -19,11 +19,13 @@ from pathlib import Path
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import BrokerEpoch, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork
-from tidelog.storage.append import AppendInfo
+from tidelog.storage.append import AppendInfo, AppendOutcome, AppendRefused, AppendRule
+from tidelog.storage.checked_batches import check_produced
 from tidelog.storage.fetched import Fetched
 from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.seams import Seams
 from tidelog.wire.compression import Compression
 from tidelog.wire.record_batch import each_batch
@@ -52,13 +54,21 @@ def order_batch(order: int) -> bytes:
     return bytes(build_batch(rows, codec=codec, producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=4 * order))
 
 
+def append(log: PartitionLog, batch: bytes, leader_epoch: int) -> AppendOutcome:
+    """As the leader of a partition appends what a producer has sent."""
+    checked = check_produced(batch)
+    if isinstance(checked, AppendRefused):
+        return checked
+    return log.append([checked], AppendRule.LEADER, leader_epoch)[0]
+
+
 def write(path: str) -> None:
     """Appends until it is killed. Prints how many orders are durable, each time that is certain."""
     log = open_directory(path).create_partition(ORDERS, TopicId(random.randbytes(16)))
     order = 0
     while True:
-        appended = log.append_as_leader(order_batch(order), leader_epoch=0)
-        if not isinstance(appended, AppendInfo):
+        appended = append(log, order_batch(order), leader_epoch=0)
+        if isinstance(appended, AppendRefused):
             sys.exit(f"refused: {appended.reason}")
         order += 1
         if order % 100 == 0:
@@ -112,7 +122,7 @@ def main() -> None:
         directory = open_directory(path)
         segments = len(list(Path(path, str(ORDERS)).glob("*.log")))
         found = orders_in(directory)
-        again = directory.partitions[ORDERS].append_as_leader(order_batch(found[-1]), leader_epoch=1)
+        again = append(directory.partitions[ORDERS], order_batch(found[-1]), leader_epoch=1)
         directory.close(BrokerEpoch(1))
         if found != list(range(len(found))):
             sys.exit("orders are missing, doubled or out of order")

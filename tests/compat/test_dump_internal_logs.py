@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.appends import as_coordinator
 from tests.support.dump_log_segments import dump_log_segments
 from tests.support.internal_log_view import shown_coordinator, shown_metadata
 from tests.support.log_reader import open_directory, read_rows
@@ -16,7 +17,6 @@ from tests.support.message_values import values_for
 from tidelog.model.ids import BrokerEpoch, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.storage.append import AppendInfo
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.internal_records import (
     CoordinatorLog,
     encode_coordinator_key,
@@ -95,7 +95,7 @@ def write_log(path: Path, topic: str, rows: Iterable[Record]) -> tuple[Partition
     directory = open_directory(path, START_MS)
     log = directory.create_partition(TopicPartition(TopicName(topic), PartitionIndex(0)), TopicId(bytes(range(16))))
     for row in rows:
-        info = log.append_as_leader(build_batch([row]), 0, origin=AppendOrigin.COORDINATOR)
+        info = as_coordinator(log, build_batch([row]), 0)
         assert isinstance(info, AppendInfo), info
     log.set_high_watermark(log.log_end_offset)
     written = [Record(*row) for row in read_rows(log)]

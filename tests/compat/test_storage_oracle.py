@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java_process import JavaProcess
-from tests.unit.storage.producers import ProducerLog, batch, control_batch
+from tests.unit.storage.producers import ProducerLog, batch, checked, control_batch
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import (
     BrokerEpoch,
@@ -27,6 +27,8 @@ from tidelog.model.ids import (
     uuid_from_text,
 )
 from tidelog.simulation.disk import SimulatedDisk
+from tidelog.storage.append import AppendRule
+from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.checkpoint_file import RECOVERY_POINT_CHECKPOINT, write_offsets
 from tidelog.storage.clean_shutdown import write_clean_shutdown
 from tidelog.storage.files import OsFiles
@@ -34,14 +36,8 @@ from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.meta_properties import MetaProperties, write_meta_properties
 from tidelog.storage.offset_index import OffsetIndex
 from tidelog.storage.partition_metadata import write_partition_metadata
-from tidelog.storage.producer_state import (
-    NO_TRANSACTION,
-    AppendOrigin,
-    Duplicate,
-    EndTransactionMarker,
-    PreparedUpdate,
-    ProducerStateTable,
-)
+from tidelog.storage.producer import NO_TRANSACTION, Duplicate, EndTransactionMarker
+from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.time_index import TimeIndex
 from tidelog.storage.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -62,6 +58,14 @@ Step: TypeAlias = list[str | int | bool]
 def oracle(kafka: ApacheKafka) -> Iterator[JavaProcess]:
     with JavaProcess(kafka, ORACLE) as started:
         yield started
+
+
+# Kafka's origins.
+RULES = {
+    "CLIENT": AppendRule.LEADER,
+    "COORDINATOR": AppendRule.COORDINATOR,
+    "REPLICATION": AppendRule.FOLLOWER,
+}
 
 
 class ProducerHistory:
@@ -105,7 +109,7 @@ class ProducerHistory:
         header = batch(
             producer_id, epoch=epoch, sequence=sequence, count=count, timestamp=timestamp, transactional=transactional
         )
-        return self.take(self.table.prepare(header, self.end, AppendOrigin[origin]), count)
+        return self.take(checked(header), RULES[origin], count)
 
     def marker(self) -> str:
         random = self.random
@@ -115,26 +119,23 @@ class ProducerHistory:
         commit, version, timestamp = random.random() < 0.5, random.choice([0, 1, 2, 2]), random.randint(0, 100)
         origin = random.choice(["COORDINATOR"] * 3 + ["REPLICATION"])
         self.steps.append(["marker", producer_id, epoch, coordinator_epoch, commit, version, timestamp, origin])
-        prepared = self.table.prepare(
-            control_batch(producer_id, epoch=epoch),
-            self.end,
-            AppendOrigin[origin],
-            marker=EndTransactionMarker(commit, coordinator_epoch, timestamp),
-            transaction_version=version,
-        )
-        return self.take(prepared, 1)
+        marker = EndTransactionMarker(commit, coordinator_epoch, timestamp, version)
+        rule = AppendRule.FOLLOWER if origin == "REPLICATION" else AppendRule.MARKER
+        return self.take(checked(control_batch(producer_id, epoch=epoch), marker=marker), rule, 1)
 
-    def take(self, prepared: PreparedUpdate | Duplicate | ErrorCode, count: int) -> str:
-        match prepared:
+    def take(self, wanted: CheckedBatch, rule: AppendRule, count: int) -> str:
+        judged = self.table.judge(wanted, rule)
+        match judged:
             case ErrorCode():
-                return f"error {int(prepared)}"
+                return f"error {int(judged)}"
             case Duplicate():
-                return f"duplicate {prepared.first_offset} {prepared.last_offset} {prepared.timestamp}"
+                return f"duplicate {judged.first_offset} {judged.last_offset} {judged.timestamp}"
         answer = "written"
-        self.table.apply(prepared)
-        for completed in prepared.completed:
-            answer += f" {self.table.last_stable_offset(completed)}"
-            self.table.complete(completed)
+        was_open = judged.transaction_first_offset != NO_TRANSACTION
+        self.table.take_in(judged, wanted, self.end)
+        if wanted.is_control and was_open:
+            # What the last stable offset is once the marker is written.
+            answer += f" {next(iter(self.table.ongoing), self.end + 1)}"
         self.end += count
         self.table.map_end_offset = Offset(self.end)
         return answer

@@ -30,7 +30,7 @@ from tidelog.model.pending import Pending
 from tidelog.net.address import Address
 from tidelog.net.socket_server import SocketServer
 from tidelog.replication.replica_fetcher import ReplicaFetcher
-from tidelog.storage.durable_log import DurableLog
+from tidelog.storage.durability import Durability
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.testing import EmbeddedCluster
 from tidelog.testing.embedded_cluster import ClusterError
@@ -181,7 +181,7 @@ def test_what_a_node_lives_by_stops_it(
 
 def test_a_write_that_breaks_off_stops_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def plant(_running: RunningNode, client: RawClient) -> None:
-        monkeypatch.setattr(DurableLog, "_flush", planted)
+        monkeypatch.setattr(Durability, "flush", planted)
         produce(client)
         monkeypatch.undo()
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.support.appends import as_coordinator
 from tests.support.kernel_twins import TWINS
 from tests.support.log_builder import LogBuilder, accepted
 from tests.support.log_cleaning import append_keyed, batches_of, clean, using
@@ -25,7 +26,6 @@ from tidelog.simulation.disk import SimulatedCrash
 from tidelog.storage.cleaning.cleaning import CleaningEnd, CleaningLimits
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.storage.verification.findings import PartitionFacts, Report, Severity
 from tidelog.storage.verification.partition_check import PartitionCheck
 from tidelog.wire.compression import Compression
@@ -110,7 +110,7 @@ class Story:
         marker = build_end_txn_marker(
             kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=self.logs.clock.ms
         )
-        accepted(self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR))
+        accepted(as_coordinator(self.log, marker, 0))
         self.log.set_high_watermark(self.log.log_end_offset)
         if kind is ControlType.ABORT:
             self.aborted.update(offsets)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from hypothesis import given, settings, strategies as st
 
+from tests.support.appends import produced
 from tests.support.data_node import DataNode
 from tests.support.log_builder import LogBuilder
 from tidelog.broker.handlers.fetch import fetch
@@ -52,17 +53,21 @@ class Client:
         self.known: dict[int, Known] = {}
         self._sent: dict[int, int] = {}
         self._forgotten: list[int] = []
+        # What is known of partitions that the leader has not been told to forget yet.
+        self._left: dict[int, Known] = {}
 
     def follow(self, index: int, offset: int) -> None:
         self.offsets[index] = offset
         if index in self._forgotten:
             self._forgotten.remove(index)
+            self.known[index] = self._left.pop(index)
 
     def leave(self, index: int) -> None:
         if self.offsets.pop(index, None) is not None:
-            self.known.pop(index, None)
-            if self._sent.pop(index, None) is not None:
+            known = self.known.pop(index, None)
+            if self._sent.pop(index, None) is not None and known is not None:
                 self._forgotten.append(index)
+                self._left[index] = known
 
     def request(self, *, max_bytes: int, max_wait_ms: int = 0) -> FetchRequest:
         is_full = self.epoch == 0
@@ -70,6 +75,7 @@ class Client:
         forgotten = [] if is_full else self._forgotten
         self._sent = dict(self.offsets)
         self._forgotten = []
+        self._left = {}
         return FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
@@ -148,7 +154,7 @@ def test_a_session_tells_all_that_a_full_fetch_would(changes: list[tuple[str, in
     client = Client(node)
 
     def append(index: int) -> None:
-        node.partition("orders", index).append(BATCHES.batch("a", "b"))
+        produced(node.partition("orders", index), BATCHES.batch("a", "b"))
 
     def ask(max_bytes: int, meanwhile: Callable[[], None] | None = None) -> None:
         request = client.request(max_bytes=max_bytes, max_wait_ms=100 if meanwhile else 0)

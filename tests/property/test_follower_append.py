@@ -1,17 +1,16 @@
-"""What a follower appends the quick way is what it appends the ordinary way: same answers, bytes and knowledge of producers."""
+"""What a follower appends in one go is what it appends batch by batch: same answers, bytes, segments and producers."""
 
 from __future__ import annotations
 
 from random import Random
 from struct import pack_into
-from unittest import mock
 
 import pytest
 
-from tests.support.kernel_twins import TWINS, twin_of
+from tests.support.appends import as_follower
 from tests.support.log_builder import SMALL_SEGMENTS, START_MS, LogBuilder
-from tidelog.kernel_choice import Twin
-from tidelog.storage import appendable_log
+from tidelog.storage.append import AppendRefused, AppendRule
+from tidelog.storage.checked_batches import check_copied
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.compression import Compression
@@ -32,7 +31,6 @@ class Replica:
         return (
             log.log_end_offset,
             log.high_watermark,
-            log.recovery_point,
             log.segment_base_offsets,
             log.leader_epochs.latest_epoch,
             log.producers.map_end_offset,
@@ -97,34 +95,30 @@ class Leader:
         return bytes(batch)
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @pytest.mark.parametrize("seed", range(12))
-def test_both_ways_end_alike(twin: Twin, seed: int) -> None:
+def test_a_run_ends_as_its_batches_do_one_by_one(seed: int) -> None:
     random = Random(seed)
     config = random.choice(CONFIGS)
-    quick, ordinary = Replica(config), Replica(config)
+    together, one_by_one = Replica(config), Replica(config)
     leader = Leader(random)
-    kernel = twin_of("replica_kernel", twin)
-    went_quickly = went_together = 0
+    went_together = refusals = 0
     for _ in range(80):
-        sent = leader.records(quick.log.log_end_offset)
-        with (
-            mock.patch.object(appendable_log, "_read_plain_batch", kernel.read_plain_batch),
-            mock.patch.object(appendable_log, "_read_plain_run", kernel.read_plain_run),
-        ):
-            answer = quick.log.append_as_follower(memoryview(bytearray(sent)))
-        with (
-            mock.patch.object(appendable_log, "_read_plain_batch", return_value=None),
-            mock.patch.object(appendable_log, "_read_plain_run", return_value=None),
-        ):
-            assert ordinary.log.append_as_follower(memoryview(bytearray(sent))) == answer
-        assert quick.state == ordinary.state
-        went_quickly += kernel.read_plain_batch(memoryview(sent)) is not None
-        run = kernel.read_plain_run(memoryview(sent))
-        went_together += run is not None and len(run[3]) > 1
+        sent = leader.records(together.log.log_end_offset)
+        answer = as_follower(together.log, memoryview(bytearray(sent)))
+        if isinstance(answer, AppendRefused):
+            # Then nothing of it is appended, or what comes before a batch that does not fit its producer.
+            refusals += 1
+            assert as_follower(one_by_one.log, sent) == answer
+        else:
+            batches = check_copied(sent)
+            assert not isinstance(batches, AppendRefused)
+            went_together += len(batches) > 1
+            for batch in batches:
+                assert one_by_one.log.append([batch], AppendRule.FOLLOWER) == [batch.base_offset]
+        assert together.state == one_by_one.state
         if random.random() < 0.05:
-            end = random.randrange(quick.log.log_end_offset + 1)
-            for each in (quick, ordinary):
+            end = random.randrange(together.log.log_end_offset + 1)
+            for each in (together, one_by_one):
                 each.log.truncate_to(end)
-    assert went_quickly > 10
-    assert went_together > 2
+    assert went_together > 5
+    assert refusals > 5

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.support.appends import as_coordinator, as_follower, as_leader
 from tests.support.log_builder import START_MS, HeldSlowWork, LogBuilder, accepted, fetched_values
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.simulation.disk import SimulatedCrash
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import NO_TRANSACTION, AppendOrigin, EndTransactionMarker
+from tidelog.storage.producer import NO_TRANSACTION
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.wire.compression import Compression
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
@@ -121,7 +122,7 @@ class Run:
             base_sequence=sequence,
             is_transactional=is_transactional,
         )
-        info = accepted(self.log.append_as_leader(buffer, 0))
+        info = accepted(as_leader(self.log, buffer, 0))
         assert not info.is_duplicate
         assert info.first_offset == batch.base_offset
         if producer_id >= 0:
@@ -143,7 +144,7 @@ class Run:
             *batch.values, timestamps=batch.timestamps, base_offset=batch.base_offset, leader_epoch=0
         )
         # A fetch may end in the middle of a batch.
-        accepted(self.log.append_as_follower(buffer + buffer[: self.random.randrange(60)]))
+        accepted(as_follower(self.log, buffer + buffer[: self.random.randrange(60)]))
 
     def end_transaction(self, producer_id: int) -> None:
         if producer_id not in self.open_transactions:
@@ -156,11 +157,7 @@ class Run:
         marker = build_end_txn_marker(
             kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=timestamp
         )
-        if self.random.random() < 0.5:
-            accepted(self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR))
-        else:
-            end = EndTransactionMarker(kind is ControlType.COMMIT, 0, timestamp)
-            assert self.log.append_marker(marker, end, producer_id, 0, 0, 0) == batch.base_offset
+        accepted(as_coordinator(self.log, marker, 0))
         self.open_transactions.discard(producer_id)
 
     def truncate(self, *, deep: bool = False) -> None:
@@ -309,7 +306,7 @@ class Run:
 
     def check_indexes(self) -> None:
         following = None
-        for segment in self.log._segments.from_offset(self.model.start):
+        for segment in self.log.segments.from_offset(self.model.start):
             assert following is None or segment.base_offset == following
             batches = dict(segment.headers_from(0))
             following = max((header.next_offset for header in batches.values()), default=segment.base_offset)

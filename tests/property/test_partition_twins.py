@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from tests.support.appends import checked, coordinated, produced
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.kernel_twins import TWINS
 from tests.support.log_builder import START_MS, LogBuilder, fetched_values
@@ -18,9 +19,8 @@ from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.replication.follower_progress import FollowerProgress
 from tidelog.replication.partition import Partition
-from tidelog.storage.append import CheckedBatch
+from tidelog.storage.append import AppendRule
 from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.wire.record_batch import read_header
 
 BATCHES = LogBuilder()
 THREE = (NODE, OTHER, THIRD)
@@ -74,7 +74,7 @@ class Story:
     def _write(self, partition: Partition) -> None:
         partition.unwatch(self._watchers[2])
         other = self._replicas[0 if partition is self._replicas[1] else 1]
-        self.say("written from within", other.append(BATCHES.batch("w")))
+        self.say("written from within", produced(other, BATCHES.batch("w")))
 
     def say(self, *words: object) -> None:
         self.told.append([_seen(word) for word in words])
@@ -108,18 +108,13 @@ class Story:
     # What may happen.
 
     def do_append(self, partition: Partition, acks: int) -> object:
-        return partition.append(BATCHES.batch("a", "b"), required_acks=acks)
+        return produced(partition, BATCHES.batch("a", "b"), acks)
 
     def do_append_run(self, partition: Partition, count: int) -> object:
-        run = []
-        for number in range(count):
-            batch = BATCHES.batch(str(number))
-            header = read_header(batch)
-            run.append(CheckedBatch(memoryview(batch), header.last_offset_delta, header.max_timestamp, -1, -1, -1))
-        return partition.append_run(run)
+        return partition.append([checked(BATCHES.batch(str(number))) for number in range(count)], AppendRule.LEADER, 1)
 
     def do_append_built(self, partition: Partition, count: int) -> object:
-        return partition.append_built(BATCHES.batch(*"c" * count), count, BATCHES.clock.ms, -1)
+        return coordinated(partition, BATCHES.batch(*"c" * count))
 
     def do_wait(self, partition: Partition, ahead: int) -> object:
         log = partition.log

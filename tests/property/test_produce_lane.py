@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
+from tests.support.appends import produced
 from tests.support.both_ways import NO_PRODUCER, a_batch, foreseen
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tests.support.examples import examples
@@ -20,7 +21,7 @@ from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
-from tidelog.storage.producer_append import ProducerState
+from tidelog.storage.producer import ProducerState
 from tidelog.wire.frames import read_response, request_frame
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -69,7 +70,7 @@ class Served:
                 # A segment is of the configuration with which it began; and a run that finds it empty is not divided.
                 for _ in range(2):
                     self.node.log(name, partition.topic_partition.partition).roll()
-                    partition.append(bytearray(build_batch([Record(0, 1000, None, b"", ())])))
+                    produced(partition, bytearray(build_batch([Record(0, 1000, None, b"", ())])))
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:

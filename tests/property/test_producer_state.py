@@ -7,18 +7,14 @@ from typing import NamedTuple
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.unit.storage.producers import batch, control_batch
+from tests.unit.storage.producers import batch, checked, control_batch
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import Offset
 from tidelog.simulation.disk import SimulatedDisk
-from tidelog.storage.producer_state import (
-    NO_TRANSACTION,
-    AppendOrigin,
-    Duplicate,
-    EndTransactionMarker,
-    PreparedUpdate,
-    ProducerStateTable,
-)
+from tidelog.storage.append import AppendRule
+from tidelog.storage.checked_batches import CheckedBatch
+from tidelog.storage.producer import NO_TRANSACTION, Duplicate, EndTransactionMarker, ProducerState
+from tidelog.storage.producer_state import ProducerStateTable
 
 PRODUCERS = st.integers(1, 3)
 EPOCHS = st.integers(0, 2)
@@ -148,10 +144,9 @@ class ProducerStateMachine(RuleBasedStateMachine):
         wanted = Written(producer_id, epoch, sequence, self.model.end, count, transactional)
         expected = self.model.verdict(wanted)
 
-        answer = self.prepare(wanted, AppendOrigin.CLIENT)
+        answer = self.table.judge(self.batch(wanted), AppendRule.LEADER)
 
         if expected is None:
-            assert isinstance(answer, PreparedUpdate), answer
             self.take(wanted, answer)
         else:
             assert answer == expected
@@ -162,39 +157,42 @@ class ProducerStateMachine(RuleBasedStateMachine):
         wanted = Written(producer_id, epoch, -1, self.model.end, 1, True, "commit" if commit else "abort")
         opened = self.model.open_since(producer_id)
 
-        answer = self.prepare(wanted, AppendOrigin.COORDINATOR)
+        answer = self.table.judge(self.batch(wanted), AppendRule.MARKER)
 
-        assert isinstance(answer, PreparedUpdate), answer
-        ended = [
-            (completed.first_offset, completed.last_offset, completed.is_aborted) for completed in answer.completed
-        ]
-        assert ended == ([] if opened is None else [(opened, wanted.first_offset, not commit)])
+        unreplicated = dict(self.table.unreplicated)
         self.take(wanted, answer)
+        if opened is not None:
+            unreplicated[Offset(opened)] = Offset(wanted.first_offset)
+        assert dict(self.table.unreplicated) == unreplicated
 
-    def prepare(self, wanted: Written, origin: AppendOrigin) -> PreparedUpdate | Duplicate | ErrorCode:
+    def batch(self, wanted: Written) -> CheckedBatch:
         if wanted.marker is not None:
-            header = control_batch(wanted.producer_id, epoch=wanted.epoch)
             marker = EndTransactionMarker(wanted.marker == "commit", 0, 0)
-            return self.table.prepare(header, wanted.first_offset, origin, marker=marker)
-        header = batch(
-            wanted.producer_id,
-            epoch=wanted.epoch,
-            sequence=wanted.first_sequence,
-            count=wanted.records,
-            transactional=wanted.transactional,
+            return checked(control_batch(wanted.producer_id, epoch=wanted.epoch), marker=marker)
+        return checked(
+            batch(
+                wanted.producer_id,
+                epoch=wanted.epoch,
+                sequence=wanted.first_sequence,
+                count=wanted.records,
+                transactional=wanted.transactional,
+            )
         )
-        return self.table.prepare(header, wanted.first_offset, origin)
 
-    def take(self, written: Written, update: PreparedUpdate) -> None:
-        self.table.apply(update)
-        for completed in update.completed:
+    def take(self, written: Written, judged: ProducerState | Duplicate | ErrorCode) -> None:
+        assert isinstance(judged, ProducerState), judged
+        opened = self.model.open_since(written.producer_id)
+        aborted = self.table.take_in(judged, self.batch(written), written.first_offset)
+        if written.marker == "abort" and opened is not None:
             others = [
                 first
                 for producer_id in (1, 2, 3)
                 if producer_id != written.producer_id and (first := self.model.open_since(producer_id)) is not None
             ]
-            assert self.table.last_stable_offset(completed) == min(others, default=written.last_offset + 1)
-            self.table.complete(completed)
+            stable = min(others, default=written.last_offset + 1)
+            assert aborted == (written.producer_id, opened, written.first_offset, stable)
+        else:
+            assert aborted is None
         self.model.log.append(written)
         self.table.map_end_offset = Offset(self.model.end)
 
@@ -219,33 +217,15 @@ class ProducerStateMachine(RuleBasedStateMachine):
         self.table.on_high_watermark_updated(self.high_watermark)
         replayed_from = self.table.map_end_offset
         assert replayed_from <= self.model.end
-        update = PreparedUpdate()
         for item in self.model.log:
             if item.first_offset >= replayed_from:
-                self.replay(item, update)
-        self.table.apply(update)
-        for completed in update.completed:
-            self.table.complete(completed)
+                state = self.table.judge(self.batch(item), AppendRule.FOLLOWER)
+                assert isinstance(state, ProducerState)
+                self.table.take_in(state, self.batch(item), item.first_offset)
         self.table.map_end_offset = Offset(self.model.end)
         self.table.on_high_watermark_updated(self.high_watermark)
         # Of the last five batches only the newest is in a snapshot.
         self.model_knows_only_what_was_kept(replayed_from)
-
-    def replay(self, item: Written, update: PreparedUpdate) -> None:
-        if item.marker is not None:
-            header = control_batch(item.producer_id, epoch=item.epoch)
-            marker = EndTransactionMarker(item.marker == "commit", 0, 0)
-            answer = self.table.prepare(header, item.first_offset, AppendOrigin.REPLICATION, marker=marker, into=update)
-        else:
-            header = batch(
-                item.producer_id,
-                epoch=item.epoch,
-                sequence=item.first_sequence,
-                count=item.records,
-                transactional=item.transactional,
-            )
-            answer = self.table.prepare(header, item.first_offset, AppendOrigin.REPLICATION, into=update)
-        assert answer is update
 
     def model_knows_only_what_was_kept(self, replayed_from: int) -> None:
         for producer_id in (1, 2, 3):

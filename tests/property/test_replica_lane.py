@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
+from tests.support.appends import produced
 from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.examples import examples
@@ -283,7 +284,7 @@ def a_follower_at_the_end(leader: Served, node: NodeId, appends: int = 1) -> Fol
     follower._random = mock.Mock(random=lambda: 0.5, choice=lambda options: options[1])
     leader.node.timers.advance(1)
     for _ in range(appends):
-        leader.node.partition("one").append(bytearray(a_batch()), required_acks=1)
+        produced(leader.node.partition("one"), bytearray(a_batch()), 1)
     go_on(follower, leader)
     go_on(follower, leader)
     return follower
@@ -320,7 +321,7 @@ def test_a_fetch_looks_at_what_has_changed_alone() -> None:
         return read(partition, *args, **more)
 
     with mock.patch.object(Partition, "read_as_follower", read_noting):
-        leader.node.partition("three", 2).append(bytearray(a_batch()), required_acks=1)
+        produced(leader.node.partition("three", 2), bytearray(a_batch()), 1)
         for follower in followers:
             go_on(follower, leader)
     assert looked_at == {("three", 2)}
@@ -349,7 +350,7 @@ def test_a_follower_that_has_everything_stays_caught_up_by_fetches_that_name_not
     # It stops fetching: a write finds it caught up when it fetched last.
     last_ms = leader.node.clock.monotonic_ms()
     leader.node.timers.advance(400)
-    leader.node.partition("three", 1).append(bytearray(a_batch()), required_acks=1)
+    produced(leader.node.partition("three", 1), bytearray(a_batch()), 1)
     leader.node.timers.advance(400)
     assert progress.last_caught_up_ms == last_ms
 
@@ -389,7 +390,7 @@ def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment(*, has_l
     a_follower_at_the_end(leader, OTHER)
     assert traffic.reassignment_bytes_out == 0
     leader.node.change("one", 0, adding_replicas=[OTHER], removing_replicas=[])
-    leader.node.partition("one").append(bytearray(a_batch()), required_acks=1)
+    produced(leader.node.partition("one"), bytearray(a_batch()), 1)
     # Another one is no newcomer, and gets all there is.
     a_follower_at_the_end(leader, THIRD)
 

@@ -14,16 +14,17 @@ from typing import NamedTuple
 
 from hypothesis import given, strategies as st
 
-from tests.support.both_ways import TRANSACTIONAL, a_marker, checked
+from tests.support.appends import as_coordinator, as_follower, as_leader, checked
+from tests.support.both_ways import TRANSACTIONAL, a_marker
 from tests.support.examples import examples
 from tests.support.log_builder import START_MS, LogBuilder, accepted
 from tidelog.model.errors import ErrorCode
-from tidelog.storage.append import FRESH_BYTES_MAX, AppendInfo
+from tidelog.storage.append import FRESH_BYTES_MAX, AppendInfo, AppendRule
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.file_region import FreshRegion
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import NO_TRANSACTION, AppendOrigin, EndTransactionMarker
+from tidelog.storage.producer import NO_TRANSACTION
 from tidelog.wire.record_batch import read_header
 from tidelog.wire.records import Record, build_batch
 
@@ -178,7 +179,8 @@ class Run:
         self._append_run(run, is_awaited=random.random() < 0.8)
 
     def _append_run(self, run: Sequence[bytes], *, is_awaited: bool) -> None:
-        outcomes = self.log.append_run([checked(each) for each in run], self.epoch, is_awaited=is_awaited)
+        batches = [checked(each) for each in run]
+        outcomes = self.log.append(batches, AppendRule.LEADER, self.epoch, is_awaited)
         for data, outcome in zip(run, outcomes, strict=True):
             first = outcome.first_offset if isinstance(outcome, AppendInfo) else outcome
             assert first == self.model.end
@@ -187,13 +189,13 @@ class Run:
     def append_in_the_ordinary_way(self) -> None:
         producer_id = self.random.choice((-1, *TRANSACTIONAL))
         data = self.batch(producer_id, sequence=self.next_sequence(producer_id) if producer_id >= 0 else -1)
-        accepted(self.log.append_as_leader(data, self.epoch))
+        accepted(as_leader(self.log, data, self.epoch))
         self.model.append(data, self.epoch)
 
-    def append_built(self) -> None:
+    def append_as_coordinator(self) -> None:
         data = self.batch()
-        if self.log.append_built(bytearray(data), read_header(data).record_count, START_MS, self.epoch) is not None:
-            self.model.append(data, self.epoch)
+        accepted(as_coordinator(self.log, data, self.epoch))
+        self.model.append(data, self.epoch)
 
     def append_as_follower(self) -> None:
         sent, end = b"", self.model.end
@@ -204,7 +206,7 @@ class Run:
             end = read_header(data).next_offset
             sent += data
             self.model.append(bytes(data), self.epoch)
-        accepted(self.log.append_as_follower(sent))
+        accepted(as_follower(self.log, sent))
 
     def end_transaction(self, producer_id: int | None = None) -> None:
         random = self.random
@@ -212,11 +214,7 @@ class Run:
             producer_id = random.choice(self.open_transactions() or TRANSACTIONAL)
         commit = random.random() < 0.3
         marker = a_marker(self.log, producer_id, commit=commit)
-        if random.random() < 0.5:
-            ended = EndTransactionMarker(commit, 0, read_header(marker).max_timestamp)
-            assert self.log.append_marker(marker, ended, producer_id, 0, self.epoch, 0) == self.model.end
-        else:
-            accepted(self.log.append_as_leader(marker, self.epoch, origin=AppendOrigin.COORDINATOR))
+        accepted(as_coordinator(self.log, marker, self.epoch))
         self.model.append(marker, self.epoch, is_abort=not commit)
 
     def cross_transactions(self) -> None:
@@ -242,7 +240,7 @@ class Run:
         if is_awaited:
             self._append_run([data], is_awaited=True)
             return
-        accepted(self.log.append_as_leader(data, self.epoch))
+        accepted(as_leader(self.log, data, self.epoch))
         self.model.append(data, self.epoch)
 
     def open_transactions(self) -> list[int]:
@@ -358,7 +356,7 @@ class Run:
 OPERATIONS = {
     Run.append_run: 8,
     Run.append_in_the_ordinary_way: 3,
-    Run.append_built: 1,
+    Run.append_as_coordinator: 1,
     Run.append_as_follower: 2,
     Run.end_transaction: 3,
     Run.cross_transactions: 4,

@@ -30,20 +30,13 @@ from tidelog.replication.in_sync_sets import InSyncSets
 from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading, Role
-from tidelog.storage import producer_state
+from tidelog.storage.append import AppendRule
+from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import (
-    AppendOrigin,
-    EndTransactionMarker,
-    PreparedUpdate,
-    ProducerState,
-    prepare_batch,
-    prepare_marker,
-)
+from tidelog.storage.producer import Duplicate, ProducerState
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.wire.messages import alter_partition as alter
 from tidelog.wire.messages.internal.offset_records import GroupMetadataValue
-from tidelog.wire.record_batch import BatchHeader
 
 Patch = pytest.MonkeyPatch
 
@@ -190,16 +183,15 @@ def forget_epochs_when_following(patch: Patch) -> None:
 
 def forget_sequences_when_following(patch: Patch) -> None:
     """A follower does not keep in mind what producers have sent: as a leader it takes it again."""
-    prepare = ProducerStateTable.prepare
+    take_in = ProducerStateTable.take_in
 
-    def prepare_nothing(
-        self: ProducerStateTable, header: BatchHeader, base_offset: int, origin: AppendOrigin, **more: Any
-    ) -> object:
-        if origin is AppendOrigin.REPLICATION:
-            return PreparedUpdate()
-        return prepare(self, header, base_offset, origin, **more)
+    def take_nothing_in(self: ProducerStateTable, state: ProducerState, batch: CheckedBatch, offset: int) -> Any:
+        # What has its place was sent by a leader.
+        if batch.base_offset == offset and offset > 0 and not batch.is_control:
+            return None
+        return take_in(self, state, batch, offset)
 
-    patch.setattr(ProducerStateTable, "prepare", prepare_nothing)
+    patch.setattr(ProducerStateTable, "take_in", take_nothing_in)
 
 
 # --- metadata ----------------------------------------------------------------------------------------------------------------
@@ -233,39 +225,28 @@ def answer_before_the_coordinators_log(patch: Patch) -> None:
 
 def take_markers_of_old_coordinators(patch: Patch) -> None:
     """A partition ends a transaction for a coordinator that is none any more."""
+    judge = ProducerStateTable._judge_marker
 
-    def prepare(
-        update: PreparedUpdate,
-        state: ProducerState,
-        epoch: int,
-        offset: int,
-        origin: AppendOrigin,
-        marker: EndTransactionMarker,
-        transaction_version: int,
-    ) -> PreparedUpdate | ErrorCode:
-        known = marker._replace(coordinator_epoch=max(marker.coordinator_epoch, state.coordinator_epoch))
-        return prepare_marker(update, state, epoch, offset, origin, known, transaction_version)
+    def judge_easily(self: ProducerStateTable, state: ProducerState, batch: CheckedBatch) -> ProducerState | ErrorCode:
+        judged = judge(self, state, batch)
+        return state if judged is ErrorCode.TRANSACTION_COORDINATOR_FENCED else judged
 
-    patch.setattr(producer_state, "prepare_marker", prepare)
+    patch.setattr(ProducerStateTable, "_judge_marker", judge_easily)
 
 
 def skip_fencing(patch: Patch) -> None:
     """A partition takes records of a producer whose id another one has taken over."""
+    judge = ProducerStateTable.judge
 
-    def prepare(
-        update: PreparedUpdate,
-        current: ProducerState | None,
-        state: ProducerState,
-        header: BatchHeader,
-        base_offset: int,
-        origin: AppendOrigin,
-        verification: Any = None,
-    ) -> PreparedUpdate | ErrorCode:
-        if origin is not AppendOrigin.REPLICATION and header.producer_epoch < state.epoch:
-            origin = AppendOrigin.REPLICATION
-        return prepare_batch(update, current, state, header, base_offset, origin, verification)
+    def judge_easily(
+        self: ProducerStateTable, batch: CheckedBatch, rule: AppendRule
+    ) -> ProducerState | Duplicate | ErrorCode:
+        judged = judge(self, batch, rule)
+        if judged is ErrorCode.INVALID_PRODUCER_EPOCH and not batch.is_control:
+            return judge(self, batch, AppendRule.FOLLOWER)
+        return judged
 
-    patch.setattr(producer_state, "prepare_batch", prepare)
+    patch.setattr(ProducerStateTable, "judge", judge_easily)
 
 
 def show_what_is_not_stable(patch: Patch) -> None:

@@ -12,10 +12,12 @@ import pytest
 
 from tests.simulation.cluster_history import attempt
 from tests.simulation.cluster_mutants import MUTANTS
+from tests.support.kernel_twins import plain_only
 
 SEEDS_MAX = 60
 
 
+@plain_only
 @pytest.mark.parametrize(("mutant", "seeds"), MUTANTS.items(), ids=lambda each: getattr(each, "__name__", None))
 def test_a_known_bug_is_found(
     mutant: Callable[[pytest.MonkeyPatch], None], seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch

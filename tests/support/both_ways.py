@@ -1,7 +1,7 @@
-"""One partition on two nodes that get the same: one of them by the quick ways of writing, the other by the ordinary one alone.
+"""One partition on two nodes that get the same: one of them in runs, the other one batch at a time.
 
 ways = BothWays(random, quick_node, ordinary_node, "orders")
-ways.write()                       # batches of any kind of producer; the quick one takes them as a run, or built, or as given
+ways.write()                       # batches of any kind of producer; the quick one takes them as a run
 ways.end_transaction(1)            # of a producer
 ways.replicate()                   # followers get further, and the high watermark moves
 ways.check()                       # both know the same of their log and of its producers
@@ -15,23 +15,17 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from tests.support.appends import checked, coordinated, produced
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset, ProducerId, TopicName
-from tidelog.model.pending import Pending
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Following, Leading
-from tidelog.storage.append import NOT_TRANSACTIONAL, AppendInfo, AppendRefused, CheckedBatch
+from tidelog.storage.append import AppendInfo, AppendRefused, AppendRule
 from tidelog.storage.fetched import Fetched
 from tidelog.storage.leader_epochs import EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import (
-    NO_TRANSACTION,
-    AppendOrigin,
-    BatchMetadata,
-    EndTransactionMarker,
-    ProducerState,
-)
+from tidelog.storage.producer import NO_TRANSACTION, BatchMetadata, ProducerState
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import read_header
 from tidelog.wire.records import Record, build_batch
@@ -47,20 +41,6 @@ QUICK = (1, 1, IDEMPOTENT, NO_PRODUCER)
 ORDINARY = (2, 2, 3, 3)
 
 Outcome = int | AppendInfo | AppendRefused
-
-
-def checked(batch: bytes, guard: int | None = None) -> CheckedBatch:
-    """What the kernel of Produce tells of a batch."""
-    header = read_header(batch)
-    return CheckedBatch(
-        memoryview(bytearray(batch)),
-        header.last_offset_delta,
-        header.max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        guard if header.is_transactional else NOT_TRANSACTIONAL,
-    )
 
 
 def told(outcome: Outcome) -> object:
@@ -112,7 +92,7 @@ def foreseen(state: ProducerState | None, batch: bytes) -> ProducerState:
     if state is not None and state.epoch == after.epoch:
         after.batches = list(state.batches)
     if after.epoch == header.producer_epoch and header.base_sequence == (after.last_sequence + 1) & 0x7FFFFFFF:
-        after.add_batch(
+        after.batches.append(
             BatchMetadata(
                 header.last_sequence,
                 after.last_offset + 1 + header.last_offset_delta,
@@ -216,12 +196,13 @@ class BothWays:
     def _append_run(self, batches: Sequence[bytes]) -> None:
         quick, ordinary = self.partitions
         guards = [self._guard(batch) for batch in batches]
-        found = quick.append_run([checked(*each) for each in zip(batches, guards, strict=True)])
+        run = [checked(*each) for each in zip(batches, guards, strict=True)]
+        found = quick.append(run, AppendRule.LEADER, 1)
         # Whoever waits sees the run as one.
         wakeups = self._nodes[1].partitions.wakeups
         wakeups.hold()
         expected = [
-            ordinary.append(bytearray(batch), required_acks=1, guard=guard)
+            ordinary.append([checked(batch, guard)], AppendRule.LEADER, 1)[0]
             for batch, guard in zip(batches, guards, strict=True)
         ]
         wakeups.release()
@@ -243,30 +224,20 @@ class BothWays:
         return 99 if isinstance(quick, ErrorCode) or self._random.random() < 0.05 else quick
 
     def _append_plainly(self, batch: bytes) -> None:
-        """Both the ordinary way: what the quick one keeps in mind must not mislead it then."""
-        outcomes = [told(each.append(bytearray(batch), required_acks=1)) for each in self.partitions]
+        """Both by itself."""
+        outcomes = [told(produced(each, bytearray(batch), 1)) for each in self.partitions]
         assert outcomes[0] == outcomes[1]
 
     def _append_built(self, batch: bytes) -> None:
-        quick, ordinary = self.partitions
-        header = read_header(batch)
-        built = quick.append_built(bytearray(batch), header.record_count, header.max_timestamp, -1)
-        plain = ordinary.append(bytearray(batch), origin=AppendOrigin.COORDINATOR)
-        assert told(built if isinstance(built, AppendRefused) else built[0]) == told(plain)
+        outcomes = [told(coordinated(each, batch)) for each in self.partitions]
+        assert outcomes[0] == outcomes[1]
 
     def end_transaction(self, producer_id: int) -> None:
         """The marker that commits or aborts what a producer has open; it may have nothing."""
         random, log = self._random, self.log
         commit = random.random() < 0.3
         marker = a_marker(log, producer_id, commit=commit)
-        quick, ordinary = self.partitions
-        if random.random() < 0.5:
-            ended = EndTransactionMarker(commit, 0, TIME_MS)
-            written = quick.append_marker(marker, ended, producer_id, read_header(marker).producer_epoch, 0)
-            plain = ordinary.append(marker, origin=AppendOrigin.COORDINATOR)
-            assert isinstance(plain, AppendRefused) == (not isinstance(written, Pending) and bool(written))
-            return
-        outcomes = [told(each.append(marker, origin=AppendOrigin.COORDINATOR)) for each in (quick, ordinary)]
+        outcomes = [told(coordinated(each, marker)) for each in self.partitions]
         assert outcomes[0] == outcomes[1]
 
     def interleaved(self) -> list[tuple[str, int]]:
@@ -368,5 +339,5 @@ class BothWays:
             sent = bytearray(a_marker(log, producer_id, commit=commit, base_offset=end, leader_epoch=epoch))
             next_offset = end + 1
         committed = random.randint(log.high_watermark, next_offset)
-        errors = [each.append_fetched(bytes(sent), epoch, committed, log.log_start_offset) for each in self.partitions]
+        errors = [each.take_fetched(bytes(sent), epoch, committed, log.log_start_offset) for each in self.partitions]
         assert errors[0] == errors[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.support.appends import as_coordinator, as_leader
 from tests.support.log_builder import START_MS, ManualClock, accepted
 from tidelog.model.ids import BrokerEpoch, DirectoryId, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork
@@ -18,7 +19,6 @@ from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, write_meta_properties
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.storage.seams import Seams
 from tidelog.storage.verification.directory_check import verify
 from tidelog.storage.verification.findings import Finding, Report, Severity
@@ -139,14 +139,14 @@ def _fill(log: PartitionLog, clock: ManualClock) -> None:
             base_sequence=sequence,
             is_transactional=producer in {ABORTING, OPEN},
         )
-        accepted(log.append_as_leader(bytearray(batch), epoch))
+        accepted(as_leader(log, bytearray(batch), epoch))
 
     def end(producer: int, kind: ControlType, *, epoch: int) -> None:
         clock.advance(1000)
         marker = build_end_txn_marker(
             kind, producer_id=producer, producer_epoch=0, coordinator_epoch=COORDINATOR_EPOCH, timestamp=clock.ms
         )
-        accepted(log.append_as_leader(bytearray(marker), epoch, origin=AppendOrigin.COORDINATOR))
+        accepted(as_coordinator(log, bytearray(marker), epoch))
 
     for turn in range(2):
         append(3, epoch=turn)

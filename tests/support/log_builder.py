@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
+from tests.support.appends import as_coordinator, as_leader
 from tidelog.model.ids import Offset, PartitionIndex, TimestampMs, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork, SlowWork
 from tidelog.simulation.disk import SimulatedDisk
@@ -22,7 +23,6 @@ from tidelog.storage.files import Files
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.storage.recovery import LastKnown, open_log
 from tidelog.storage.removals import DelayedRemovals
 from tidelog.storage.seams import Seams
@@ -209,7 +209,7 @@ class LogBuilder:
             base_sequence=base_sequence,
             is_transactional=is_transactional,
         )
-        return accepted(log.append_as_leader(batch, epoch))
+        return accepted(as_leader(log, batch, epoch))
 
     def fill(self, log: PartitionLog, count: int) -> None:
         """Append `count` records, each a batch of its own and ten milliseconds after the one before."""
@@ -227,7 +227,7 @@ class LogBuilder:
             coordinator_epoch=0,
             timestamp=self.clock.ms,
         )
-        return accepted(log.append_as_leader(marker, epoch, origin=AppendOrigin.COORDINATOR))
+        return accepted(as_coordinator(log, marker, epoch))
 
     # Reading
 

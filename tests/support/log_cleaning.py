@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from tests.support.appends import as_leader
 from tests.support.kernel_twins import TWINS
 from tests.support.log_builder import LogBuilder, accepted
 from tidelog.kernel_choice import Twin, load_twin
@@ -106,7 +107,7 @@ def append_keyed(
         is_transactional=is_transactional,
         timestamp_type=timestamp_type,
     )
-    info = accepted(log.append_as_leader(batch, 0))
+    info = accepted(as_leader(log, batch, 0))
     log.set_high_watermark(log.log_end_offset)
     return info
 

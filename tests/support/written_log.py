@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.support.appends import as_coordinator, as_leader
 from tests.support.kafka_driver import Received
 from tidelog.storage.append import AppendInfo
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.compression import Compression
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.records import Record, build_batch
@@ -58,7 +58,7 @@ class WrittenLog:
             base_sequence=sequence if producer_id >= 0 else -1,
             is_transactional=is_transactional,
         )
-        info = self.log.append_as_leader(batch, self.leader_epoch)
+        info = as_leader(self.log, batch, self.leader_epoch)
         assert isinstance(info, AppendInfo), info
         assert not info.is_duplicate
         self.sequences[producer_id, producer_epoch] = sequence + len(rows)
@@ -76,7 +76,7 @@ class WrittenLog:
             coordinator_epoch=COORDINATOR_EPOCH,
             timestamp=timestamp,
         )
-        info = self.log.append_as_leader(marker, self.leader_epoch, origin=AppendOrigin.COORDINATOR)
+        info = as_coordinator(self.log, marker, self.leader_epoch)
         assert isinstance(info, AppendInfo), info
         ended = self.undecided.pop(producer_id)
         if kind is ControlType.ABORT:

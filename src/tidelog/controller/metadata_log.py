@@ -31,7 +31,8 @@ from tidelog.raft.errors import QuorumStateError
 from tidelog.raft.log_view import EMPTY_LOG_END, OffsetAndEpoch
 from tidelog.raft.messages import Batch
 from tidelog.raft.quorum_state import QuorumState
-from tidelog.storage.append import AppendRefused
+from tidelog.storage.append import AppendRefused, AppendRule
+from tidelog.storage.checked_batches import check_copied
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import FetchIsolation
 from tidelog.storage.log_config import LogConfig
@@ -318,9 +319,10 @@ class MetadataLog:
     def append(self, batches: Sequence[Batch]) -> None:
         """Write batches at the end: the machine's control batches, records of this leader, or bytes from another one."""
         now_ms = self._seams.clock.now_ms()
-        data = b"".join(_encoded(batch, now_ms) for batch in batches)
-        appended = self._log.append_as_follower(data)
-        if isinstance(appended, AppendRefused) or self._log.log_end_offset != batches[-1].next_offset:
+        checked = check_copied(b"".join(_encoded(batch, now_ms) for batch in batches))
+        appended = checked if isinstance(checked, AppendRefused) else self._log.append(checked, AppendRule.RAFT)
+        is_refused = isinstance(appended, AppendRefused) or AppendRefused in map(type, appended)
+        if is_refused or self._log.log_end_offset != batches[-1].next_offset:
             # Batches are checked before the machine hears of them, and it decides offsets and epochs.
             raise RuntimeError(f"the metadata log cannot take a batch that the quorum decided on: {appended}")
 

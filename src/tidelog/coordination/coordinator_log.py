@@ -8,15 +8,15 @@ from typing import NamedTuple, Protocol
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
-from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.storage.append import AppendOutcome, AppendRule
+from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.fetched import FetchIsolation
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.control_records import ControlType, read_control_type
 from tidelog.wire.errors import MalformedError, UnknownRecordError
 from tidelog.wire.internal_records import CoordinatorLog, CoordinatorRecord, decode_coordinator_record
-from tidelog.wire.record_batch import BytesLike, check_batch, each_batch
+from tidelog.wire.record_batch import check_batch, each_batch
 from tidelog.wire.records import Record, decode_batch
 
 logger = logging.getLogger(__name__)
@@ -38,25 +38,8 @@ class CoordinatorPartition(Protocol):
         """Whether an append with acks=all has nobody to wait for."""
         ...
 
-    def append(
-        self,
-        records: BytesLike,
-        *,
-        required_acks: int,
-        origin: AppendOrigin,
-        transaction_version: int = 0,
-        guard: int | None = None,
-    ) -> AppendInfo | AppendRefused:
+    def append(self, batches: list[CheckedBatch], rule: AppendRule, required_acks: int) -> list[AppendOutcome]:
         """Append; with acks=all only where `min.insync.replicas` are in sync."""
-        ...
-
-    def append_built(
-        self, batch: bytearray, record_count: int, timestamp_ms: int, required_acks: int
-    ) -> tuple[int, bool] | AppendRefused:
-        """Append one plain batch that the coordinator has just made, outside of any transaction.
-
-        Its first offset, and whether it is committed already.
-        """
         ...
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]: ...

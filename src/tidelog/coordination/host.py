@@ -38,9 +38,9 @@ from tidelog.model.ids import NO_PRODUCER_ID, ProducerId
 from tidelog.model.pending import Pending
 from tidelog.model.slow_work import SlowWork
 from tidelog.model.timers import Timer, Timers
-from tidelog.storage.append import AppendRefused
+from tidelog.storage.append import AppendRefused, AppendRule
+from tidelog.storage.checked_batches import CheckedBatch, built_batch
 from tidelog.storage.errors import StorageError
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.compression import Compression
 from tidelog.wire.internal_records import (
     CoordinatorLog,
@@ -48,7 +48,7 @@ from tidelog.wire.internal_records import (
     encode_coordinator_key,
     encode_coordinator_value,
 )
-from tidelog.wire.record_batch import BytesLike, TimestampType
+from tidelog.wire.record_batch import TimestampType
 from tidelog.wire.records import Record, build_batch
 
 logger = logging.getLogger(__name__)
@@ -207,9 +207,7 @@ class CoordinatorHost(Generic[S]):
         state = self._shards.get(index)
         return state if type(state) is ActiveShard else None
 
-    def end_transaction(
-        self, index: int, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
-    ) -> ErrorCode | Pending[ErrorCode]:
+    def end_transaction(self, index: int, marker: CheckedBatch) -> ErrorCode | Pending[ErrorCode]:
         """Write the marker of a transaction that committed something here, and have the shard follow. NONE when it is committed.
 
         NOT_LEADER_OR_FOLLOWER where no shard is there to, or none yet: the same may be asked again.
@@ -217,9 +215,7 @@ class CoordinatorHost(Generic[S]):
         state = self._shards.get(index)
         if not isinstance(state, ActiveShard):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return state.end_transaction(
-            marker, producer_id, is_committed=is_committed, transaction_version=transaction_version
-        )
+        return state.end_transaction(marker)
 
     def leader_epoch(self, index: int) -> int | None:
         """The epoch that the active shard of a partition was elected in; None where there is none."""
@@ -331,7 +327,6 @@ class ActiveShard(Generic[S]):
     """A shard that decides, and its partition of the log."""
 
     __slots__ = (
-        "_append_built",
         "_host",
         "_is_plain",
         "_looked_at",
@@ -355,7 +350,6 @@ class ActiveShard(Generic[S]):
         self.is_dropped = False
         self._host = host
         self._partition = partition
-        self._append_built = partition.append_built
         self._required_acks = host.required_acks
         self._is_plain = host.codec is Compression.NONE
         self._timer: Timer | None = None
@@ -429,19 +423,15 @@ class ActiveShard(Generic[S]):
             batch = self._batch_of(records, timestamp_ms, producer)
         if len(batch) > self._partition.message_bytes_max:
             return ErrorCode.MESSAGE_TOO_LARGE
-        is_committed = False
+        count = len(records)
         if producer is None:
-            built = self._append_built(batch, len(records), timestamp_ms, self._required_acks)
-            if isinstance(built, AppendRefused):
-                return built.error
-            first_offset, is_committed = built
+            built = built_batch(batch, count, timestamp_ms)
         else:
-            appended = self._partition.append(
-                batch, required_acks=self._required_acks, origin=AppendOrigin.COORDINATOR, guard=producer.guard
-            )
-            if isinstance(appended, AppendRefused):
-                return appended.error
-            first_offset = appended.first_offset
+            epoch = producer.producer_epoch
+            built = built_batch(batch, count, timestamp_ms, producer.producer_id, epoch, producer.guard)
+        first_offset = self._written(built, AppendRule.COORDINATOR)
+        if isinstance(first_offset, ErrorCode):
+            return first_offset
         try:
             if decision.take_in is not None:
                 decision.take_in(first_offset, is_committed)
@@ -452,7 +442,18 @@ class ActiveShard(Generic[S]):
                     self.shard.replay(each, first_offset + position, producer_id, now_ms)
         except Exception as error:
             raise BugError(self._broke_off("taking in what was written")) from error
-        return is_committed
+        return self._is_committed(first_offset + count)
+
+    def _written(self, batch: CheckedBatch, rule: AppendRule) -> int | ErrorCode:
+        """Where in the log a batch is now, or why it is not."""
+        outcome = self._partition.append([batch], rule, self._required_acks)[0]
+        if type(outcome) is int:
+            return outcome
+        return outcome.error if isinstance(outcome, AppendRefused) else outcome.first_offset  # type: ignore[union-attr]
+
+    def _is_committed(self, end_offset: int) -> bool:
+        log = self._partition.log
+        return log is not None and log.high_watermark >= end_offset
 
     def _batch_of(self, records: Records, timestamp_ms: int, producer: TransactionalProducer | None) -> bytearray:
         rows = [
@@ -479,24 +480,19 @@ class ActiveShard(Generic[S]):
             )
         )
 
-    def end_transaction(
-        self, marker: BytesLike, producer_id: int, *, is_committed: bool, transaction_version: int
-    ) -> ErrorCode | Pending[ErrorCode]:
+    def end_transaction(self, marker: CheckedBatch) -> ErrorCode | Pending[ErrorCode]:
         """Append a transaction's marker; the shard follows at once, the answer when it is committed."""
-        appended = self._partition.append(
-            marker,
-            required_acks=self._required_acks,
-            origin=AppendOrigin.COORDINATOR,
-            transaction_version=transaction_version,
-        )
-        if isinstance(appended, AppendRefused):
-            return appended.error
+        end = marker.marker
+        assert end is not None
+        offset = self._written(marker, AppendRule.MARKER)
+        if isinstance(offset, ErrorCode):
+            return offset
         try:
-            self.shard.end_transaction(producer_id, appended.last_offset, is_committed=is_committed)
+            self.shard.end_transaction(marker.producer_id, offset, is_committed=end.is_commit)
         except Exception as error:
             raise BugError(self._broke_off("the end of a transaction")) from error
         self._set_timer()
-        return self._partition.when_committed(appended.last_offset + 1)
+        return self._partition.when_committed(offset + 1)
 
     @property
     def commits_at_once(self) -> bool:

@@ -11,8 +11,8 @@ the one place where the role changes.
 The high watermark is the smallest log end among the in-sync replicas. It only moves forward, and stands still while fewer than
 `min.insync.replicas` are in sync. With one replica it moves with every append, so nobody ever waits for it.
 
-What comes with every write and every read is in `PartitionCore` of [partition_kernel](kernels/partition_kernel.py): `append_run`,
-`append_built`, `when_committed`, `read`, `watch`... and the high watermark. The rest is here.
+What comes with every write and every read is in `PartitionCore` of [partition_kernel](kernels/partition_kernel.py): `append`,
+`when_committed`, `read`, `watch`... and the high watermark. The rest is here.
 
 What a client got wrong is a value: `AppendRefused` or an `ErrorCode`. So is a fault of the disk, which takes the replica offline:
 no method raises.
@@ -33,12 +33,12 @@ from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.replication.waiting import Wakeups
-from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.storage.append import AppendOutcome, AppendRefused, AppendRule
+from tidelog.storage.checked_batches import CheckedBatch, check_copied
 from tidelog.storage.errors import StorageError
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker
-from tidelog.wire.record_batch import BytesLike, read_header
+from tidelog.wire.record_batch import BytesLike
 
 if TYPE_CHECKING:
     from tidelog.replication.kernels.partition_kernel import PartitionCore
@@ -179,39 +179,20 @@ class Partition(PartitionCore):
 
     # --- writing -----------------------------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        records: BytesLike,
-        *,
-        required_acks: int = ALL_IN_SYNC,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        transaction_version: int = 0,
-        guard: int | None = None,
-    ) -> AppendInfo | AppendRefused:
-        """Append whole batches as the leader. `records` belong to the log from here on.
-
-        The high watermark moves at once where nobody has to be waited for; `when_committed` tells when it has passed the records.
-        `guard` is what `begin_verification` gave; None: nobody verifies that a transaction is open.
-        """
+    def _append_otherwise(self, batches: list[CheckedBatch], rule: AppendRule) -> list[AppendOutcome]:
+        """`append` of a replica that does not lead, or is not to."""
         role = self.role
-        if not isinstance(role, Leading):
-            return self._refuse_to_append(role)
-        if required_acks == ALL_IN_SYNC and len(role.isr) < role.min_in_sync:
-            return AppendRefused(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(role.isr)} replicas of {self.topic_partition} are in sync, and {role.min_in_sync} must be",
+        if not isinstance(role, Following) or rule is not AppendRule.FOLLOWER:
+            refused = (
+                AppendRefused(ErrorCode.FENCED_LEADER_EPOCH, f"this broker does not follow {self.topic_partition}")
+                if isinstance(role, Leading)
+                else self._refuse_to_append(role)
             )
+            return [refused] * len(batches)
         try:
-            outcome = role.log.append_as_leader(
-                records, self.leader_epoch, origin=origin, transaction_version=transaction_version, guard=guard
-            )
+            return role.log.append(batches, rule)
         except StorageError as error:
-            return AppendRefused(self._fail(error), str(error))
-        if type(outcome) is AppendInfo and not outcome.is_duplicate:
-            self._advance_high_watermark(role)
-            if self._watchers:
-                self._wakeups.changed(self)
-        return outcome
+            return [AppendRefused(self._fail(error), str(error))] * len(batches)
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, raises_epochs: bool
@@ -223,44 +204,6 @@ class Partition(PartitionCore):
         return role.log.producers.begin_verification(
             producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
         )
-
-    def _append_as_coordinator(self, batch: bytearray, required_acks: int) -> tuple[Offset, bool] | AppendRefused:
-        """`append_built` for a batch that cannot go the short way."""
-        appended = self.append(batch, required_acks=required_acks, origin=AppendOrigin.COORDINATOR)
-        if isinstance(appended, AppendRefused):
-            return appended
-        log_now = self.log
-        return appended.first_offset, log_now is not None and log_now.high_watermark > appended.last_offset
-
-    def append_marker(
-        self,
-        batch: bytes,
-        marker: EndTransactionMarker,
-        producer_id: int,
-        producer_epoch: int,
-        transaction_version: int,
-    ) -> ErrorCode | Pending[ErrorCode]:
-        """Append the marker of a transaction's coordinator: NONE once it is committed, or why it is not written.
-
-        See `PartitionLog.append_marker`.
-        """
-        role = self.role
-        if not isinstance(role, Leading):
-            return self._refuse_to_append(role).error
-        if len(role.isr) < role.min_in_sync:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        try:
-            offset = role.log.append_marker(
-                batch, marker, producer_id, producer_epoch, self.leader_epoch, transaction_version
-            )
-        except StorageError as error:
-            return self._fail(error)
-        if isinstance(offset, AppendRefused):
-            return offset.error
-        self._advance_high_watermark(role)
-        if self._watchers:
-            self._wakeups.changed(self)
-        return self.when_committed(offset + 1)
 
     def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
         if isinstance(role, Offline):
@@ -288,7 +231,7 @@ class Partition(PartitionCore):
 
     # --- following ---------------------------------------------------------------------------------------------------------
 
-    def append_fetched(
+    def take_fetched(
         self, records: BytesLike, leader_epoch: int, high_watermark: int, leader_log_start_offset: int
     ) -> ErrorCode:
         """Append what the leader of `leader_epoch` answered to a fetch from this log's end, as it is; and learn from the leader
@@ -299,11 +242,11 @@ class Partition(PartitionCore):
         log = role.log
         try:
             if records:
-                appended = log.append_as_follower(records)
-                if isinstance(appended, AppendRefused) and self._begin_with_whole_batch(log, records, appended):
-                    appended = log.append_as_follower(records)
-                if isinstance(appended, AppendRefused):
-                    return self._refuse_fetched(role, appended)
+                refused = self._append_fetched(log, records)
+                if self.role is not role:
+                    return ErrorCode.KAFKA_STORAGE_ERROR
+                if refused is not None:
+                    return self._refuse_fetched(role, refused)
                 role.refusal = _NONE
             if high_watermark >= 0:
                 log.set_high_watermark(min(high_watermark, log.log_end_offset))
@@ -315,13 +258,25 @@ class Partition(PartitionCore):
             self._wakeups.changed(self)
         return _NONE
 
-    def _begin_with_whole_batch(self, log: PartitionLog, records: BytesLike, refused: AppendRefused) -> bool:
+    def _append_fetched(self, log: PartitionLog, records: BytesLike) -> AppendRefused | None:
+        """None where all of it is appended, or nothing was whole."""
+        batches = check_copied(records)
+        if isinstance(batches, AppendRefused):
+            return batches
+        if not batches:
+            return None
+        outcomes = self.append(batches, AppendRule.FOLLOWER)
+        if isinstance(outcomes[0], AppendRefused) and self._begin_with_whole_batch(log, batches[0], outcomes[0]):
+            outcomes = self.append(batches, AppendRule.FOLLOWER)
+        last = outcomes[-1]
+        return last if isinstance(last, AppendRefused) else None
+
+    def _begin_with_whole_batch(self, log: PartitionLog, first: CheckedBatch, refused: AppendRefused) -> bool:
         """Begin anew with the first batch, if the leader's log starts within it, as this one does, which is still empty:
         records were deleted up to there. The start follows the leader's once the batch is there. Returns whether it was so."""
         if refused.error is not ErrorCode.OFFSET_OUT_OF_RANGE or log.log_start_offset != log.log_end_offset:
             return False
-        first = read_header(records)
-        if not first.base_offset < log.log_end_offset < first.next_offset:
+        if not first.base_offset < log.log_end_offset <= first.base_offset + first.last_offset_delta:
             return False
         logger.info(
             "%s begins at offset %d: the leader's log starts at %d, within the batch there",

@@ -468,7 +468,7 @@ class ReplicaFetcher:
     def _append(self, followed: _Followed, records: BytesLike, high_watermark: int, log_start_offset: int) -> ErrorCode:
         partition = followed.partition
         self._throttles.received(partition, len(records))
-        error = partition.append_fetched(records, followed.leader_epoch, high_watermark, log_start_offset)
+        error = partition.take_fetched(records, followed.leader_epoch, high_watermark, log_start_offset)
         if error is ErrorCode.NONE and partition.log is not None:
             followed.lag = high_watermark - partition.log.log_end_offset
             self._traffic.received(partition, len(records))

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, boundscheck=True, wraparound=True
 """The one door to the disk: every file and directory of `storage` is reached through `Files`.
 
 `OsFiles` is the real one. A test or the simulator passes another that loses what was not synced, tears writes and fails
@@ -23,16 +24,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-from tidelog.kernel_choice import load
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
-
-_kernel = load("tidelog.storage.kernels", "file_kernel")
-if TYPE_CHECKING:
-    from tidelog.storage.kernels.file_kernel import OsFileCore
-else:
-    OsFileCore = _kernel.OsFileCore
 
 # Byte buffers whose `len` is their size. A memoryview of anything but bytes is cast by its owner.
 ReadableBytes = bytes | bytearray | memoryview | mmap.mmap
@@ -44,8 +38,8 @@ TEMPORARY_SUFFIX = ".tmp"
 # The descriptor of a closed file: one that no process has. -1 would not do, since a map of -1 is memory without a file.
 _CLOSED = 2**31 - 1
 
-# The kernel refuses longer vectors.
-IOV_MAX: int = _kernel.IOV_MAX
+# The system refuses longer vectors. Linux, macOS and the BSDs agree on the number.
+IOV_MAX = 1024
 
 # fdatasync leaves out times and modes but never a size that is needed to read the data back, and that is all we rely on.
 # Where it does not exist (macOS), fsync does.
@@ -250,14 +244,49 @@ class OsMapping:
         self._memory.close()
 
 
-class OsFile(OsFileCore):
-    """A real file. What is done with it all day is in the kernel."""
+class OsFile:
+    """A real file. What is done with it all day translates errors by hand: a context manager costs as much as the system call."""
 
-    __slots__ = ("_writable",)
+    __slots__ = ("_descriptor", "_writable", "path")
 
     def __init__(self, path: str, descriptor: int, *, writable: bool) -> None:
-        super().__init__(path, descriptor)
+        self.path = path
+        self._descriptor = descriptor
         self._writable = writable
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def pread(self, count: int, position: int) -> bytes:
+        try:
+            data = os.pread(self._descriptor, count, position)
+            if len(data) == count or not data:
+                return data
+            # A short read before the end is rare (a signal, a network file system), so it may be slow but not wrong.
+            parts = [data]
+            got = len(data)
+            while got < count and (data := os.pread(self._descriptor, count - got, position + got)):
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            raise StorageError(self.path, "read", error.errno) from error
+
+    def pwritev(self, buffers: Sequence[ReadableBytes], position: int) -> int:
+        wanted = 0
+        for buffer in buffers:
+            wanted += len(buffer)
+        done = 0
+        try:
+            if len(buffers) == 1:
+                done = os.pwrite(self._descriptor, buffers[0], position)
+            elif len(buffers) <= IOV_MAX:
+                done = os.pwritev(self._descriptor, buffers, position)
+            if done < wanted:
+                done = self._write_rest(buffers, position, done, wanted)
+        except OSError as error:
+            raise StorageError(self.path, "write", error.errno) from error
+        return done
 
     def size(self) -> int:
         with _translated("stat", self.path):

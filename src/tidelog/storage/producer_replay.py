@@ -1,17 +1,17 @@
-"""Brings the state of producers and the transaction index up to date with batches of the log.
+"""Brings the state of producers and the transaction index up to date with batches that lie in a log already.
 
-Used on every append, and when a log is opened or truncated and its batches are gone through again.
+Used when a log is opened or truncated and its batches are gone through again.
 """
 
 from __future__ import annotations
 
 from tidelog.model.ids import Offset
-from tidelog.storage.errors import DamagedFileError
-from tidelog.storage.producer_append import AppendOrigin, EndTransactionMarker, PreparedUpdate
+from tidelog.storage.append import AppendRule
+from tidelog.storage.checked_batches import batch_in_log
+from tidelog.storage.producer import EndTransactionMarker, ProducerState
 from tidelog.storage.producer_state import ProducerStateTable
 from tidelog.storage.segment import Segment
 from tidelog.storage.segment_list import SegmentList
-from tidelog.storage.transaction_index import AbortedTransaction, TransactionIndex
 from tidelog.wire.control_records import ControlType, read_end_txn_marker
 from tidelog.wire.record_batch import BatchHeader, BytesLike
 from tidelog.wire.records import decode_batch
@@ -29,27 +29,6 @@ def marker_of(header: BatchHeader, buffer: BytesLike, position: int = 0) -> EndT
     return EndTransactionMarker(marker.control_type is ControlType.COMMIT, marker.coordinator_epoch, record.timestamp)
 
 
-def apply_update(
-    producers: ProducerStateTable, update: PreparedUpdate, transaction_index: TransactionIndex | None
-) -> None:
-    """Take in what an append has changed. Aborted transactions go into the index of the segment that has their marker."""
-    producers.apply(update)
-    for completed in update.completed:
-        if completed.is_aborted and transaction_index is not None:
-            aborted = AbortedTransaction(
-                completed.producer_id,
-                completed.first_offset,
-                completed.last_offset,
-                producers.last_stable_offset(completed),
-            )
-            try:
-                transaction_index.append(aborted)
-            except ValueError as error:
-                # A marker is always behind all others, so what does not let it follow is not of this log.
-                raise DamagedFileError(transaction_index.path, str(error)) from error
-        producers.complete(completed)
-
-
 def replay_batch(
     producers: ProducerStateTable, segment: Segment, position: int, header: BatchHeader, *, with_index: bool
 ) -> None:
@@ -58,12 +37,15 @@ def replay_batch(
     `with_index`: the segment's transaction index is being rebuilt too.
     """
     if header.producer_id >= 0:
-        marker = None
+        batch = batch_in_log(header)
         if header.is_control:
-            marker = marker_of(header, segment.file.pread(header.size_bytes, position))
-        update = producers.prepare(header, header.base_offset, AppendOrigin.REPLICATION, marker=marker)
-        if isinstance(update, PreparedUpdate):
-            apply_update(producers, update, segment.transaction_index if with_index else None)
+            batch.marker = marker_of(header, segment.file.pread(header.size_bytes, position))
+        if batch.marker is not None or not header.is_control:
+            state = producers.judge(batch, AppendRule.FOLLOWER)
+            if isinstance(state, ProducerState):
+                aborted = producers.take_in(state, batch, header.base_offset)
+                if aborted is not None and with_index:
+                    segment.note_aborted(aborted)
     producers.map_end_offset = Offset(header.next_offset)
 
 

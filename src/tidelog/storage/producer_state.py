@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True, boundscheck=True, wraparound=True
 """What a partition remembers of those who write to it: Kafka's idempotence and transactions, seen from one log.
 
 For each producer id: its epoch, its last five batches, and the transaction that it has open here. From that follow
@@ -11,37 +12,31 @@ For each producer id: its epoch, its last five batches, and the transaction that
     verification    the first records of a transaction enter with the guard that was given out when its coordinator was
                     asked about them (`verification`); the marker that ends a transaction takes the guard away
 
-An append goes in three steps. `prepare` looks at one batch (at several, collected `into` one update) and changes nothing;
-its answer is an `ErrorCode`, a `Duplicate` or a `PreparedUpdate`. The batch is written. Then `apply` takes the update in,
-and each of its `completed` transactions is given to `last_stable_offset`, to the transaction index if it was aborted, and
-to `complete`. A batch without a producer id needs none of it. The rules themselves are in `producer_append`.
+An append goes in two steps. `judge` looks at one batch and changes nothing; its answer is an `ErrorCode`, a `Duplicate`, or the
+`ProducerState` that `take_in` then changes, before the batch is written: should the write fail, the log goes offline, and its
+state is read anew from what is on disk. A batch without a producer id needs none of it.
+
+How much is judged depends on whose batch it is (`AppendRule`): a client's (LEADER) in full; a coordinator's (COORDINATOR, MARKER)
+by its epochs, since it has no sequence; what a leader has sent (FOLLOWER) not at all, and so it is with a log that is read again.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tidelog.kernel_choice import load
+from tidelog.model import ids as _ids
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_PRODUCER_ID, Offset
+from tidelog.model.ids import Offset, ProducerId
+from tidelog.storage import producer as _producer
+from tidelog.storage.append import AppendRule
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import Files
-from tidelog.storage.producer_append import (
-    BATCHES_KEPT,
-    NO_TRANSACTION,
-    AppendOrigin,
-    BatchMetadata,
-    CompletedTransaction,
-    Duplicate,
-    EndTransactionMarker,
-    PreparedUpdate,
-    ProducerState,
-    prepare_batch,
-    prepare_marker,
-)
+from tidelog.storage.producer import Duplicate, ProducerState
 from tidelog.storage.producer_snapshot import (
     ProducerSnapshotEntry,
     offset_of_snapshot,
@@ -49,44 +44,59 @@ from tidelog.storage.producer_snapshot import (
     snapshot_name,
     write_snapshot,
 )
+from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.storage.verification_guard import NO_GUARD, Verification
-from tidelog.wire.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from tidelog.wire import record_batch as _record_batch
 
 if TYPE_CHECKING:
-    from tidelog.storage.kernels.log_kernel import ProducersCore
-else:
-    ProducersCore = load("tidelog.storage.kernels", "log_kernel").ProducersCore
-
-__all__ = [
-    "BATCHES_KEPT",
-    "NO_TRANSACTION",
-    "AppendOrigin",
-    "BatchMetadata",
-    "CompletedTransaction",
-    "Duplicate",
-    "EndTransactionMarker",
-    "PreparedUpdate",
-    "ProducerState",
-    "ProducerStateTable",
-]
+    from tidelog.storage.checked_batches import CheckedBatch
 
 DELETED_SUFFIX = ".deleted"
-
-_CLIENT = AppendOrigin.CLIENT
 
 # The first transaction version in which each end raises the epoch (KIP-890).
 EPOCH_BUMP_VERSION = 2
 
-# How many sequence numbers there are; after the last comes 0.
-_SEQUENCES = 2**31
+_NO_TRANSACTION = _producer.NO_TRANSACTION
+_NO_PRODUCER_EPOCH = _ids.NO_PRODUCER_EPOCH
+_PRODUCER_EPOCH_MAX = 2**15 - 1
+_TRANSACTIONAL_BIT = _record_batch.TRANSACTIONAL_BIT
+_CONTROL_BIT = _record_batch.CONTROL_BIT
+
+# A member that is reached through its class costs as much as a check does.
+_LEADER = AppendRule.LEADER
+_FOLLOWER = AppendRule.FOLLOWER
+_INVALID_PRODUCER_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-class ProducerStateTable(ProducersCore):
-    """The producers of one partition, and their snapshots in its directory. What every batch and read ask is in the kernel."""
+class ProducerStateTable:
+    """The producers of one partition, and their snapshots in its directory."""
+
+    __slots__ = (
+        "_directory",
+        "_files",
+        "_last_guard",
+        "_last_snapshot_offset",
+        "_producers",
+        "_snapshots",
+        "_unreplicated_firsts",
+        "_verifications",
+        "map_end_offset",
+        "ongoing",
+        "producer_id_expiration_ms",
+        "unreplicated",
+    )
 
     def __init__(self, files: Files, directory: str, *, producer_id_expiration_ms: int) -> None:
         """Take note of the snapshots in the directory. None is read before `truncate_and_reload`."""
-        super().__init__()
+        self._producers: dict[int, ProducerState] = {}
+        # Producer id -> what is asked about the transaction that its next records are to begin.
+        self._verifications: dict[int, Verification] = {}
+        self.ongoing: OrderedDict[Offset, ProducerId] = OrderedDict()
+        """First offset of each open transaction -> who has it open. In order of offset, since offsets only grow."""
+        self.unreplicated: OrderedDict[Offset, Offset] = OrderedDict()
+        """First offset of each transaction that has ended above the high watermark -> its marker. In order of markers."""
+        self.map_end_offset = Offset(0)
+        """The offset after the last one that the state covers. Whoever appends moves it."""
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self._files = files
         self._directory = directory
@@ -154,7 +164,7 @@ class ProducerStateTable(ProducersCore):
     def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether the producer has a transaction open here, in this epoch."""
         state = self._producers.get(producer_id)
-        return state is not None and state.epoch == epoch and state.transaction_first_offset != NO_TRANSACTION
+        return state is not None and state.epoch == epoch and state.transaction_first_offset != _NO_TRANSACTION
 
     # --- appending ---------------------------------------------------------------------------------------------------------
 
@@ -170,7 +180,7 @@ class ProducerStateTable(ProducersCore):
         if state is not None:
             if epoch < state.epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
-            if state.transaction_first_offset != NO_TRANSACTION and state.epoch == epoch:
+            if state.transaction_first_offset != _NO_TRANSACTION and state.epoch == epoch:
                 return NO_GUARD
         known = self._verifications.get(producer_id)
         if known is None:
@@ -181,152 +191,107 @@ class ProducerStateTable(ProducersCore):
             known.note(epoch, sequence)
         return known.guard
 
-    def prepare(
-        self,
-        header: BatchHeader,
-        base_offset: int,
-        origin: AppendOrigin,
-        *,
-        marker: EndTransactionMarker | None = None,
-        transaction_version: int = 0,
-        guard: int | None = None,
-        into: PreparedUpdate | None = None,
-    ) -> PreparedUpdate | Duplicate | ErrorCode:
-        """Look at a batch that is about to be appended at `base_offset`; change nothing.
+    def judge(self, batch: CheckedBatch, rule: AppendRule) -> ProducerState | Duplicate | ErrorCode:
+        """Look at a batch of a producer that is about to be appended; change nothing.
 
-        `marker` is the record of a control batch; one without records (compaction took them) changes nothing. With
-        `transaction_version` 2 a marker must raise the producer's epoch (KIP-890). With a `guard` a transactional batch must
-        belong to a transaction that is open here, or have the guard that was given out last (`begin_verification`); without
-        one nobody verifies. On an error or duplicate, `into` is void.
+        Of a control batch `marker` must be known. With a `guard` a transactional batch must belong to a transaction that is open
+        here, or have the guard that was given out last (`begin_verification`); without one nobody verifies.
         """
-        update = into if into is not None else PreparedUpdate()
-        producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID or (marker is None and header.attributes & CONTROL_BIT):
-            return update
-        current, state = update.producer(producer_id, self._producers.get(producer_id))
-        if marker is not None:
-            return prepare_marker(
-                update, state, header.producer_epoch, base_offset, origin, marker, transaction_version
-            )
-        if origin is _CLIENT and current is not None:
-            duplicate = current.find_duplicate(header)
+        state = self._producers.get(batch.producer_id)
+        if state is None:
+            state = ProducerState(ProducerId(batch.producer_id))
+        if rule is _FOLLOWER:
+            return self._judge_transaction(state, batch)
+        epoch = batch.producer_epoch
+        if batch.attributes & _CONTROL_BIT:
+            return self._judge_marker(state, batch)
+        if rule is _LEADER:
+            duplicate = state.find_duplicate(batch)
             if duplicate is not None:
                 return duplicate
-        verification = self._verifications.get(producer_id) if self._verifications else None
-        if guard is not None and header.attributes & TRANSACTIONAL_BIT:
-            epoch = header.producer_epoch
-            is_open = state.transaction_first_offset != NO_TRANSACTION and state.epoch == epoch
-            is_verified = verification is not None and verification.guard == guard
-            if epoch >= state.epoch and not is_open and not is_verified:
+        verification = self._verifications.get(batch.producer_id) if self._verifications else None
+        if batch.guard is not None and batch.attributes & _TRANSACTIONAL_BIT and epoch >= state.epoch:
+            is_open = state.transaction_first_offset != _NO_TRANSACTION and state.epoch == epoch
+            if not is_open and (verification is None or verification.guard != batch.guard):
                 return ErrorCode.INVALID_TXN_STATE
-        return prepare_batch(update, current, state, header, base_offset, origin, verification)
+        if epoch < state.epoch:
+            return _INVALID_PRODUCER_EPOCH
+        if rule is _LEADER:
+            if verification is not None and verification.forbids(batch.base_sequence, is_unknown=not state.batches):
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            if not state.continues(epoch, batch.base_sequence):
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return self._judge_transaction(state, batch)
 
-    def prepare_end(
-        self, producer_id: int, epoch: int, offset: int, marker: EndTransactionMarker, transaction_version: int
-    ) -> PreparedUpdate | ErrorCode:
-        """`prepare` for a coordinator's marker that is about to be written at `offset`."""
-        update = PreparedUpdate()
-        state = update.producer(producer_id, self._producers.get(producer_id))[1]
-        return prepare_marker(update, state, epoch, offset, AppendOrigin.COORDINATOR, marker, transaction_version)
-
-    def committed_by(
-        self, producer_id: int, epoch: int, marker: EndTransactionMarker, transaction_version: int
-    ) -> ProducerState | None:
-        """The producer whose open transaction a coordinator's marker commits, as nearly all do. None: it needs a closer look."""
-        state = self._producers.get(producer_id)
-        if (
-            state is None
-            or not marker.is_commit
-            or state.transaction_first_offset == NO_TRANSACTION
-            or marker.coordinator_epoch < state.coordinator_epoch
-            or (epoch <= state.epoch if transaction_version >= EPOCH_BUMP_VERSION else epoch < state.epoch)
-        ):
-            return None
+    def _judge_transaction(self, state: ProducerState, batch: CheckedBatch) -> ProducerState | ErrorCode:
+        """Within a transaction nothing is written that is neither a part of it nor its end."""
+        is_open = state.transaction_first_offset != _NO_TRANSACTION
+        if is_open and not batch.attributes & (_TRANSACTIONAL_BIT | _CONTROL_BIT):
+            return ErrorCode.INVALID_TXN_STATE
         return state
 
-    def commit(self, state: ProducerState, epoch: int, offset: int, marker: EndTransactionMarker) -> None:
-        """Take in a marker that `committed_by` has found nothing against, once it is written at `offset`.
+    def _judge_marker(self, state: ProducerState, batch: CheckedBatch) -> ProducerState | ErrorCode:
+        marker = batch.marker
+        assert marker is not None
+        epoch = batch.producer_epoch
+        if epoch < state.epoch:
+            return _INVALID_PRODUCER_EPOCH
+        # With KIP-890 each end raises the epoch, so that a delayed marker cannot end a later transaction. A marker that is
+        # repeated after its transaction has ended does no harm, and at the last epoch there is nothing to raise it to.
+        is_open = state.transaction_first_offset != _NO_TRANSACTION
+        raises_epochs = marker.transaction_version >= EPOCH_BUMP_VERSION
+        if raises_epochs and epoch == state.epoch and is_open and epoch != _PRODUCER_EPOCH_MAX:
+            return _INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < state.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return state
 
-        What `apply` and `complete` do with such a marker.
+    def take_in(self, state: ProducerState, batch: CheckedBatch, offset: int) -> AbortedTransaction | None:
+        """A batch for which `judge` has found this state is about to be written at `offset`.
+
+        The transaction that it aborts, if it does: for the transaction index of the segment that has the marker.
         """
+        producer_id = batch.producer_id
+        if state.epoch == _NO_PRODUCER_EPOCH:
+            self._producers[producer_id] = state
+        attributes = batch.attributes
+        if attributes & _TRANSACTIONAL_BIT and self._verifications:
+            # Either the transaction is open from now on, or it has ended: what was asked before counts no longer.
+            self._verifications.pop(producer_id, None)
+        if attributes & _CONTROL_BIT:
+            return self._end_transaction(state, batch, offset)
+        if attributes & _TRANSACTIONAL_BIT and state.transaction_first_offset == _NO_TRANSACTION:
+            self._begin_transaction(state, offset)
+        state.take_in(batch, offset)
+        return None
+
+    def _begin_transaction(self, state: ProducerState, offset: int) -> None:
+        ongoing = self.ongoing
+        if ongoing and next(reversed(ongoing)) >= offset:
+            raise BugError(f"a transaction begins at offset {offset} of {self._directory}, behind {dict(ongoing)}")
+        state.transaction_first_offset = offset
+        ongoing[Offset(offset)] = state.producer_id
+
+    def _end_transaction(self, state: ProducerState, batch: CheckedBatch, offset: int) -> AbortedTransaction | None:
+        """It stays unstable until the high watermark has passed its marker."""
+        marker = batch.marker
+        assert marker is not None
         first_offset = Offset(state.transaction_first_offset)
-        del self.ongoing[first_offset]
-        self.unreplicated[first_offset] = Offset(offset)
-        heapq.heappush(self._unreplicated_firsts, first_offset)
-        state.begin_epoch(epoch)
+        aborted: AbortedTransaction | None = None
+        if first_offset != _NO_TRANSACTION:
+            if self.ongoing.pop(first_offset, None) is None:
+                raise BugError(f"the transaction at offset {first_offset} was not open in {self._directory}")
+            self.unreplicated[first_offset] = Offset(offset)
+            heapq.heappush(self._unreplicated_firsts, first_offset)
+            if not marker.is_commit:
+                # What the last stable offset is once the marker is written.
+                stable = next(iter(self.ongoing), Offset(offset + 1))
+                aborted = AbortedTransaction(state.producer_id, first_offset, Offset(offset), stable)
+        state.begin_epoch(batch.producer_epoch)
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = marker.timestamp
-        state.transaction_first_offset = NO_TRANSACTION
-        if self._verifications:
-            self._verifications.pop(state.producer_id, None)
-
-    def continue_transaction(
-        self,
-        producer_id: int,
-        epoch: int,
-        base_sequence: int,
-        base_offset: int,
-        delta: int,
-        timestamp: int,
-        guard: int | None,
-    ) -> bool:
-        """`continue_sequence` for a batch of a transaction that is open here, or begins with it by its coordinator's leave."""
-        state = self._producers.get(producer_id)
-        if state is None or state.epoch != epoch:
-            return False
-        verification = self._verifications.get(producer_id) if self._verifications else None
-        is_open = state.transaction_first_offset != NO_TRANSACTION
-        if not is_open and guard is not None and (verification is None or verification.guard != guard):
-            return False
-        batches = state.batches
-        if not batches or batches[-1].last_sequence + 1 != base_sequence:
-            return False
-        if verification is not None and verification.forbids(base_sequence, is_unknown=False):
-            return False
-        last_offset = base_offset + delta
-        if last_offset - batches[0].first_offset >= _SEQUENCES or base_sequence + delta >= _SEQUENCES:
-            return False
-        if not is_open:
-            state.transaction_first_offset = base_offset
-            self.ongoing[Offset(base_offset)] = state.producer_id
-        if verification is not None:
-            del self._verifications[producer_id]
-        state.add_batch(BatchMetadata(base_sequence + delta, last_offset, delta, timestamp))
-        state.last_timestamp = timestamp
-        return True
-
-    def apply(self, update: PreparedUpdate) -> None:
-        """Take in what was prepared, once it is written. `completed` transactions are still open: see `complete`."""
-        for producer_id, (current, state) in update.producers.items():
-            if current is None:
-                self._producers[producer_id] = state
-                continue
-            current.begin_epoch(state.epoch)
-            for batch in state.batches:
-                current.add_batch(batch)
-            current.coordinator_epoch = state.coordinator_epoch
-            current.last_timestamp = state.last_timestamp
-            current.transaction_first_offset = state.transaction_first_offset
-        for first_offset, producer in update.started:
-            self.ongoing[first_offset] = producer
-        if self._verifications:
-            # Either the transaction is open from now on, or it has ended: what was asked before counts no longer.
-            for producer_id in update.transactional:
-                self._verifications.pop(producer_id, None)
-
-    def last_stable_offset(self, completed: CompletedTransaction) -> Offset:
-        """What the last stable offset will be once `completed` is: for the transaction index, which is written first."""
-        for first_offset, producer_id in self.ongoing.items():
-            if producer_id != completed.producer_id:
-                return first_offset
-        return Offset(completed.last_offset + 1)
-
-    def complete(self, completed: CompletedTransaction) -> None:
-        """Close a transaction. It stays unstable until the high watermark has passed its marker."""
-        if self.ongoing.pop(completed.first_offset, None) is None:
-            raise ValueError(f"{completed} was not open in {self._directory}")
-        self.unreplicated[completed.first_offset] = completed.last_offset
-        heapq.heappush(self._unreplicated_firsts, completed.first_offset)
+        state.transaction_first_offset = _NO_TRANSACTION
+        return aborted
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Forget the ended transactions whose marker everybody has."""
@@ -456,13 +421,13 @@ class ProducerStateTable(ProducersCore):
             state = ProducerState.from_snapshot(entry)
             if not self._is_expired(state, now_ms):
                 self._producers[state.producer_id] = state
-        opened = [state for state in self._producers.values() if state.transaction_first_offset != NO_TRANSACTION]
-        for state in sorted(opened, key=lambda state: state.transaction_first_offset):
+        opened = [state for state in self._producers.values() if state.transaction_first_offset != _NO_TRANSACTION]
+        for state in sorted(opened, key=_transaction_first_offset):
             self.ongoing[Offset(state.transaction_first_offset)] = state.producer_id
 
     def _is_expired(self, state: ProducerState, now_ms: int) -> bool:
         idle_ms = now_ms - state.last_timestamp
-        return state.transaction_first_offset == NO_TRANSACTION and idle_ms >= self.producer_id_expiration_ms
+        return state.transaction_first_offset == _NO_TRANSACTION and idle_ms >= self.producer_id_expiration_ms
 
     def _forget_all(self) -> None:
         self._producers.clear()
@@ -473,3 +438,7 @@ class ProducerStateTable(ProducersCore):
     def _delete_snapshot(self, offset: Offset) -> None:
         self._snapshots.remove(offset)
         self._files.remove(self.snapshot_path(offset))
+
+
+def _transaction_first_offset(state: ProducerState) -> int:
+    return state.transaction_first_offset

@@ -32,7 +32,7 @@ from tidelog.storage.durability import SyncWork
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.log_config import LogConfig
-from tidelog.storage.log_state import LogHost, LogParts
+from tidelog.storage.log_parts import LogHost, LogParts
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.partition_metadata import begin_partition_metadata, read_partition_metadata
 from tidelog.storage.producer_replay import replay_batch, replay_producers

@@ -1,4 +1,4 @@
-"""How much of the beginning of a log is no longer wanted. Kafka's rules, as one pure question.
+"""How much of the beginning of a log is no longer wanted, and how it goes. Kafka's rules are one pure question, `expired_until`.
 
 Retention only ever moves the log's start: it names the offset up to which whole segments have expired. Removing segments that
 lie before the start is another step (`PartitionLog.remove_segments_before_start`), and the start is made durable between the
@@ -15,10 +15,15 @@ Nothing at or above the high watermark goes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import Offset, TimestampMs
+from tidelog.storage import rolling
 from tidelog.storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from tidelog.storage.partition_log import PartitionLog
 
 
 class AgingSegment(Protocol):
@@ -75,3 +80,47 @@ def _too_old(segments: Sequence[AgingSegment], now_ms: int, retention_ms: int) -
         if now_ms - segment.largest_timestamp() <= retention_ms:
             return count
     return len(segments)
+
+
+def delete_records_before(log: PartitionLog, offset: int) -> ErrorCode:
+    """See `PartitionLog.delete_records_before`."""
+    if offset > log.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if offset > log.log_start_offset:
+        log.log_start_offset = Offset(offset)
+        log.leader_epochs.truncate_from_start(offset)
+        log.producers.on_log_start_offset_incremented(offset)
+        log.is_durable = False
+    return ErrorCode.NONE
+
+
+def expire(log: PartitionLog) -> bool:
+    """Move the log's start past all segments that have expired by time or size. Whether any has."""
+    until = expired_until(
+        log.segments,
+        log.config,
+        log_end_offset=log.log_end_offset,
+        high_watermark=log.high_watermark,
+        now_ms=log.seams.clock.now_ms(),
+    )
+    if until is None:
+        return False
+    if until == log.log_end_offset and log.segments.active.size_bytes:
+        rolling.roll_for(log, until, until)
+    delete_records_before(log, until)
+    return True
+
+
+def remove_segments_before_start(log: PartitionLog) -> int:
+    """Remove the segments of which no record is in the log any more. Returns how many."""
+    gone = []
+    for segment in log.segments:
+        following = log.segments.after(segment.base_offset)
+        if following is None or following.base_offset > log.log_start_offset:
+            break
+        gone.append(segment)
+    if gone and not log.is_start_saved:
+        log.host.save_log_start_offsets()
+    for segment in gone:
+        rolling.discard(log, segment)
+    return len(gone)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True, boundscheck=True, wraparound=True
 """One stretch of a partition's log: the `.log` file and its indexes, all named after the first offset they may hold.
 
     00000000000000000042.log          record batches, one after the other, nothing between them
@@ -14,30 +15,27 @@ A segment belongs to its log's thread. What another thread may do is sync the ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel_choice import load
 from tidelog.model.bugs import BugError
 from tidelog.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from tidelog.storage.batch_scan import each_header
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import File
+from tidelog.storage.files import File, ReadableBytes
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.mapped_index import INT32_MAX
 from tidelog.storage.offset_index import OffsetIndex
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.seams import Seams
 from tidelog.storage.time_index import TimeIndex, TimestampOffset
-from tidelog.storage.transaction_index import AbortedSearch, TransactionIndex
+from tidelog.storage.transaction_index import AbortedSearch, AbortedTransaction, TransactionIndex
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.record_batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.wire.records import decode_rows
 
 if TYPE_CHECKING:
-    from tidelog.storage.kernels.log_kernel import SegmentCore
-else:
-    SegmentCore = load("tidelog.storage.kernels", "log_kernel").SegmentCore
+    from tidelog.storage.checked_batches import CheckedBatch
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -59,8 +57,10 @@ RESERVED_FROM_BYTES = 8 * 1024 * 1024
 RESERVED_BYTES_MAX = 8 * 1024 * 1024
 
 
-# The size of a batch, its last offset and its newest timestamp: what a segment keeps track of.
-WrittenBatch = tuple[int, int, int]
+_RELATIVE_OFFSET_MAX = RELATIVE_OFFSET_MAX
+
+# What is not known of a segment before somebody looks into its files. Timestamps and numbers of entries are never that.
+_UNKNOWN = -(2**62)
 
 
 class FoundBatch(NamedTuple):
@@ -83,16 +83,28 @@ def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
-class Segment(SegmentCore):
-    """One segment, active or not. How batches are written to its end is in the kernel."""
+class Segment:
+    """One segment, active or not."""
 
     __slots__ = (
+        "_bytes_since_index_entry",
         "_created_ms",
         "_directory",
+        "_file",
+        "_first_timestamp",
+        "_index_entries_left",
+        "_index_interval_bytes",
         "_is_preallocated",
+        "_largest_timestamp",
+        "_largest_timestamp_offset",
+        "_open_segments",
+        "_reserve_at",
         "_seams",
         "_suffix",
+        "base_offset",
         "offset_index",
+        "roll_jitter_ms",
+        "size_bytes",
         "time_index",
         "transaction_index",
     )
@@ -109,19 +121,24 @@ class Segment(SegmentCore):
         suffix: str = "",
     ) -> None:
         """A segment whose files exist. Opens none of them."""
-        created_ms = seams.clock.now_ms()
-        super().__init__(
-            open_segments,
-            base_offset,
-            size_bytes,
-            config.index_interval_bytes,
-            config.roll_jitter_ms(seams.random),
-            RESERVED_FROM_BYTES,
-        )
         self._seams = seams
+        self._open_segments = open_segments
         self._directory = directory
         self._suffix = suffix
-        self._created_ms = created_ms
+        self._created_ms: int = seams.clock.now_ms()
+        self._index_interval_bytes = config.index_interval_bytes
+        self._file: File | None = None
+        # Once the batches end behind this, more is to be reserved.
+        self._reserve_at = RESERVED_FROM_BYTES
+        self._index_entries_left = _UNKNOWN
+        self._bytes_since_index_entry = 0
+        # One read away, where they are not known.
+        self._first_timestamp = _UNKNOWN
+        self._largest_timestamp = _UNKNOWN
+        self._largest_timestamp_offset = base_offset
+        self.roll_jitter_ms = config.roll_jitter_ms(seams.random)
+        self.base_offset = Offset(base_offset)
+        self.size_bytes = size_bytes
         self._is_preallocated = False
         index_bytes = config.segment_index_bytes
         files = seams.files
@@ -176,20 +193,97 @@ class Segment(SegmentCore):
         """Where the file of this kind is now."""
         return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._suffix}"
 
-    def _open_log(self) -> File:
-        return self._seams.files.open(self.path(LOG_SUFFIX))
+    @property
+    def file(self) -> File:
+        """The open log file. Whoever keeps it keeps it open."""
+        return self.open_file()
+
+    def open_file(self) -> File:
+        file = self._file
+        if file is None or self._open_segments.is_crowded:
+            self._open_segments.used(self)
+        if file is None:
+            file = self._file = self._seams.files.open(self.path(LOG_SUFFIX))
+        return file
 
     # Appending
 
-    def should_roll(self, config: LogConfig, incoming_bytes: int, last_offset: int, max_timestamp: int) -> bool:
-        if self._largest_timestamp is None and self._index_entries_left is None:
+    def must_roll(
+        self,
+        segment_bytes: int,
+        roll_ms: int,
+        gathered_bytes: int,
+        incoming_bytes: int,
+        last_offset: int,
+        max_timestamp: int,
+    ) -> bool:
+        """Whether the next batch belongs into a new segment: for size, time, a full index, or an offset too far away.
+
+        `gathered_bytes` are about to be written here before it.
+        """
+        if last_offset - self.base_offset > _RELATIVE_OFFSET_MAX:
+            return True
+        size_bytes = self.size_bytes
+        if size_bytes + gathered_bytes == 0:
+            # An empty segment has nothing to be closed for; with an index of no entries it would roll for ever.
+            return False
+        if size_bytes + gathered_bytes > segment_bytes - incoming_bytes:
+            return True
+        if size_bytes == 0:
+            return False
+        if self._index_entries_left == _UNKNOWN and self._largest_timestamp == _UNKNOWN:
             # Opened again, and about to read the time index anyway. Every stop may have added an entry to it.
             self._note_full_index()
-        return super().should_roll(config, incoming_bytes, last_offset, max_timestamp)
+        return self._index_entries_left == 0 or self._waited_ms(max_timestamp) > roll_ms - self.roll_jitter_ms
+
+    def write(self, buffers: Sequence[ReadableBytes], batches: list[CheckedBatch]) -> None:
+        """Write batches, which fill `buffers`, to the end in one go.
+
+        On a failure the file ends where it ended before, if the disk allows even that, and the segment is unchanged.
+        """
+        position = self.size_bytes
+        file = self._file
+        if file is None or self._open_segments.is_crowded:
+            file = self.open_file()
+        try:
+            written = file.pwritev(buffers, position)
+        except StorageError:
+            self._cut_back(file, position)
+            raise
+        largest = self._largest_timestamp
+        if largest == _UNKNOWN:
+            largest = self.largest_timestamp_offset.timestamp
+        unindexed = self._bytes_since_index_entry
+        for batch in batches:
+            last_offset = batch.base_offset + batch.last_offset_delta
+            if position == 0:
+                self._first_timestamp = batch.max_timestamp
+            if batch.max_timestamp > largest:
+                self._largest_timestamp = largest = batch.max_timestamp
+                self._largest_timestamp_offset = last_offset
+            if unindexed > self._index_interval_bytes:
+                self._add_index_entries(last_offset, position)
+                unindexed = 0
+            unindexed += batch.size_bytes
+            position += batch.size_bytes
+        if self.size_bytes + written != position:
+            raise BugError(f"{self} has got {written} bytes, and its batches end at {position}")
+        self._bytes_since_index_entry = unindexed
+        self.size_bytes = position
+        if position > self._reserve_at:
+            self._reserve(file, position)
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """The marker that was written here has aborted a transaction."""
+        try:
+            self.transaction_index.append(aborted)
+        except ValueError as error:
+            # A marker is always behind all others, so what does not let it follow is not of this log.
+            raise DamagedFileError(self.transaction_index.path, str(error)) from error
 
     def _note_full_index(self) -> None:
         """Where nothing but the reserved slot is left of the time index, if that: `finish` would find no room for more."""
-        self._index_entries_left = 0 if self.time_index.is_full else None
+        self._index_entries_left = 0 if self.time_index.is_full else _UNKNOWN
 
     def _reserve(self, file: File, end: int) -> None:
         """Have room for what follows the batches, which end at `end`."""
@@ -200,14 +294,14 @@ class Segment(SegmentCore):
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         left = self._index_entries_left
-        if left is None:
+        if left == _UNKNOWN:
             left = self._count_index_entries_left()
         # A full index only means longer scans, until the roll that it causes.
         if left > 0:
             try:
                 self.offset_index.append(last_offset, position)
                 largest = self._largest_timestamp
-                if largest is not None and largest >= 0:
+                if largest >= 0:
                     self.time_index.maybe_append(largest, self._largest_timestamp_offset, skip_full_check=True)
             except ValueError as error:
                 # An append is always behind all others, so what does not let it follow is not of this log.
@@ -232,9 +326,12 @@ class Segment(SegmentCore):
 
     def _waited_ms(self, max_timestamp: int) -> int:
         """How long the segment has been filling: by the records' own time, or by the clock if the first has none."""
-        first = self.first_timestamp
+        first = self._first_timestamp
+        if first == _UNKNOWN:
+            first = self.first_timestamp
         if first >= 0:
-            return max_timestamp - first
+            # Not subtracted from what is before all time: the difference need not be a number of 64 bits.
+            return max_timestamp - first if max_timestamp >= 0 else -1
         return self._seams.clock.now_ms() - self._created_ms
 
     # What is known about the content
@@ -242,7 +339,7 @@ class Segment(SegmentCore):
     @property
     def first_timestamp(self) -> int:
         """The max timestamp of the first batch; -1 where it has none, or there is no batch."""
-        if self._first_timestamp is None:
+        if self._first_timestamp == _UNKNOWN:
             if self.size_bytes == 0:
                 return NO_TIMESTAMP
             try:
@@ -254,7 +351,7 @@ class Segment(SegmentCore):
     @property
     def largest_timestamp_offset(self) -> TimestampOffset:
         """The largest timestamp, with the last offset of the batch that has it; (-1, base offset) without timestamps."""
-        if self._largest_timestamp is None:
+        if self._largest_timestamp == _UNKNOWN:
             self._largest_timestamp, self._largest_timestamp_offset = self.time_index.last_entry
         return TimestampOffset(TimestampMs(self._largest_timestamp), Offset(self._largest_timestamp_offset))
 
@@ -376,7 +473,7 @@ class Segment(SegmentCore):
 
     def _measure_timestamps(self) -> None:
         """Find first and largest timestamp anew, from the last time index entry on."""
-        self._first_timestamp = None
+        self._first_timestamp = _UNKNOWN
         if self.size_bytes == 0:
             self._created_ms = self._seams.clock.now_ms()
         largest = self.time_index.last_entry
@@ -391,9 +488,9 @@ class Segment(SegmentCore):
         self.offset_index.truncate_all()
         self.time_index.truncate_all()
         self.transaction_index.truncate_all()
-        self._index_entries_left = None
+        self._index_entries_left = _UNKNOWN
         self._bytes_since_index_entry = 0
-        self._first_timestamp = None
+        self._first_timestamp = _UNKNOWN
         self._largest_timestamp = NO_TIMESTAMP
         self._largest_timestamp_offset = self.base_offset
 

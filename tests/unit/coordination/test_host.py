@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from tests.support.appends import own_batch
 from tests.support.data_node import NODE, OTHER, DataNode
 from tidelog.broker.coordinators.led_partition import LedPartition
 from tidelog.coordination.coordinator_log import CoordinatorPartition
@@ -119,7 +120,7 @@ class Hosted:
             coordinator_epoch=3,
             timestamp=1,
         )
-        return self.host.end_transaction(0, marker, producer_id, is_committed=is_committed, transaction_version=0)
+        return self.host.end_transaction(0, own_batch(marker))
 
     def read(self, name: str) -> str | Pending[str]:
         return self.host.read(0, lambda shard: str(shard.notes.get(name)), lambda error: error.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.log_builder import LogBuilder
 from tidelog.model.errors import ErrorCode
@@ -100,7 +101,7 @@ def leader() -> Leader:
 
 def _written(leader: Leader, count: int = 2) -> None:
     for number in range(count):
-        leader.partition.append(BATCHES.batch(str(number)))
+        produced(leader.partition, BATCHES.batch(str(number)))
 
 
 def test_a_follower_that_has_all_that_is_committed_is_proposed_at_once(leader: Leader) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import NODE, DataNode
 from tests.support.log_builder import LogBuilder, accepted
 from tidelog.model.errors import ErrorCode
@@ -92,7 +93,7 @@ def test_others_are_served_meanwhile_and_who_comes_too_early_is_told_to_try_agai
     node.create_topic(MANY, partitions=2 * PER_TURN_MAX)
     assert node.put_off
 
-    accepted(node.partition("orders").append(BATCHES.batch("a")))
+    accepted(produced(node.partition("orders"), BATCHES.batch("a")))
 
     assert node.partitions.led_partition(MANY, PER_TURN_MAX) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     node.turns()
@@ -157,7 +158,7 @@ def test_a_name_may_come_back_before_the_last_of_it_is_deleted(node: Turns) -> N
     node.create_topic(MANY, partitions=2 * PER_TURN_MAX)
     node.turns()
     last = 2 * PER_TURN_MAX - 1
-    accepted(node.partition(MANY, last).append(BATCHES.batch("old")))
+    accepted(produced(node.partition(MANY, last), BATCHES.batch("old")))
     node.delete_topic(MANY)
 
     topic_id = node.create_topic(MANY, partitions=2 * PER_TURN_MAX)
@@ -170,7 +171,7 @@ def test_a_name_may_come_back_before_the_last_of_it_is_deleted(node: Turns) -> N
 
 def test_a_log_that_a_crash_left_without_an_owner_is_its_topics_as_long_as_it_is_empty(node: Turns) -> None:
     topic_id = node.create_topic("orders", partitions=2)
-    accepted(node.partition("orders", 1).append(BATCHES.batch("a")))
+    accepted(produced(node.partition("orders", 1), BATCHES.batch("a")))
     for index in range(2):
         node.disk.remove(f"/data/orders-{index}/partition.metadata")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.support.appends import coordinated, produced
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.log_builder import LogBuilder, accepted, fetched_values, refused
 from tidelog.model.errors import ErrorCode
@@ -16,7 +17,6 @@ from tidelog.replication.partition import UP_TO_HIGH_WATERMARK, Diverged, Partit
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import EpochEndOffset
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 
 BATCHES = LogBuilder()
@@ -91,14 +91,14 @@ def test_metadata_that_is_older_than_what_is_known_is_passed_over(node: DataNode
 
 def test_a_new_epoch_is_known_to_the_log_before_its_first_record_and_on_disk_when_that_is(node: DataNode) -> None:
     partition = single(node)
-    partition.append(BATCHES.batch("a", "b"))
+    produced(partition, BATCHES.batch("a", "b"))
     node.log("orders").flush()
     node.change("orders", leader=NODE)
     path = "/data/orders-0/leader-epoch-checkpoint"
     assert node.disk.read_bytes(path, 1000) == b"0\n1\n0 0\n"
     assert partition.end_offset_for_epoch(1, 1) == EpochEndOffset(1, 2)  # type: ignore[arg-type]
 
-    partition.append(BATCHES.batch("c"))
+    produced(partition, BATCHES.batch("c"))
     node.log("orders").flush()
 
     assert node.disk.read_bytes(path, 1000) == b"0\n2\n0 0\n1 2\n"
@@ -110,7 +110,7 @@ def test_a_new_epoch_is_known_to_the_log_before_its_first_record_and_on_disk_whe
 def test_with_one_replica_the_high_watermark_moves_with_every_append(node: DataNode) -> None:
     partition = single(node)
 
-    info = accepted(partition.append(BATCHES.batch("a", "b")))
+    info = accepted(produced(partition, BATCHES.batch("a", "b")))
 
     assert (info.first_offset, info.last_offset) == (0, 1)
     assert high_watermark(partition) == 2
@@ -122,7 +122,7 @@ def test_one_replica_is_enough_whatever_min_insync_replicas_says(node: DataNode)
     node.create_topic("orders", configs={"min.insync.replicas": "2"})
     partition = node.partition("orders")
 
-    accepted(partition.append(BATCHES.batch("a")))
+    accepted(produced(partition, BATCHES.batch("a")))
 
     assert high_watermark(partition) == 1
 
@@ -130,7 +130,7 @@ def test_one_replica_is_enough_whatever_min_insync_replicas_says(node: DataNode)
 def test_a_duplicate_is_answered_and_tells_nobody(node: DataNode) -> None:
     partition = single(node)
     batch = BATCHES.batch("a", producer_id=9, producer_epoch=0, base_sequence=0)
-    accepted(partition.append(bytearray(batch)))
+    accepted(produced(partition, bytearray(batch)))
     told: list[Partition] = []
 
     class Watcher:
@@ -138,7 +138,7 @@ def test_a_duplicate_is_answered_and_tells_nobody(node: DataNode) -> None:
             told.append(changed)
 
     partition.watch(Watcher())
-    again = accepted(partition.append(bytearray(batch)))
+    again = accepted(produced(partition, bytearray(batch)))
 
     assert again.is_duplicate
     assert again.first_offset == 0
@@ -149,7 +149,7 @@ def test_a_follower_appends_nothing(node: DataNode) -> None:
     node.create_topic("orders", replicas=THREE, leader=OTHER)
     partition = node.partition("orders")
 
-    assert refused(partition.append(BATCHES.batch("a"))).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refused(produced(partition, BATCHES.batch("a"))).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.when_committed(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -158,7 +158,7 @@ def test_a_follower_appends_nothing(node: DataNode) -> None:
 
 def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a", "b", "c"))
+    produced(partition, BATCHES.batch("a", "b", "c"))
     assert high_watermark(partition) == 0
 
     fetch_as(partition, OTHER, 3)
@@ -173,7 +173,7 @@ def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas(node
 
 def test_the_high_watermark_never_goes_back(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a", "b"))
+    produced(partition, BATCHES.batch("a", "b"))
     for follower in (OTHER, THIRD):
         fetch_as(partition, follower, 2)
 
@@ -184,7 +184,7 @@ def test_the_high_watermark_never_goes_back(node: DataNode) -> None:
 
 def test_a_follower_that_leaves_the_in_sync_set_holds_nothing_back(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     fetch_as(partition, OTHER, 1)
     waiting = partition.when_committed(1)
     assert isinstance(waiting, Pending)
@@ -197,7 +197,7 @@ def test_a_follower_that_leaves_the_in_sync_set_holds_nothing_back(node: DataNod
 
 def test_a_write_waits_for_the_high_watermark(node: DataNode) -> None:
     partition = replicated(node)
-    info = accepted(partition.append(BATCHES.batch("a")))
+    info = accepted(produced(partition, BATCHES.batch("a")))
     waiting = partition.when_committed(info.last_offset + 1)
     assert isinstance(waiting, Pending)
     fetch_as(partition, OTHER, 1)
@@ -210,7 +210,7 @@ def test_a_write_waits_for_the_high_watermark(node: DataNode) -> None:
 
 def test_a_write_that_waits_is_told_when_another_one_leads(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     waiting = partition.when_committed(1)
     assert isinstance(waiting, Pending)
 
@@ -223,8 +223,8 @@ def test_too_few_in_sync_replicas_refuse_acks_all_and_hold_the_high_watermark(no
     partition = replicated(node, configs={"min.insync.replicas": "2"})
     node.change("orders", isr=[NODE])
 
-    assert refused(partition.append(BATCHES.batch("a"))).error is ErrorCode.NOT_ENOUGH_REPLICAS
-    accepted(partition.append(BATCHES.batch("b"), required_acks=1))
+    assert refused(produced(partition, BATCHES.batch("a"))).error is ErrorCode.NOT_ENOUGH_REPLICAS
+    accepted(produced(partition, BATCHES.batch("b"), 1))
     assert high_watermark(partition) == 0
 
     node.configure("orders", {"min.insync.replicas": "1"})
@@ -234,7 +234,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all_and_hold_the_high_watermark(no
 
 def test_what_was_committed_before_the_in_sync_set_shrank_says_so(node: DataNode) -> None:
     partition = replicated(node, configs={"min.insync.replicas": "2"})
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     for follower in (OTHER, THIRD):
         fetch_as(partition, follower, 1)
     node.change("orders", isr=[NODE])
@@ -244,12 +244,12 @@ def test_what_was_committed_before_the_in_sync_set_shrank_says_so(node: DataNode
 
 def test_in_a_new_epoch_a_follower_has_to_show_again_how_far_it_is(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     for follower in (OTHER, THIRD):
         fetch_as(partition, follower, 1)
 
     node.change("orders", leader=NODE)
-    partition.append(BATCHES.batch("b"))
+    produced(partition, BATCHES.batch("b"))
 
     assert high_watermark(partition) == 1
 
@@ -271,12 +271,12 @@ def test_a_follower_counts_as_caught_up_when_it_reaches_the_end_that_was(node: D
     assert isinstance(partition.role, Leading)
     progress = partition.role.followers[OTHER]
     start = node.clock.ms
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
 
     node.clock.advance(10)
     fetch_as(partition, OTHER, 0)
     assert progress.last_caught_up_ms == start
-    partition.append(BATCHES.batch("b"))
+    produced(partition, BATCHES.batch("b"))
     node.clock.advance(10)
     fetch_as(partition, OTHER, 1)
     assert progress.last_caught_up_ms == start + 10
@@ -306,7 +306,7 @@ def test_a_reader_with_another_epoch_is_told_who_is_behind(
 
 def test_a_follower_serves_readers_that_do_not_insist_on_the_leader(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     for follower in (OTHER, THIRD):
         fetch_as(partition, follower, 1)
     node.change("orders", leader=OTHER)
@@ -317,10 +317,10 @@ def test_a_follower_serves_readers_that_do_not_insist_on_the_leader(node: DataNo
 
 def test_a_reader_whose_last_epoch_ended_earlier_here_is_sent_back(node: DataNode) -> None:
     partition = single(node)
-    partition.append(BATCHES.batch("a", "b"))
+    produced(partition, BATCHES.batch("a", "b"))
     for _ in range(3):
         node.change("orders", leader=NODE)
-    partition.append(BATCHES.batch("c"))
+    produced(partition, BATCHES.batch("c"))
 
     diverged = partition.read(3, EVERYTHING, HIGH_WATERMARK, last_fetched_epoch=0)
     unknown_epoch = partition.read(2, EVERYTHING, HIGH_WATERMARK, last_fetched_epoch=2)
@@ -337,10 +337,10 @@ def test_a_reader_whose_last_epoch_ended_earlier_here_is_sent_back(node: DataNod
 
 def test_an_offset_before_the_log_is_out_of_range_whatever_the_epochs_say(node: DataNode) -> None:
     partition = single(node)
-    partition.append(BATCHES.batch("a", "b"))
+    produced(partition, BATCHES.batch("a", "b"))
     for _ in range(2):
         node.change("orders", leader=NODE)
-    partition.append(BATCHES.batch("c"))
+    produced(partition, BATCHES.batch("c"))
     partition.delete_records(1)
 
     assert partition.read(0, EVERYTHING, HIGH_WATERMARK, last_fetched_epoch=1) is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -348,7 +348,7 @@ def test_an_offset_before_the_log_is_out_of_range_whatever_the_epochs_say(node: 
 
 def test_an_offset_that_the_log_does_not_have_is_out_of_range(node: DataNode) -> None:
     partition = single(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
 
     assert partition.read(2, EVERYTHING, HIGH_WATERMARK) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert partition.read(-1, EVERYTHING, HIGH_WATERMARK) is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -356,15 +356,15 @@ def test_an_offset_that_the_log_does_not_have_is_out_of_range(node: DataNode) ->
 
 def test_a_reader_of_committed_records_stops_at_an_open_transaction(node: DataNode) -> None:
     partition = single(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     open_batch = BATCHES.batch("b", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
-    accepted(partition.append(open_batch))
+    accepted(produced(partition, open_batch))
 
     assert fetched_values(partition.read(0, EVERYTHING, FetchIsolation.LAST_STABLE_OFFSET)) == ["a"]
     marker = build_end_txn_marker(
         ControlType.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=0, timestamp=node.clock.ms
     )
-    accepted(partition.append(marker, origin=AppendOrigin.COORDINATOR))
+    accepted(coordinated(partition, marker))
     after = partition.read(0, EVERYTHING, FetchIsolation.LAST_STABLE_OFFSET)
 
     assert isinstance(after, Fetched)
@@ -377,7 +377,7 @@ def test_a_reader_of_committed_records_stops_at_an_open_transaction(node: DataNo
 
 def test_records_are_deleted_up_to_an_offset_or_to_the_high_watermark(node: DataNode) -> None:
     partition = single(node)
-    partition.append(BATCHES.batch("a", "b", "c"))
+    produced(partition, BATCHES.batch("a", "b", "c"))
 
     assert partition.delete_records(1) == 1
     assert partition.low_watermark == 1
@@ -399,7 +399,7 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(node: DataNode) -> Non
 
 def test_a_deletion_is_through_when_the_in_sync_followers_have_followed(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a", "b"))
+    produced(partition, BATCHES.batch("a", "b"))
     for follower in (OTHER, THIRD):
         fetch_as(partition, follower, 2)
     offset = partition.delete_records(2)
@@ -421,12 +421,12 @@ def test_a_deletion_is_through_when_the_in_sync_followers_have_followed(node: Da
 
 def test_a_fault_of_the_disk_takes_the_replica_offline_and_tells_everybody_who_waits(node: DataNode) -> None:
     partition = replicated(node)
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     waiting = partition.when_committed(1)
     assert isinstance(waiting, Pending)
     node.disk.fail("pwritev", "*.log", errno.EIO)
 
-    outcome = refused(partition.append(BATCHES.batch("b")))
+    outcome = refused(produced(partition, BATCHES.batch("b")))
 
     assert outcome.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert isinstance(partition.role, Offline)
@@ -434,5 +434,5 @@ def test_a_fault_of_the_disk_takes_the_replica_offline_and_tells_everybody_who_w
     assert partition.read(0, EVERYTHING, HIGH_WATERMARK) is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.delete_records(0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.when_committed(1) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert refused(partition.append(BATCHES.batch("c"))).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(produced(partition, BATCHES.batch("c"))).error is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.log is None

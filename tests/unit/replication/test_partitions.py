@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import BROKER_RESOURCE, NODE, OTHER, DataNode
 from tests.support.log_builder import LogBuilder, accepted
 from tidelog.model.errors import ErrorCode
@@ -52,7 +53,7 @@ def test_a_partition_is_led_here_elsewhere_or_not_at_all(node: DataNode) -> None
 def test_a_deleted_topic_takes_its_logs_along_and_tells_who_waits(node: DataNode) -> None:
     node.create_topic("orders", replicas=(NODE, OTHER))
     partition = node.partition("orders")
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
     waiting = partition.when_committed(1)
     assert isinstance(waiting, Pending)
 
@@ -66,7 +67,7 @@ def test_a_deleted_topic_takes_its_logs_along_and_tells_who_waits(node: DataNode
 
 def test_a_topic_recreated_under_its_name_starts_empty_with_another_id(node: DataNode) -> None:
     first = node.create_topic("orders")
-    node.partition("orders").append(BATCHES.batch("a"))
+    produced(node.partition("orders"), BATCHES.batch("a"))
     node.delete_topic("orders")
 
     second = node.create_topic("orders")
@@ -88,7 +89,7 @@ def test_a_replica_that_moves_away_is_deleted_here(node: DataNode) -> None:
 
 def test_after_a_restart_everything_is_there_again(node: DataNode) -> None:
     node.create_topic("orders", partitions=2)
-    accepted(node.partition("orders", 1).append(BATCHES.batch("a", "b")))
+    accepted(produced(node.partition("orders", 1), BATCHES.batch("a", "b")))
 
     for cleanly in (True, False):
         node.restart(cleanly=cleanly)
@@ -198,22 +199,22 @@ def test_a_directory_that_fails_takes_only_its_replicas_offline() -> None:
     node.create_topic("payments", directory=SECOND_DIRECTORY)
     node.disk.fail("pwritev", "/one/*", errno.EIO)
 
-    node.partition("orders").append(BATCHES.batch("a"))
+    produced(node.partition("orders"), BATCHES.batch("a"))
 
     assert node.partitions.led_partition(ORDERS, PartitionIndex(0)) is ErrorCode.KAFKA_STORAGE_ERROR
-    accepted(node.partition("payments").append(BATCHES.batch("a")))
+    accepted(produced(node.partition("payments"), BATCHES.batch("a")))
 
 
 def test_the_other_replicas_of_a_failed_directory_are_told_too() -> None:
     node = DataNode(directories=("/one", "/two"))
     node.create_topic("orders", partitions=2, replicas=(NODE, OTHER), directory=FIRST_DIRECTORY)
     quiet = node.partition("orders", 1)
-    quiet.append(BATCHES.batch("a"))
+    produced(quiet, BATCHES.batch("a"))
     waiting = quiet.when_committed(1)
     assert isinstance(waiting, Pending)
     node.disk.fail("pwritev", "/one/orders-0/*", errno.EIO)
 
-    node.partition("orders", 0).append(BATCHES.batch("a"))
+    produced(node.partition("orders", 0), BATCHES.batch("a"))
 
     assert waiting.value is ErrorCode.KAFKA_STORAGE_ERROR
     assert isinstance(quiet.role, Offline)
@@ -223,7 +224,7 @@ def test_a_replica_of_an_offline_directory_is_not_begun_anew_elsewhere() -> None
     node = DataNode(directories=("/one", "/two"))
     node.create_topic("orders", directory=FIRST_DIRECTORY)
     node.disk.fail("pwritev", "/one/*", errno.EIO)
-    node.partition("orders").append(BATCHES.batch("a"))
+    produced(node.partition("orders"), BATCHES.batch("a"))
 
     node.create_topic("late", directory=FIRST_DIRECTORY)
 
@@ -256,7 +257,7 @@ def test_a_topic_of_a_failed_directory_can_be_deleted_from_the_metadata() -> Non
     node = DataNode(directories=("/one", "/two"))
     node.create_topic("orders", directory=FIRST_DIRECTORY)
     node.disk.fail("pwritev", "/one/*", errno.EIO)
-    node.partition("orders").append(BATCHES.batch("a"))
+    produced(node.partition("orders"), BATCHES.batch("a"))
 
     node.delete_topic("orders")
 
@@ -265,7 +266,7 @@ def test_a_topic_of_a_failed_directory_can_be_deleted_from_the_metadata() -> Non
 
 def test_high_watermarks_are_written_down_for_the_next_start(node: DataNode) -> None:
     node.create_topic("orders")
-    node.partition("orders").append(BATCHES.batch("a", "b", "c"))
+    produced(node.partition("orders"), BATCHES.batch("a", "b", "c"))
 
     node.partitions.save_high_watermarks()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.log_builder import LogBuilder, ManualClock
 from tidelog.broker.handlers.fetch import fetch
@@ -144,7 +145,7 @@ class TestLeading:
         configs = {LEADER_REPLICATION_THROTTLED_REPLICAS.name: "0:1"}
         node.create_topic("orders", partitions=2, replicas=(NODE, OTHER, THIRD), isr=(NODE, OTHER), configs=configs)
         for index in (0, 1):
-            node.partition("orders", index).append(WORDS.batch("x" * 500))
+            produced(node.partition("orders", index), WORDS.batch("x" * 500))
         return node
 
     def fetch(self, node: DataNode, follower: NodeId, index: int = 0, *, max_wait_ms: int = 0) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import DataNode
 from tests.support.log_builder import LogBuilder
 from tests.support.replication_twins import replication_kernel, replication_twin  # noqa: F401 - a fixture
@@ -65,10 +66,10 @@ def test_a_watcher_is_told_of_an_append_at_once_and_until_it_leaves() -> None:
     partition, watcher = node.partition("orders"), Recorder()
     partition.watch(watcher)
 
-    partition.append(BATCHES.batch("a"))
-    partition.append(BATCHES.batch("b"))
+    produced(partition, BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("b"))
     partition.unwatch(watcher)
-    partition.append(BATCHES.batch("c"))
+    produced(partition, BATCHES.batch("c"))
 
     assert watcher.told == ["orders-0", "orders-0"]
 
@@ -84,7 +85,7 @@ def test_under_a_hold_a_watcher_is_told_once_after_the_last_append() -> None:
     wakeups.hold()
     wakeups.hold()
     for index in (1, 0, 1):
-        node.partition("orders", index).append(BATCHES.batch("a"))
+        produced(node.partition("orders", index), BATCHES.batch("a"))
     wakeups.release()
     assert watcher.told == []
     wakeups.release()
@@ -105,7 +106,7 @@ def test_a_watcher_that_another_one_takes_off_is_not_told() -> None:
     partition.watch(First())
     partition.watch(second)
 
-    partition.append(BATCHES.batch("a"))
+    produced(partition, BATCHES.batch("a"))
 
     assert second.told == []
 
@@ -119,12 +120,12 @@ def test_a_change_that_a_watcher_causes_is_told_too() -> None:
     class Copying:
         def partition_changed(self, changed: Partition) -> None:
             changed.unwatch(self)
-            node.partition("orders", 1).append(BATCHES.batch("copy"))
+            produced(node.partition("orders", 1), BATCHES.batch("copy"))
 
     node.partition("orders", 0).watch(Copying())
 
     node.partitions.wakeups.hold()
-    node.partition("orders", 0).append(BATCHES.batch("a"))
+    produced(node.partition("orders", 0), BATCHES.batch("a"))
     node.partitions.wakeups.release()
 
     assert watcher.told == ["orders-1"]

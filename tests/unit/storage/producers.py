@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import Offset
+from tidelog.storage.append import AppendRule
+from tidelog.storage.checked_batches import CheckedBatch, batch_in_log
 from tidelog.storage.files import Files
-from tidelog.storage.producer_state import (
-    AppendOrigin,
-    CompletedTransaction,
-    Duplicate,
-    EndTransactionMarker,
-    PreparedUpdate,
-    ProducerStateTable,
-)
+from tidelog.storage.producer import Duplicate, EndTransactionMarker, ProducerState
+from tidelog.storage.producer_state import ProducerStateTable
+from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.wire.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 
 EXPIRATION_MS = 1000
@@ -52,18 +49,19 @@ def header(producer_id: int, epoch: int, sequence: int, count: int, timestamp: i
     )
 
 
+Judged = ProducerState | Duplicate | ErrorCode
+
+
 class ProducerLog:
-    """A table and the end of the log that it belongs to. An append is prepared, written (not here) and applied."""
+    """A table and the end of the log that it belongs to. An append is judged, taken in, and written (not here)."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self.table = ProducerStateTable(files, directory, producer_id_expiration_ms=EXPIRATION_MS)
         self.end_offset = 0
-        self.aborted: list[tuple[CompletedTransaction, int]] = []
+        self.aborted: list[AbortedTransaction] = []
 
-    def append(
-        self, wanted: BatchHeader, origin: AppendOrigin = AppendOrigin.CLIENT
-    ) -> PreparedUpdate | Duplicate | ErrorCode:
-        return self._finish(self.table.prepare(wanted, self.end_offset, origin), wanted)
+    def append(self, wanted: BatchHeader, rule: AppendRule = AppendRule.LEADER, *, guard: int | None = None) -> Judged:
+        return self.take(checked(wanted, guard), rule)
 
     def end_transaction(
         self,
@@ -74,27 +72,27 @@ class ProducerLog:
         coordinator_epoch: int = 0,
         timestamp: int = 0,
         transaction_version: int = 0,
-        origin: AppendOrigin = AppendOrigin.COORDINATOR,
-    ) -> PreparedUpdate | Duplicate | ErrorCode:
-        wanted = control_batch(producer_id, epoch=epoch)
-        marker = EndTransactionMarker(commit, coordinator_epoch, timestamp)
-        prepared = self.table.prepare(
-            wanted, self.end_offset, origin, marker=marker, transaction_version=transaction_version
-        )
-        return self._finish(prepared, wanted)
+        rule: AppendRule = AppendRule.MARKER,
+    ) -> Judged:
+        marker = EndTransactionMarker(commit, coordinator_epoch, timestamp, transaction_version)
+        return self.take(checked(control_batch(producer_id, epoch=epoch), marker=marker), rule)
 
-    def _finish(
-        self, prepared: PreparedUpdate | Duplicate | ErrorCode, wanted: BatchHeader
-    ) -> PreparedUpdate | Duplicate | ErrorCode:
-        if isinstance(prepared, PreparedUpdate):
-            self.apply(prepared)
+    def take(self, wanted: CheckedBatch, rule: AppendRule) -> Judged:
+        judged = self.table.judge(wanted, rule)
+        if isinstance(judged, ProducerState):
+            aborted = self.table.take_in(judged, wanted, self.end_offset)
+            if aborted is not None:
+                self.aborted.append(aborted)
             self.end_offset += wanted.record_count
             self.table.map_end_offset = Offset(self.end_offset)
-        return prepared
+        return judged
 
-    def apply(self, prepared: PreparedUpdate) -> None:
-        self.table.apply(prepared)
-        for completed in prepared.completed:
-            if completed.is_aborted:
-                self.aborted.append((completed, self.table.last_stable_offset(completed)))
-            self.table.complete(completed)
+
+def checked(
+    header: BatchHeader, guard: int | None = None, *, marker: EndTransactionMarker | None = None
+) -> CheckedBatch:
+    """A batch on its way into the log."""
+    wanted = batch_in_log(header)
+    wanted.guard = guard
+    wanted.marker = marker
+    return wanted

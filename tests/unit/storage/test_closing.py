@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.support.appends import as_leader
 from tests.support.log_builder import DIRECTORY, HeldSlowWork, LogBuilder, ManualClock, accepted
 from tidelog.model.ids import BrokerEpoch, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.simulation.disk import SimulatedDisk
@@ -34,7 +35,7 @@ class Many:
         for index in range(count):
             orders = TopicPartition(TopicName("orders"), PartitionIndex(index))
             log = self.directory.create_partition(orders, TOPIC_ID)
-            accepted(log.append_as_leader(BATCHES.batch(f"{index}"), 0))
+            accepted(as_leader(log, BATCHES.batch(f"{index}"), 0))
             log.set_high_watermark(log.log_end_offset)
 
     def open(self) -> LogDirectory:

@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.log_twins import log_twin
 from tests.unit.storage.disks import Place, simulated_place
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
 from tidelog.storage.files import IOV_MAX, OsFiles, parent_of
-
-__all__ = ["log_twin"]
-
-pytestmark = pytest.mark.usefixtures("log_twin")
 
 
 def test_what_is_written_is_read_at_its_position(place: Place) -> None:
@@ -324,7 +319,7 @@ def test_a_system_that_takes_no_advice_still_maps(tmp_path: Path, monkeypatch: p
     path.write_bytes(b"0123")
     file = OsFiles().open(str(path))
     # No advice that any system knows.
-    monkeypatch.setitem(type(file).map.__globals__, "_MADV_RANDOM", 2**20)
+    monkeypatch.setattr("tidelog.storage.files._MADV_RANDOM", 2**20)
 
     mapping = file.map(4)
 

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tests.support.appends import as_follower, as_leader
 from tests.support.log_builder import DIRECTORY, START_MS, LogBuilder, ManualClock, accepted
 from tidelog.model.ids import (
     BrokerEpoch,
@@ -22,6 +23,7 @@ from tidelog.model.ids import (
 )
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.simulation.disk import CHANGES, SimulatedDisk
+from tidelog.storage.append import AppendRule
 from tidelog.storage.checkpoint_file import read_offsets, write_offsets
 from tidelog.storage.errors import DirectoryInUseError, StorageError
 from tidelog.storage.log_config import LogConfig
@@ -85,7 +87,7 @@ def node() -> Node:
 
 
 def append(log: PartitionLog, *values: str) -> None:
-    accepted(log.append_as_leader(BATCHES.batch(*values), 0))
+    accepted(as_leader(log, BATCHES.batch(*values), 0))
     log.set_high_watermark(log.log_end_offset)
 
 
@@ -169,7 +171,7 @@ class TestStarting:
         metadata = partition("__cluster_metadata")
         directory = node.open()
         log = directory.open_metadata_log(metadata)
-        accepted(log.append_as_raft_leader(BATCHES.batch("a", leader_epoch=1), 1))
+        accepted(as_follower(log, BATCHES.batch("a", leader_epoch=1), AppendRule.RAFT))
         log.close()
 
         directory = node.restart(directory)
@@ -478,7 +480,7 @@ class TestWhatTimeBrings:
     def test_producers_are_forgotten(self, node: Node) -> None:
         directory = node.open()
         log = directory.create_partition(ORDERS, ID)
-        accepted(log.append_as_leader(BATCHES.batch("a", producer_id=1, producer_epoch=0, base_sequence=0), 0))
+        accepted(as_leader(log, BATCHES.batch("a", producer_id=1, producer_epoch=0, base_sequence=0), 0))
         node.clock.ms = START_MS + 24 * 60 * 60 * 1000
 
         assert directory.expire_producers() == 1

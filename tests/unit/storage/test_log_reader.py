@@ -6,15 +6,11 @@ from unittest import mock
 
 import pytest
 
+from tests.support.kernel_twins import plain_only
 from tests.support.log_builder import LogBuilder, fetched_values
-from tests.support.log_twins import log_twin
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
-
-__all__ = ["log_twin"]
-
-pytestmark = pytest.mark.usefixtures("log_twin")
 
 LOG_END = FetchIsolation.LOG_END
 
@@ -25,6 +21,7 @@ def read(log: PartitionLog, offset: int, bytes_max: int = 10_000, upper_bound: F
     return fetched
 
 
+@plain_only
 @pytest.mark.parametrize("upper_bound", [LOG_END, FetchIsolation.HIGH_WATERMARK])
 def test_a_reader_at_the_tail_goes_on_without_a_search(logs: LogBuilder, upper_bound: FetchIsolation) -> None:
     log = logs.open()

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from tests.support.appends import as_follower, as_leader
 from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import FetchIsolation
@@ -24,7 +25,7 @@ class TestFaults:
         logs.disk.fail("pwritev", "*.log", number)
 
         with pytest.raises(StorageError) as fault:
-            log.append_as_leader(logs.batch("b"), 0)
+            as_leader(log, logs.batch("b"), 0)
 
         assert fault.value.errno == number
         assert logs.faults == [fault.value]
@@ -34,11 +35,11 @@ class TestFaults:
         logs.append(log, "a")
         logs.disk.fail("pwritev", "*.log", errno.EIO, times=1)
         with pytest.raises(StorageError):
-            log.append_as_leader(logs.batch("b"), 0)
+            as_leader(log, logs.batch("b"), 0)
 
         for call in (
-            lambda: log.append_as_leader(logs.batch("b"), 0),
-            lambda: log.append_as_follower(logs.batch("b")),
+            lambda: as_leader(log, logs.batch("b"), 0),
+            lambda: as_follower(log, logs.batch("b")),
             lambda: log.read(0, 10),
             lambda: log.truncate_to(0),
             lambda: log.delete_records_before(0),
@@ -116,7 +117,7 @@ class TestFaults:
         logs.append(log, "a")
         logs.disk.fail("pwritev", "*.log", errno.ENOSPC, times=1)
         with pytest.raises(StorageError):
-            log.append_as_leader(logs.batch("b" * 50), 0)
+            as_leader(log, logs.batch("b" * 50), 0)
 
         logs.disk.kill()
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.appends import as_follower, checked
 from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder, accepted, fetched_values
-from tests.support.log_twins import log_twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP
-from tidelog.storage.append import FRESH_BYTES_MAX, CheckedBatch
+from tidelog.storage.append import FRESH_BYTES_MAX, AppendRule
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.file_region import FreshRegion
 from tidelog.storage.files import OsFiles
@@ -22,12 +22,8 @@ from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import DESCRIPTORS_PER_SEGMENT
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
-from tidelog.wire.record_batch import each_batch, read_header
+from tidelog.wire.record_batch import BytesLike, each_batch
 from tidelog.wire.records import each_record
-
-__all__ = ["log_twin"]
-
-pytestmark = pytest.mark.usefixtures("log_twin")
 
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.LAST_STABLE_OFFSET
@@ -83,7 +79,7 @@ class TestReading:
         log = logs.open(LogConfig(cleanup_policy=("compact",)))
         logs.append(log, "a")
         log.roll()
-        accepted(log.append_as_follower(logs.batch("b", base_offset=5)))
+        accepted(as_follower(log, logs.batch("b", base_offset=5)))
 
         assert batches_of(log.read(1, 100, upper_bound=LOG_END)) == [5]
 
@@ -307,13 +303,9 @@ class TestOnARealDisk:
         assert [record.value for record in each_record(sent)] == [b"0".ljust(30)]
 
 
-def checked(logs: LogBuilder, *values: str) -> CheckedBatch:
-    """A client's batch of records, as the broker hands it to the log."""
-    batch = logs.batch(*values)
-    header = read_header(batch)
-    return CheckedBatch(
-        memoryview(bytearray(batch)), header.last_offset_delta, header.max_timestamp, header.producer_id, -1, -1
-    )
+def append_run(log: PartitionLog, *batches: BytesLike, is_awaited: bool = False) -> None:
+    """As a leader writes what several clients have sent."""
+    log.append([checked(batch) for batch in batches], AppendRule.LEADER, 0, is_awaited)
 
 
 class TestReadingWhatIsAwaited:
@@ -321,17 +313,17 @@ class TestReadingWhatIsAwaited:
 
     @staticmethod
     def from_file(log: PartitionLog, offset: int, count: int) -> bytes:
-        log._reader.fresh = None
+        log.reader.fresh = None
         fetched = log.read(offset, count, upper_bound=LOG_END)
         assert isinstance(fetched, Fetched)
         return b"".join(region.read() for region in fetched.regions)
 
     @pytest.mark.parametrize("run", [["a"], ["b", "c"]])
     def test_is_the_same_as_from_the_file(self, logs: LogBuilder, log: PartitionLog, run: list[str]) -> None:
-        log.append_run([checked(logs, "first")], 0)
+        append_run(log, logs.batch("first"))
         for _ in range(2):
             start = log.log_end_offset
-            log.append_run([checked(logs, value) for value in run], 0, is_awaited=True)
+            append_run(log, *[logs.batch(value) for value in run], is_awaited=True)
 
             fetched = log.read(start, 10_000, upper_bound=LOG_END)
 
@@ -342,7 +334,7 @@ class TestReadingWhatIsAwaited:
             assert region.read() == self.from_file(log, start, 10_000)
 
     def test_goes_no_further_than_the_reader_may(self, logs: LogBuilder, log: PartitionLog) -> None:
-        log.append_run([checked(logs, "a"), checked(logs, "b")], 0, is_awaited=True)
+        append_run(log, logs.batch("a"), logs.batch("b"), is_awaited=True)
 
         assert fetched_values(log.read(0, 10_000)) == []
         log.set_high_watermark(1)
@@ -353,8 +345,8 @@ class TestReadingWhatIsAwaited:
         assert fetched_values(log.read(0, 1)) == ["a"]
 
     def test_is_not_what_was_cut_off(self, logs: LogBuilder, log: PartitionLog) -> None:
-        log.append_run([checked(logs, "old")], 0)
-        log.append_run([checked(logs, "lost")], 0, is_awaited=True)
+        append_run(log, logs.batch("old"))
+        append_run(log, logs.batch("lost"), is_awaited=True)
         log.truncate_to(1)
         logs.append(log, "kept")
 
@@ -364,10 +356,9 @@ class TestReadingWhatIsAwaited:
     def test_tells_of_what_was_aborted_meanwhile(self, logs: LogBuilder, log: PartitionLog, is_follower: bool) -> None:
         """The record is kept while it is not committed. Then its transaction is aborted, behind the start of another one that
         stays open: the last stable offset comes to lie right behind the record."""
-        log.append_run([checked(logs, "first")], 0)
+        append_run(log, logs.batch("first"))
         batch = logs.batch("aborted", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
-        awaited = CheckedBatch(memoryview(bytearray(batch)), 0, read_header(batch).max_timestamp, 1, 0, 0, None)
-        log.append_run([awaited], 0, is_awaited=True)
+        append_run(log, batch, is_awaited=True)
         log.forget_fresh()
         if is_follower:
             other = logs.batch(
@@ -376,7 +367,7 @@ class TestReadingWhatIsAwaited:
             marker = build_end_txn_marker(
                 ControlType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=1, base_offset=3
             )
-            accepted(log.append_as_follower(bytes(other) + bytes(marker)))
+            accepted(as_follower(log, bytes(other) + bytes(marker)))
         else:
             logs.append(log, "open", producer=(2, 0, 0), is_transactional=True)
             logs.end_transaction(log, 1, 0, commit=False)
@@ -389,20 +380,20 @@ class TestReadingWhatIsAwaited:
         assert [each.producer_id for each in fetched.aborted_transactions or ()] == [1]
 
     def test_is_let_go_once_all_may_have_read_it(self, logs: LogBuilder, log: PartitionLog) -> None:
-        log.append_run([checked(logs, "a")], 0, is_awaited=True)
+        append_run(log, logs.batch("a"), is_awaited=True)
 
         log.forget_fresh()
-        assert log._reader.fresh is not None
+        assert log.reader.fresh is not None
         log.set_high_watermark(1)
         log.forget_fresh()
-        assert log._reader.fresh is None
+        assert log.reader.fresh is None
 
     def test_is_little_or_comes_from_the_file(self, logs: LogBuilder, log: PartitionLog) -> None:
         for values in (["a" * FRESH_BYTES_MAX], ["b"], ["c" * FRESH_BYTES_MAX, "d"]):
             start = log.log_end_offset
-            log.append_run([checked(logs, value) for value in values], 0, is_awaited=True)
+            append_run(log, *[logs.batch(value) for value in values], is_awaited=True)
 
-            assert (log._reader.fresh is None) == (sum(map(len, values)) >= FRESH_BYTES_MAX)
+            assert (log.reader.fresh is None) == (sum(map(len, values)) >= FRESH_BYTES_MAX)
             assert fetched_values(log.read(start, 1 << 20, upper_bound=LOG_END)) == values
 
 
@@ -431,4 +422,4 @@ def test_a_full_time_index_is_noticed_after_a_cut() -> None:
     segment = log.segments.active
     segment.truncate_to(2)
 
-    assert segment.should_roll(config, 100, 2, START_MS + 2)
+    assert segment.must_roll(config.segment_bytes, config.roll_ms, 0, 100, 2, START_MS + 2)

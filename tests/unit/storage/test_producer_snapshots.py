@@ -12,6 +12,7 @@ from tests.unit.storage.producers import EXPIRATION_MS, ProducerLog, batch
 from tidelog.model.ids import Offset, ProducerId
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.storage.errors import DamagedFileError
+from tidelog.storage.producer import Duplicate, ProducerState
 from tidelog.storage.producer_snapshot import (
     ProducerSnapshotEntry,
     decode_snapshot,
@@ -20,7 +21,6 @@ from tidelog.storage.producer_snapshot import (
     read_snapshot,
     snapshot_name,
 )
-from tidelog.storage.producer_state import Duplicate, PreparedUpdate, ProducerState
 from tidelog.wire.crc32c import crc32c
 
 ENTRY = ProducerSnapshotEntry(4711, 3, 99, 1183, 4, 1_700_000_000_000, 7, -1)
@@ -103,9 +103,9 @@ def test_a_state_comes_back_with_its_last_batch_and_open_transaction(place: Plac
     assert again.table.first_unstable_offset == 7
     again.end_offset = 9
     assert again.append(batch(1, sequence=5, count=2)) == Duplicate(Offset(5), Offset(6), 20)
-    assert isinstance(again.append(batch(2, epoch=4, sequence=9, transactional=True)), PreparedUpdate)
-    assert isinstance(again.end_transaction(2, commit=True, epoch=4), PreparedUpdate)
-    assert isinstance(again.append(batch(3, epoch=6, sequence=0)), PreparedUpdate)
+    assert isinstance(again.append(batch(2, epoch=4, sequence=9, transactional=True)), ProducerState)
+    assert isinstance(again.end_transaction(2, commit=True, epoch=4), ProducerState)
+    assert isinstance(again.append(batch(3, epoch=6, sequence=0)), ProducerState)
 
 
 def test_open_transactions_come_back_in_the_order_of_their_offsets(place: Place) -> None:
@@ -123,7 +123,7 @@ def test_open_transactions_come_back_in_the_order_of_their_offsets(place: Place)
     assert again.table.first_unstable_offset == 1
     again.end_offset = 5
     again.end_transaction(3, commit=False)
-    assert again.aborted == [((3, 1, 5, True), 2)]
+    assert again.aborted == [(3, 1, 5, 2)]
 
 
 def test_expired_producers_are_not_loaded(place: Place) -> None:

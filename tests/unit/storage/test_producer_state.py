@@ -5,19 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.storage.disks import Place, simulated_place
-from tests.unit.storage.producers import EXPIRATION_MS, ProducerLog, batch, control_batch
+from tests.unit.storage.producers import EXPIRATION_MS, ProducerLog, batch, checked, control_batch
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import Offset, ProducerId
-from tidelog.storage.producer_state import (
-    AppendOrigin,
-    CompletedTransaction,
-    Duplicate,
-    EndTransactionMarker,
-    PreparedUpdate,
-)
+from tidelog.storage.append import AppendRule
+from tidelog.storage.producer import NO_TRANSACTION, Duplicate, EndTransactionMarker, ProducerState
+from tidelog.storage.transaction_index import AbortedTransaction
 
 INT32_MAX = 2**31 - 1
-CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
+LEADER, COORDINATOR, FOLLOWER = AppendRule.LEADER, AppendRule.COORDINATOR, AppendRule.FOLLOWER
 
 
 @pytest.fixture
@@ -30,8 +27,8 @@ def log() -> ProducerLog:
 
 
 def test_a_batch_that_continues_the_sequence_is_taken(log: ProducerLog) -> None:
-    assert isinstance(log.append(batch(sequence=0, count=5)), PreparedUpdate)
-    assert isinstance(log.append(batch(sequence=5, count=2)), PreparedUpdate)
+    assert isinstance(log.append(batch(sequence=0, count=5)), ProducerState)
+    assert isinstance(log.append(batch(sequence=5, count=2)), ProducerState)
 
     state = log.table.producer(1)
     assert state is not None
@@ -67,14 +64,14 @@ def test_a_batch_of_another_length_is_no_duplicate(log: ProducerLog) -> None:
 
 @pytest.mark.parametrize("producer_epoch", [0, 5])
 def test_an_unknown_producer_may_begin_anywhere(log: ProducerLog, producer_epoch: int) -> None:
-    assert isinstance(log.append(batch(sequence=77, epoch=producer_epoch)), PreparedUpdate)
-    assert isinstance(log.append(batch(sequence=78, epoch=producer_epoch)), PreparedUpdate)
+    assert isinstance(log.append(batch(sequence=77, epoch=producer_epoch)), ProducerState)
+    assert isinstance(log.append(batch(sequence=78, epoch=producer_epoch)), ProducerState)
     assert log.append(batch(sequence=80, epoch=producer_epoch)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_sequences_wrap_to_zero_after_the_largest(log: ProducerLog) -> None:
     log.append(batch(sequence=INT32_MAX - 1, count=2))
-    assert isinstance(log.append(batch(sequence=0, count=2)), PreparedUpdate)
+    assert isinstance(log.append(batch(sequence=0, count=2)), ProducerState)
 
     assert log.append(batch(sequence=0, count=2)) == Duplicate(Offset(2), Offset(3), 0)
 
@@ -86,29 +83,29 @@ def test_a_batch_may_wrap_within_itself_and_is_still_known_again(log: ProducerLo
     assert state is not None
     assert state.last_sequence == 2
     assert log.append(batch(sequence=INT32_MAX - 1, count=5)) == Duplicate(Offset(0), Offset(4), 0)
-    assert isinstance(log.append(batch(sequence=3)), PreparedUpdate)
+    assert isinstance(log.append(batch(sequence=3)), ProducerState)
 
 
 def test_a_new_epoch_begins_at_zero_and_forgets_the_batches_before(log: ProducerLog) -> None:
     log.append(batch(sequence=0, count=5))
 
     assert log.append(batch(epoch=1, sequence=5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert isinstance(log.append(batch(epoch=1, sequence=0, count=5)), PreparedUpdate)
+    assert isinstance(log.append(batch(epoch=1, sequence=0, count=5)), ProducerState)
     assert log.append(batch(epoch=0, sequence=5)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert log.append(batch(epoch=0, sequence=0, count=5)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert log.append(batch(epoch=1, sequence=0, count=5)) == Duplicate(Offset(5), Offset(9), 0)
 
 
 def test_a_coordinator_has_no_sequence_but_an_epoch(log: ProducerLog) -> None:
-    assert isinstance(log.append(batch(epoch=3, sequence=-1), COORDINATOR), PreparedUpdate)
-    assert isinstance(log.append(batch(epoch=3, sequence=-1), COORDINATOR), PreparedUpdate)
+    assert isinstance(log.append(batch(epoch=3, sequence=-1), COORDINATOR), ProducerState)
+    assert isinstance(log.append(batch(epoch=3, sequence=-1), COORDINATOR), ProducerState)
     assert log.append(batch(epoch=2, sequence=-1), COORDINATOR) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_what_is_replicated_is_not_judged(log: ProducerLog) -> None:
-    log.append(batch(epoch=3, sequence=9), REPLICATION)
-    log.append(batch(epoch=3, sequence=7), REPLICATION)
-    log.append(batch(epoch=1, sequence=100), REPLICATION)
+    log.append(batch(epoch=3, sequence=9), FOLLOWER)
+    log.append(batch(epoch=3, sequence=7), FOLLOWER)
+    log.append(batch(epoch=1, sequence=100), FOLLOWER)
 
     state = log.table.producer(1)
     assert state is not None
@@ -116,22 +113,14 @@ def test_what_is_replicated_is_not_judged(log: ProducerLog) -> None:
     assert log.end_offset == 3
 
 
-def test_a_batch_without_a_producer_leaves_no_trace(log: ProducerLog) -> None:
-    prepared = log.append(batch(producer_id=-1, epoch=-1, sequence=-1))
-
-    assert isinstance(prepared, PreparedUpdate)
-    assert prepared.producers == {}
-    assert log.table.is_empty
-
-
-def test_preparing_changes_nothing(log: ProducerLog) -> None:
+def test_to_judge_changes_nothing(log: ProducerLog) -> None:
     log.append(batch(sequence=0, transactional=True))
 
     for _ in range(2):
-        prepared = log.table.prepare(batch(sequence=1, transactional=True), 1, CLIENT)
-        assert isinstance(prepared, PreparedUpdate)
-        log.table.prepare(control_batch(), 2, COORDINATOR, marker=EndTransactionMarker(True, 0, 0), into=prepared)
-        log.table.prepare(batch(producer_id=2, transactional=True), 3, CLIENT, into=prepared)
+        assert isinstance(log.table.judge(checked(batch(sequence=1, transactional=True)), LEADER), ProducerState)
+        marker = checked(control_batch(), marker=EndTransactionMarker(True, 0, 0))
+        assert isinstance(log.table.judge(marker, AppendRule.MARKER), ProducerState)
+        assert isinstance(log.table.judge(checked(batch(producer_id=2, transactional=True)), LEADER), ProducerState)
 
     state = log.table.producer(1)
     assert state is not None
@@ -140,28 +129,9 @@ def test_preparing_changes_nothing(log: ProducerLog) -> None:
     assert log.table.first_unstable_offset == 0
 
 
-def test_batches_of_one_append_continue_each_other(log: ProducerLog) -> None:
-    log.append(batch(sequence=0))
-    update = log.table.prepare(batch(sequence=1, count=2), 1, CLIENT)
-    assert isinstance(update, PreparedUpdate)
-
-    assert log.table.prepare(batch(sequence=4), 3, CLIENT, into=update) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert log.table.prepare(batch(sequence=3), 3, CLIENT, into=update) is update
-    assert log.table.prepare(batch(producer_id=2, sequence=50), 4, CLIENT, into=update) is update
-    log.apply(update)
-
-    first, second = log.table.producer(1), log.table.producer(2)
-    assert first is not None
-    assert second is not None
-    assert [state.last_sequence for state in (first, second)] == [3, 50]
-    assert [known.last_offset for known in first.batches] == [0, 2, 3]
-
-
-def test_more_than_five_batches_in_one_append_leave_the_last_five(log: ProducerLog) -> None:
-    update = PreparedUpdate()
+def test_of_more_than_five_batches_the_last_five_are_kept(log: ProducerLog) -> None:
     for number in range(8):
-        log.table.prepare(batch(sequence=number), number, REPLICATION, into=update)
-    log.apply(update)
+        log.append(batch(sequence=number), FOLLOWER)
 
     state = log.table.producer(1)
     assert state is not None
@@ -180,10 +150,11 @@ def test_a_transaction_holds_the_first_unstable_offset_until_its_marker_is_repli
     assert not log.table.has_ongoing_transaction(1, 1)
     assert not log.table.has_ongoing_transaction(9, 0)
 
-    prepared = log.end_transaction(commit=True)
+    judged = log.end_transaction(commit=True)
 
-    assert isinstance(prepared, PreparedUpdate)
-    assert prepared.completed == [CompletedTransaction(ProducerId(1), Offset(1), Offset(5), is_aborted=False)]
+    assert isinstance(judged, ProducerState)
+    assert judged.transaction_first_offset == NO_TRANSACTION
+    assert dict(log.table.unreplicated) == {1: 5}
     assert not log.table.has_ongoing_transaction(1, 0)
     watermarks = []
     for high_watermark in (4, 5, 6):
@@ -219,36 +190,27 @@ def test_an_abort_is_indexed_with_the_last_stable_offset_of_that_moment(log: Pro
     log.end_transaction(1, commit=False)
     log.end_transaction(2, commit=False)
 
-    assert log.aborted == [((1, 0, 2, True), 1), ((2, 1, 3, True), 4)]
+    assert log.aborted == [(1, 0, 2, 1), (2, 1, 3, 4)]
 
 
 def test_a_marker_without_records_before_it_ends_nothing(log: ProducerLog) -> None:
-    prepared = log.end_transaction(1, commit=True, epoch=4, coordinator_epoch=2, timestamp=55)
+    judged = log.end_transaction(1, commit=True, epoch=4, coordinator_epoch=2, timestamp=55)
 
-    assert isinstance(prepared, PreparedUpdate)
-    assert prepared.completed == []
+    assert isinstance(judged, ProducerState)
+    assert not log.table.unreplicated
     state = log.table.producer(1)
     assert state is not None
     assert (state.epoch, state.coordinator_epoch, state.last_timestamp, state.last_offset) == (4, 2, 55, -1)
     assert log.append(batch(epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert isinstance(log.append(batch(epoch=4, sequence=0)), PreparedUpdate)
+    assert isinstance(log.append(batch(epoch=4, sequence=0)), ProducerState)
 
 
 def test_the_sequence_goes_on_behind_a_marker_of_the_same_epoch(log: ProducerLog) -> None:
     log.append(batch(sequence=0, count=5, transactional=True))
     log.end_transaction(commit=True)
 
-    assert isinstance(log.append(batch(sequence=5, transactional=True)), PreparedUpdate)
+    assert isinstance(log.append(batch(sequence=5, transactional=True)), ProducerState)
     assert log.table.first_undecided_offset == 6
-
-
-def test_a_control_batch_that_compaction_emptied_changes_nothing(log: ProducerLog) -> None:
-    log.append(batch(transactional=True))
-
-    prepared = log.table.prepare(control_batch(), 1, REPLICATION)
-
-    assert isinstance(prepared, PreparedUpdate)
-    assert prepared.producers == {}
 
 
 def test_an_old_coordinator_is_fenced(log: ProducerLog) -> None:
@@ -257,9 +219,9 @@ def test_an_old_coordinator_is_fenced(log: ProducerLog) -> None:
     log.append(batch(sequence=1, transactional=True))
 
     assert log.end_transaction(commit=False, coordinator_epoch=4) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert isinstance(log.end_transaction(commit=False, coordinator_epoch=5), PreparedUpdate)
-    replicated = log.end_transaction(commit=False, coordinator_epoch=1, origin=REPLICATION)
-    assert isinstance(replicated, PreparedUpdate)
+    assert isinstance(log.end_transaction(commit=False, coordinator_epoch=5), ProducerState)
+    replicated = log.end_transaction(commit=False, coordinator_epoch=1, rule=FOLLOWER)
+    assert isinstance(replicated, ProducerState)
 
 
 def test_a_marker_of_an_old_epoch_is_refused(log: ProducerLog) -> None:
@@ -273,43 +235,51 @@ def test_with_version_2_a_marker_raises_the_epoch_or_repeats_one_that_did(log: P
     log.append(batch(epoch=3, transactional=True))
 
     assert log.end_transaction(commit=True, epoch=3, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert isinstance(log.end_transaction(commit=True, epoch=4, transaction_version=2), PreparedUpdate)
-    assert isinstance(log.end_transaction(commit=True, epoch=4, transaction_version=2), PreparedUpdate)
+    assert isinstance(log.end_transaction(commit=True, epoch=4, transaction_version=2), ProducerState)
+    assert isinstance(log.end_transaction(commit=True, epoch=4, transaction_version=2), ProducerState)
     assert log.end_transaction(commit=True, epoch=3, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert isinstance(log.append(batch(epoch=4, sequence=0, transactional=True)), PreparedUpdate)
+    assert isinstance(log.append(batch(epoch=4, sequence=0, transactional=True)), ProducerState)
 
 
 def test_at_the_last_epoch_there_is_nothing_to_raise_it_to(log: ProducerLog) -> None:
     log.append(batch(epoch=32767, transactional=True))
 
-    assert isinstance(log.end_transaction(commit=True, epoch=32767, transaction_version=2), PreparedUpdate)
+    assert isinstance(log.end_transaction(commit=True, epoch=32767, transaction_version=2), ProducerState)
 
 
 def test_within_a_transaction_every_batch_is_of_it(log: ProducerLog) -> None:
     log.append(batch(sequence=0, transactional=True))
 
     assert log.append(batch(sequence=1)) is ErrorCode.INVALID_TXN_STATE
-    assert log.append(batch(sequence=1), REPLICATION) is ErrorCode.INVALID_TXN_STATE
+    assert log.append(batch(sequence=1), FOLLOWER) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_transaction_may_end_and_another_begin_in_one_append(log: ProducerLog) -> None:
+def test_a_transaction_may_end_and_another_begin(log: ProducerLog) -> None:
     log.append(batch(transactional=True))
-    update = log.table.prepare(control_batch(), 1, REPLICATION, marker=EndTransactionMarker(False, 0, 0))
-    assert isinstance(update, PreparedUpdate)
-    log.table.prepare(batch(sequence=1, transactional=True), 2, REPLICATION, into=update)
+    log.end_transaction(commit=False, rule=FOLLOWER)
+    log.append(batch(sequence=1, transactional=True), FOLLOWER)
 
-    log.apply(update)
-
-    assert log.aborted == [((1, 0, 1, True), 2)]
+    assert log.aborted == [AbortedTransaction(ProducerId(1), Offset(0), Offset(1), Offset(2))]
     assert log.table.first_undecided_offset == 2
     assert log.table.first_unstable_offset == 0
     log.table.on_high_watermark_updated(2)
     assert log.table.first_undecided_offset == log.table.first_unstable_offset
 
 
-def test_to_complete_what_is_not_open_is_a_bug(log: ProducerLog) -> None:
-    with pytest.raises(ValueError, match="was not open"):
-        log.table.complete(CompletedTransaction(ProducerId(1), Offset(0), Offset(1), is_aborted=False))
+def test_to_end_what_is_not_open_is_a_bug(log: ProducerLog) -> None:
+    log.append(batch(transactional=True))
+    log.table.ongoing.clear()
+
+    with pytest.raises(BugError, match="was not open"):
+        log.end_transaction(commit=True)
+
+
+def test_to_begin_before_what_is_open_is_a_bug(log: ProducerLog) -> None:
+    log.append(batch(transactional=True))
+    log.end_offset = 0
+
+    with pytest.raises(BugError, match="begins at offset 0"):
+        log.append(batch(producer_id=2, transactional=True))
 
 
 # Time
@@ -324,7 +294,7 @@ def test_a_silent_producer_expires_unless_its_transaction_is_open(log: ProducerL
     assert log.table.remove_expired(100 + EXPIRATION_MS) == 1
 
     assert sorted(state.producer_id for state in log.table.each_producer()) == [2, 3]
-    assert isinstance(log.append(batch(1, sequence=70)), PreparedUpdate)
+    assert isinstance(log.append(batch(1, sequence=70)), ProducerState)
 
 
 def test_the_start_of_the_log_takes_ended_transactions_along(log: ProducerLog) -> None:

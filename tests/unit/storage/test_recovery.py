@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tests.support.appends import as_follower
 from tests.support.log_builder import LOG_PATH, SMALL_SEGMENTS, START_MS, LogBuilder, accepted
 from tidelog.model.ids import Offset
 from tidelog.storage.errors import DamagedFileError
@@ -492,8 +493,8 @@ def test_a_crash_during_the_recovery_is_one_more_crash(logs: LogBuilder) -> None
 
 def test_a_copied_log_with_a_wide_gap_comes_back(logs: LogBuilder) -> None:
     log = logs.open()
-    accepted(log.append_as_follower(logs.batch("a")))
-    accepted(log.append_as_follower(logs.batch("b", base_offset=2**31 + 5)))
+    accepted(as_follower(log, logs.batch("a")))
+    accepted(as_follower(log, logs.batch("b", base_offset=2**31 + 5)))
     logs.stop(log)
 
     log = logs.reopen(was_clean=True)

@@ -10,6 +10,7 @@ from tests.support.log_builder import DIRECTORY, START_MS, LogBuilder
 from tidelog.model.ids import NO_TIMESTAMP
 from tidelog.simulation.disk import SimulatedFile
 from tidelog.storage import segment as segment_module
+from tidelog.storage.checked_batches import batch_in_log
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.segment import RELATIVE_OFFSET_MAX, Segment
@@ -35,8 +36,11 @@ def segment_of(logs: LogBuilder, config: LogConfig = DENSE, base_offset: int = 1
 
 def add(logs: LogBuilder, segment: Segment, base_offset: int, *values: str, **options: object) -> None:
     batch = logs.batch(*values, base_offset=base_offset, **options)  # type: ignore[arg-type]
-    header = read_header(batch)
-    segment.append((batch,), [(header.size_bytes, header.last_offset, header.max_timestamp)])
+    segment.write((batch,), [batch_in_log(read_header(batch))])
+
+
+def must_roll(segment: Segment, config: LogConfig, incoming_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+    return segment.must_roll(config.segment_bytes, config.roll_ms, 0, incoming_bytes, last_offset, max_timestamp)
 
 
 def test_files_are_named_after_the_first_offset(logs: LogBuilder) -> None:
@@ -122,24 +126,24 @@ class TestRolling:
         segment = segment_of(logs, self.CONFIG)
         add(logs, segment, 100, "x" * 500)
 
-        assert not segment.should_roll(self.CONFIG, 1000 - segment.size_bytes, 101, START_MS)
-        assert segment.should_roll(self.CONFIG, 1001 - segment.size_bytes, 101, START_MS)
+        assert not must_roll(segment, self.CONFIG, 1000 - segment.size_bytes, 101, START_MS)
+        assert must_roll(segment, self.CONFIG, 1001 - segment.size_bytes, 101, START_MS)
 
     def test_by_the_time_of_records(self, logs: LogBuilder) -> None:
         segment = segment_of(logs, self.CONFIG)
         add(logs, segment, 100, "a", timestamps=[START_MS])
 
-        assert not segment.should_roll(self.CONFIG, 10, 101, START_MS + 60_000)
-        assert segment.should_roll(self.CONFIG, 10, 101, START_MS + 60_001)
+        assert not must_roll(segment, self.CONFIG, 10, 101, START_MS + 60_000)
+        assert must_roll(segment, self.CONFIG, 10, 101, START_MS + 60_001)
 
     def test_by_the_clock_where_records_have_no_time(self, logs: LogBuilder) -> None:
         segment = segment_of(logs, self.CONFIG)
         add(logs, segment, 100, "a", timestamps=[NO_TIMESTAMP])
 
         logs.clock.advance(60_000)
-        assert not segment.should_roll(self.CONFIG, 10, 101, NO_TIMESTAMP)
+        assert not must_roll(segment, self.CONFIG, 10, 101, NO_TIMESTAMP)
         logs.clock.advance(1)
-        assert segment.should_roll(self.CONFIG, 10, 101, NO_TIMESTAMP)
+        assert must_roll(segment, self.CONFIG, 10, 101, NO_TIMESTAMP)
 
     def test_earlier_by_the_jitter(self, logs: LogBuilder) -> None:
         jittery = self.CONFIG.changed(segment_jitter_ms=50_000)
@@ -147,31 +151,31 @@ class TestRolling:
         add(logs, segment, 100, "a", timestamps=[START_MS])
 
         assert 0 < segment.roll_jitter_ms < 50_000
-        assert segment.should_roll(jittery, 10, 101, START_MS + 60_001 - segment.roll_jitter_ms)
-        assert not segment.should_roll(jittery, 10, 101, START_MS + 60_000 - segment.roll_jitter_ms)
+        assert must_roll(segment, jittery, 10, 101, START_MS + 60_001 - segment.roll_jitter_ms)
+        assert not must_roll(segment, jittery, 10, 101, START_MS + 60_000 - segment.roll_jitter_ms)
 
     def test_by_a_full_index(self, logs: LogBuilder) -> None:
         config = LogConfig(index_interval_bytes=0, segment_index_bytes=36)
         segment = segment_of(logs, config)
         for base in range(100, 103):
-            assert not segment.should_roll(config, 10, base, START_MS)
+            assert not must_roll(segment, config, 10, base, START_MS)
             add(logs, segment, base, "a", timestamps=[START_MS + base])
 
         # 36 bytes hold three time entries, of which the last is kept for the roll itself.
-        assert segment.should_roll(config, 10, 103, START_MS)
+        assert must_roll(segment, config, 10, 103, START_MS)
 
     def test_by_an_offset_that_is_too_far_away(self, logs: LogBuilder) -> None:
         segment = segment_of(logs)
 
-        assert not segment.should_roll(DENSE, 10, 100 + RELATIVE_OFFSET_MAX, START_MS)
-        assert segment.should_roll(DENSE, 10, 101 + RELATIVE_OFFSET_MAX, START_MS)
+        assert not must_roll(segment, DENSE, 10, 100 + RELATIVE_OFFSET_MAX, START_MS)
+        assert must_roll(segment, DENSE, 10, 101 + RELATIVE_OFFSET_MAX, START_MS)
 
     def test_never_while_it_is_empty(self, logs: LogBuilder) -> None:
         config = self.CONFIG.changed(segment_index_bytes=4)
         segment = segment_of(logs, config)
         logs.clock.advance(10 * 60_000)
 
-        assert not segment.should_roll(config, 5000, 101, START_MS + 10 * 60_000)
+        assert not must_roll(segment, config, 5000, 101, START_MS + 10 * 60_000)
 
 
 class TestTimestamps:

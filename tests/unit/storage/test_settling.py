@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.support.appends import as_leader
 from tests.support.log_builder import LogBuilder, ManualClock, accepted
 from tidelog.model.ids import BrokerEpoch, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork
@@ -77,7 +78,7 @@ def test_a_log_is_used_while_the_disk_is_waited_for(node: Node) -> None:
     node.directory.settle_new()
 
     assert node.slow_work.held
-    accepted(log.append_as_leader(LogBuilder().batch("a"), 0))
+    accepted(as_leader(log, LogBuilder().batch("a"), 0))
 
     assert log.is_settled
     node.slow_work.run_all()
@@ -91,7 +92,7 @@ def test_a_record_may_come_at_any_step(node: Node, steps: int) -> None:
     node.directory.settle_new()
     node.slow_work.run(steps)
 
-    accepted(log.append_as_leader(LogBuilder().batch("a"), 0))
+    accepted(as_leader(log, LogBuilder().batch("a"), 0))
     node.slow_work.run_all()
 
     node.disk.crash(Random(1))

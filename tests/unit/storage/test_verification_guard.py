@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.storage.disks import Place, simulated_place
-from tests.unit.storage.producers import EXPIRATION_MS, ProducerLog, batch
+from tests.unit.storage.producers import EXPIRATION_MS, Judged, ProducerLog, batch
 from tidelog.model.errors import ErrorCode
-from tidelog.storage.producer_state import AppendOrigin, Duplicate, PreparedUpdate
+from tidelog.storage.append import AppendRule
+from tidelog.storage.producer import Duplicate, ProducerState
 from tidelog.storage.verification_guard import NO_GUARD
 from tidelog.wire.record_batch import BatchHeader
 
-CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
+LEADER, COORDINATOR, FOLLOWER = AppendRule.LEADER, AppendRule.COORDINATOR, AppendRule.FOLLOWER
 
 
 class GuardedLog(ProducerLog):
@@ -22,10 +23,8 @@ class GuardedLog(ProducerLog):
         assert not isinstance(guard, ErrorCode)
         return guard
 
-    def append_with(
-        self, guard: int | None, wanted: BatchHeader, origin: AppendOrigin = CLIENT
-    ) -> PreparedUpdate | Duplicate | ErrorCode:
-        return self._finish(self.table.prepare(wanted, self.end_offset, origin, guard=guard), wanted)
+    def append_with(self, guard: int | None, wanted: BatchHeader, rule: AppendRule = LEADER) -> Judged:
+        return self.append(wanted, rule, guard=guard)
 
 
 @pytest.fixture
@@ -40,14 +39,14 @@ def test_the_first_batch_of_a_transaction_needs_its_guard(log: GuardedLog) -> No
     assert log.append_with(NO_GUARD, first) is ErrorCode.INVALID_TXN_STATE
     guard = log.ask()
     assert log.append_with(guard + 1, first) is ErrorCode.INVALID_TXN_STATE
-    assert isinstance(log.append_with(guard, first), PreparedUpdate)
+    assert isinstance(log.append_with(guard, first), ProducerState)
 
 
 def test_an_open_transaction_has_nothing_to_ask(log: GuardedLog) -> None:
     log.append_with(log.ask(), batch(transactional=True))
 
     assert log.ask() == NO_GUARD
-    assert isinstance(log.append_with(NO_GUARD, batch(sequence=1, transactional=True)), PreparedUpdate)
+    assert isinstance(log.append_with(NO_GUARD, batch(sequence=1, transactional=True)), ProducerState)
 
 
 def test_a_marker_takes_the_guard_away(log: GuardedLog) -> None:
@@ -58,7 +57,7 @@ def test_a_marker_takes_the_guard_away(log: GuardedLog) -> None:
     again = log.ask()
     assert again != guard
     assert log.append_with(guard, batch(transactional=True)) is ErrorCode.INVALID_TXN_STATE
-    assert isinstance(log.append_with(again, batch(transactional=True)), PreparedUpdate)
+    assert isinstance(log.append_with(again, batch(transactional=True)), ProducerState)
 
 
 def test_a_retry_asks_with_the_same_guard(log: GuardedLog) -> None:
@@ -76,7 +75,7 @@ def test_a_newer_epoch_does_not_go_on_with_the_open_transaction_unasked(log: Gua
     log.append_with(log.ask(), batch(transactional=True))
 
     assert log.append_with(NO_GUARD, batch(epoch=1, transactional=True)) is ErrorCode.INVALID_TXN_STATE
-    assert isinstance(log.append_with(log.ask(epoch=1), batch(epoch=1, transactional=True)), PreparedUpdate)
+    assert isinstance(log.append_with(log.ask(epoch=1), batch(epoch=1, transactional=True)), ProducerState)
 
 
 def test_a_batch_does_not_overtake_one_that_is_asked_about(log: GuardedLog) -> None:
@@ -84,7 +83,7 @@ def test_a_batch_does_not_overtake_one_that_is_asked_about(log: GuardedLog) -> N
     guard = log.ask(sequence=5)
 
     assert log.append_with(guard, batch(sequence=5, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert isinstance(log.append_with(guard, batch(sequence=0, transactional=True)), PreparedUpdate)
+    assert isinstance(log.append_with(guard, batch(sequence=0, transactional=True)), ProducerState)
 
 
 def test_the_lowest_sequence_is_that_of_the_newest_epoch(log: GuardedLog) -> None:
@@ -92,12 +91,12 @@ def test_the_lowest_sequence_is_that_of_the_newest_epoch(log: GuardedLog) -> Non
     guard = log.ask(epoch=1, sequence=7)
     log.ask(epoch=0, sequence=3)
 
-    assert isinstance(log.append_with(guard, batch(epoch=1, sequence=7, transactional=True)), PreparedUpdate)
+    assert isinstance(log.append_with(guard, batch(epoch=1, sequence=7, transactional=True)), ProducerState)
 
 
 def test_with_epochs_that_rise_an_unknown_producer_begins_at_zero(log: GuardedLog) -> None:
     old = log.append_with(log.ask(sequence=4), batch(sequence=4, transactional=True))
-    assert isinstance(old, PreparedUpdate)
+    assert isinstance(old, ProducerState)
     log.end_transaction(commit=True, epoch=1)
 
     guard = log.ask(epoch=1, sequence=4, raises_epochs=True)
@@ -114,18 +113,18 @@ def test_a_duplicate_is_answered_whatever_its_guard(log: GuardedLog) -> None:
 
 @pytest.mark.parametrize("guard", [NO_GUARD, None])
 def test_batches_outside_of_transactions_need_none(log: GuardedLog, guard: int | None) -> None:
-    assert isinstance(log.append_with(guard, batch()), PreparedUpdate)
+    assert isinstance(log.append_with(guard, batch()), ProducerState)
 
 
 def test_nobody_is_asked_where_verification_is_off(log: GuardedLog) -> None:
-    assert isinstance(log.append_with(None, batch(transactional=True)), PreparedUpdate)
+    assert isinstance(log.append_with(None, batch(transactional=True)), ProducerState)
 
 
 def test_what_a_coordinator_appends_in_a_transaction_needs_a_guard_as_well(log: GuardedLog) -> None:
     offsets = batch(sequence=-1, transactional=True)
 
     assert log.append_with(NO_GUARD, offsets, COORDINATOR) is ErrorCode.INVALID_TXN_STATE
-    assert isinstance(log.append_with(log.ask(sequence=-1), offsets, COORDINATOR), PreparedUpdate)
+    assert isinstance(log.append_with(log.ask(sequence=-1), offsets, COORDINATOR), ProducerState)
 
 
 def test_a_question_that_was_never_answered_is_forgotten_with_the_silent_producers(log: GuardedLog) -> None:
@@ -143,5 +142,3 @@ def test_what_is_asked_about_is_not_overtaken_outside_of_the_transaction_either(
     next_one = batch(sequence=1)
 
     assert log.append_with(None, next_one) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    # The quick way leaves it to the ordinary one.
-    assert not log.table.continue_sequence(1, 0, 1, log.end_offset, 0, next_one.max_timestamp)

@@ -37,12 +37,13 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.replication.partition import ALL_IN_SYNC, Partition
-from tidelog.storage.append import AppendInfo, AppendRefused, CheckedBatch
+from tidelog.storage.append import AppendInfo, AppendRefused
+from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.wire.frames import response_frame
 from tidelog.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.data.kernels.produce_lane_kernel import Outcome, ProduceLaneCore, Read, TakenProduce
+    from tidelog.broker.data.kernels.produce_lane_kernel import Outcome, ProduceLaneCore, TakenProduce
 else:
     _kernel = load("tidelog.broker.data.kernels", "produce_lane_kernel")
     ProduceLaneCore, TakenProduce = _kernel.ProduceLaneCore, _kernel.TakenProduce
@@ -71,18 +72,18 @@ class ProduceLane(ProduceLaneCore):
         version: int,
         transactional_id: str,
         partitions: Sequence[Partition],
-        batches: Sequence[Read],
+        batches: Sequence[CheckedBatch],
     ) -> Sequence[int | None] | None:
         """The guard for each batch of a transaction. None: it has to be waited for, or there is something wrong."""
         host = connection.peer_address.host
         if not self._authorizer.allows(connection.principal, host, _WRITE, _TRANSACTIONAL_ID, transactional_id):
             return None
-        producer_id, epoch = batches[0][7], batches[0][8]
+        first = batches[0]
         return self._node.transaction_admission.ask_at_once(
             transactional_id,
-            producer_id,
-            epoch,
-            [(partition, batch[9]) for partition, batch in zip(partitions, batches, strict=True)],
+            first.producer_id,
+            first.producer_epoch,
+            [(partition, batch.base_sequence) for partition, batch in zip(partitions, batches, strict=True)],
             produce_understanding(version),
         )
 

@@ -1,12 +1,12 @@
-"""What a produced batch must be before a partition appends it: what Kafka enforces on Produce beyond what storage checks.
+"""What a produced batch must be before a partition appends it: what Kafka enforces on Produce by the topic's configuration.
 
-    from the header alone      one whole batch of magic 2 · a codec that the request's version may use · max.message.bytes
-                               · the newest timestamp against message.timestamp.after.max.ms
+    from the header alone      a codec that the request's version may use · max.message.bytes · the newest timestamp against
+                               message.timestamp.after.max.ms
     from the records           only where the topic demands it: keys on a compacted topic · message.timestamp.before.max.ms ·
                                compression.type other than the batch's own · which records are too new, once one is
 
-Storage then checks the rest of the header, the checksum, and sequences. A batch whose records are looked at has its checksum
-checked here first, since nothing of a damaged one is to be believed.
+That it is one whole batch, undamaged and such as producers may send, is looked at before (`storage.checked_batches`); its
+sequence when it is appended.
 
 Where this differs from Kafka: a header whose checksum is right is believed, its count, offset deltas and newest timestamp,
 because no record is decoded unless the topic asks for it; what records it lies about is for its consumers to find out. A codec
@@ -22,21 +22,19 @@ import msgspec
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP, TopicPartition
 from tidelog.replication.topic_config import TopicConfig
+from tidelog.storage import checked_batches
+from tidelog.storage.append import AppendRefused
+from tidelog.storage.checked_batches import CheckedBatch, refuse_size
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import Compression
 from tidelog.wire.messages.produce import BatchIndexAndErrorMessage
 from tidelog.wire.record_batch import (
     ATTRIBUTES_POSITION,
-    BATCH_OVERHEAD,
     CODEC_MASK,
-    HEADER_BYTES,
-    HEADER_LAYOUT,
     LOG_APPEND_TIME_BIT,
-    MAGIC,
     BatchHeader,
     BytesLike,
     check_batch,
-    crc_matches,
     read_header,
     stamp_crc,
 )
@@ -50,13 +48,6 @@ RECORD_ERRORS_MAX = 1000
 # So many of them are also told in the sentence about the whole batch, as in Kafka.
 _RECORD_ERRORS_IN_TEXT = 3
 
-LENGTH_POSITION = 8
-MAGIC_POSITION = 16
-# The formats of before, which had records of their own in place of batches, of this size at least.
-OLD_MAGICS = (0, 1)
-OLD_BATCH_LENGTH_MIN = 14
-
-_LENGTH = Layout(">i")
 _ATTRIBUTES = Layout(">h")
 
 # A member that is reached through its class costs as much as a check does.
@@ -73,96 +64,111 @@ class RecordsRefused(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_produced(
-    records: BytesLike | None, version: int, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
-) -> BytesLike | RecordsRefused:
+    records: BytesLike | None,
+    version: int,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    now_ms: int,
+    next_offset: int = 0,
+) -> CheckedBatch | RecordsRefused:
     """What to append of what a request of this version brings for one partition: the batch as it came, or changed."""
-    if not records:
-        return _invalid("there is no record batch for the partition")
-    try:
-        header = read_header(records)
-    except CorruptBatchError as error:
-        return _refuse_header(records, error)
-    attributes = header.attributes
-    codec = attributes & CODEC_MASK
-    size_bytes = BATCH_OVERHEAD + header.batch_length
-    if size_bytes != len(records):
-        refused = _refuse_size(records, size_bytes)
-        if refused is not None:
-            return refused
-        records = memoryview(records)[:size_bytes]
-    if codec == _ZSTD and version < ZSTD_VERSION_MIN:
+    batch = checked_batches.check_produced(records, next_offset)
+    if isinstance(batch, AppendRefused):
+        return _refuse(records, batch, version, topic_partition, config, now_ms)
+    refused = _refuse_header(batch.attributes, batch.size_bytes, version, config)
+    if refused is not None:
+        return refused
+    if _asks_for_records(batch.attributes, batch.max_timestamp, config, now_ms):
+        return _look_at_records(batch, topic_partition, config, now_ms)
+    return batch
+
+
+def _refuse_header(attributes: int, size_bytes: int, version: int, config: TopicConfig) -> RecordsRefused | None:
+    if attributes & CODEC_MASK == _ZSTD and version < ZSTD_VERSION_MIN:
         return RecordsRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce v{ZSTD_VERSION_MIN}, not v{version}"
         )
-    if size_bytes > config.max_message_bytes:
-        return _too_large(size_bytes, config)
-    if (
+    return _too_large(size_bytes, config) if size_bytes > config.max_message_bytes else None
+
+
+def _asks_for_records(attributes: int, max_timestamp: int, config: TopicConfig, now_ms: int) -> bool:
+    return bool(
         config.needs_keys
-        or (config.codec is not None and config.codec != codec)
+        or (config.codec is not None and config.codec != attributes & CODEC_MASK)
         or (
             config.keeps_create_time
-            and (config.bounds_age or header.max_timestamp > now_ms + config.message_timestamp_after_max_ms)
+            and (config.bounds_age or max_timestamp > now_ms + config.message_timestamp_after_max_ms)
         )
         or attributes & LOG_APPEND_TIME_BIT
-    ):
-        return _look_at_records(records, header, topic_partition, config, now_ms)
-    return records
+    )
 
 
-def _refuse_header(records: BytesLike, error: CorruptBatchError) -> RecordsRefused:
-    """The code of a header that is none, which with Kafka depends on how far one can read it."""
-    if len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] in OLD_MAGICS:
+def _refuse(
+    records: BytesLike | None,
+    refused: AppendRefused,
+    version: int,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    now_ms: int,
+) -> RecordsRefused:
+    """What a batch that is refused anyway is refused for: what the topic asks of its records is named before the rest of what is
+    wrong with a header that can be read."""
+    told = RecordsRefused(refused.error, refused.reason)
+    if not records:
+        return told
+    view = memoryview(records)
+    try:
+        header = read_header(view)
+    except CorruptBatchError:
+        return told
+    if header.size_bytes != len(view) and refuse_size(view, header.size_bytes) is not None:
+        return told
+    instead = _refuse_header(header.attributes, header.size_bytes, version, config)
+    if instead is not None or not _asks_for_records(header.attributes, header.max_timestamp, config, now_ms):
+        return instead or told
+    view = view[: header.size_bytes]
+    try:
+        check_batch(view, header)
+    except CorruptBatchError as error:
+        return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    rows = _rows(view, header)
+    if isinstance(rows, RecordsRefused):
+        return rows
+    return _refuse_rows(rows, header, topic_partition, config, now_ms) or told
+
+
+def _rows(records: BytesLike, header: BatchHeader) -> list[Row] | RecordsRefused:
+    try:
+        return decode_tuples(records, header)
+    except CorruptBatchError as error:
         return _invalid(str(error))
-    if records[MAGIC_POSITION] == MAGIC:
-        if len(records) < HEADER_BYTES:
-            return _invalid("there is no whole record batch for the partition")
-        header = BatchHeader(*HEADER_LAYOUT.unpack_from(records))
-        is_whole = HEADER_BYTES <= header.size_bytes == len(records)
-        if is_whole and crc_matches(records, header):
-            # What it says of itself cannot be, but that is what its producer has written.
-            return _invalid(str(error))
-    return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
-
-
-def _refuse_size(records: BytesLike, size_bytes: int) -> RecordsRefused | None:
-    """What is wrong with bytes that are not exactly one batch. None for one and the beginning of another: that is cut off."""
-    rest = len(records) - size_bytes
-    if rest < 0:
-        return _invalid(f"the batch is cut off: {-rest} of its {size_bytes} bytes are missing")
-    if rest < BATCH_OVERHEAD:
-        return None
-    (length,) = _LENGTH.unpack_from(records, size_bytes + LENGTH_POSITION)
-    if length < OLD_BATCH_LENGTH_MIN:
-        return RecordsRefused(
-            ErrorCode.CORRUPT_MESSAGE, f"the batch is followed by one that claims a length of {length}"
-        )
-    if BATCH_OVERHEAD + length > rest:
-        return None
-    return _invalid("there may be one record batch for a partition, and another one follows it")
 
 
 def _look_at_records(
-    records: BytesLike, header: BatchHeader, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
-) -> BytesLike | RecordsRefused:
-    try:
-        check_batch(records, header)
-    except CorruptBatchError as error:
-        return RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
-    try:
-        rows = decode_tuples(records, header)
-    except CorruptBatchError as error:
-        return _invalid(str(error))
+    batch: CheckedBatch, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
+) -> CheckedBatch | RecordsRefused:
+    header, records = batch.header, batch.view
+    rows = _rows(records, header)
+    if isinstance(rows, RecordsRefused):
+        return rows
     refused = _refuse_rows(rows, header, topic_partition, config, now_ms)
     if refused is not None:
         return refused
     if config.codec is not None and config.codec != header.attributes & CODEC_MASK:
-        return _recompress(rows, records, header, config)
+        return _recompress(rows, header, config)
     if header.attributes & LOG_APPEND_TIME_BIT:
         # The topic keeps its producers' time, whatever the batch calls it.
-        records = bytearray(records)
         _ATTRIBUTES.pack_into(records, ATTRIBUTES_POSITION, header.attributes & ~LOG_APPEND_TIME_BIT)
         stamp_crc(records)
-    return records
+        return _checked(records)
+    return batch
+
+
+def _checked(records: BytesLike) -> CheckedBatch:
+    """What became of a batch here is one."""
+    batch = checked_batches.check_produced(records)
+    assert isinstance(batch, CheckedBatch), batch
+    return batch
 
 
 def _refuse_rows(
@@ -222,12 +228,8 @@ def _out_of_range(rows: list[Row], config: TopicConfig, now_ms: int) -> list[int
     return [index for index, row in enumerate(rows) if not earliest <= row[1] <= latest and row[1] != NO_TIMESTAMP]
 
 
-def _recompress(
-    rows: list[Row], records: BytesLike, header: BatchHeader, config: TopicConfig
-) -> BytesLike | RecordsRefused:
-    if not rows or header.base_offset != 0 or header.is_control or config.codec is None:
-        # Storage refuses the first three, with the right words.
-        return records
+def _recompress(rows: list[Row], header: BatchHeader, config: TopicConfig) -> CheckedBatch | RecordsRefused:
+    assert config.codec is not None
     batch = build_batch(
         [Record(*row) for row in rows],
         codec=config.codec,
@@ -240,7 +242,7 @@ def _recompress(
     )
     if len(batch) > config.max_message_bytes:
         return _too_large(len(batch), config)
-    return bytearray(batch)
+    return _checked(bytearray(batch))
 
 
 def _invalid(reason: str) -> RecordsRefused:

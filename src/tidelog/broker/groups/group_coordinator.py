@@ -27,6 +27,7 @@ from tidelog.model.java_hash import partition_of
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.replication.partition import Partition
+from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.seams import Seams
 from tidelog.wire.compression import Compression
 from tidelog.wire.internal_records import CoordinatorLog
@@ -135,13 +136,9 @@ class GroupCoordinator:
             return shard
         return self._node.partitions.named(CONSUMER_OFFSETS).get(index) or ErrorCode.NOT_COORDINATOR
 
-    def end_transaction(
-        self, index: int, marker: bytes, producer_id: int, *, is_committed: bool, transaction_version: int
-    ) -> ErrorCode | Pending[ErrorCode]:
+    def end_transaction(self, index: int, marker: CheckedBatch) -> ErrorCode | Pending[ErrorCode]:
         """Write the marker of a transaction that has committed offsets in one partition of the log, and take them in."""
-        return self._host.end_transaction(
-            index, marker, producer_id, is_committed=is_committed, transaction_version=transaction_version
-        )
+        return self._host.end_transaction(index, marker)
 
     def decide(
         self, group_id: str, decide: Callable[[GroupShard, int], Decision[A]], refuse: Callable[[ErrorCode], A]

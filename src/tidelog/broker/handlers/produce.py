@@ -32,11 +32,12 @@ from tidelog.broker.transactions.produced_transaction import find_transaction, i
 from tidelog.broker.transactions.transaction_admission import Admission, Understanding, produce_understanding
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, PartitionIndex, TopicId, TopicName
+from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, Offset, PartitionIndex, TopicId, TopicName
 from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.model.pending import Pending
 from tidelog.replication.partition import ALL_IN_SYNC, Partition
-from tidelog.storage.append import AppendRefused
+from tidelog.storage.append import AppendInfo, AppendRefused, AppendRule
+from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.verification_guard import NO_GUARD
 from tidelog.wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -48,7 +49,6 @@ from tidelog.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from tidelog.wire.record_batch import BytesLike
 
 logger = logging.getLogger(__name__)
 
@@ -168,40 +168,50 @@ def _produce_to_topic(
         if is_closed:
             answers.append(refused_partition(data.index, _INTERNAL_TOPIC))
             continue
-        records = check_produced(
-            in_memory(data), caller.api_version, partition.topic_partition, partition.config, now_ms
+        log = partition.log
+        batch = check_produced(
+            in_memory(data),
+            caller.api_version,
+            partition.topic_partition,
+            partition.config,
+            now_ms,
+            0 if log is None else log.log_end_offset,
         )
-        if isinstance(records, RecordsRefused):
-            counts.produce_refused(records.error, _size_bytes(data))
-            answers.append(refused_partition(data.index, records, partition))
+        if isinstance(batch, RecordsRefused):
+            counts.produce_refused(batch.error, _size_bytes(data))
+            answers.append(refused_partition(data.index, batch, partition))
         elif admission is not None and partition.topic_partition in admission.errors:
             refused = _not_admitted(admission.errors[partition.topic_partition], caller.api_version)
             answers.append(refused_partition(data.index, refused, partition))
         else:
-            guard = NO_GUARD if admission is None else admission.guards.get(partition.topic_partition, NO_GUARD)
-            answers.append(_append(data.index, records, partition, request.acks, waiting, counts, guard))
+            batch.guard = NO_GUARD if admission is None else admission.guards.get(partition.topic_partition, NO_GUARD)
+            answers.append(_append(data.index, batch, partition, request.acks, waiting, counts))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
 def _append(
     index: int,
-    records: BytesLike,
+    batch: CheckedBatch,
     partition: Partition,
     acks: int,
     waiting: list[Waiting],
     counts: TopicCounts,
-    guard: int | None,
 ) -> PartitionProduceResponse:
-    outcome = partition.append(records, required_acks=acks, guard=guard)
+    outcome = partition.append([batch], AppendRule.LEADER, acks)[0]
     if isinstance(outcome, AppendRefused):
-        counts.produce_refused(outcome.error, len(records))
+        counts.produce_refused(outcome.error, batch.size_bytes)
         return refused_partition(index, RecordsRefused(outcome.error, outcome.reason), partition)
-    if not outcome.is_duplicate:
-        counts.messages_in += outcome.last_offset - outcome.first_offset + 1
-        counts.bytes_in += len(records)
-    answer = appended_partition(index, outcome.first_offset, outcome.log_start_offset, outcome.append_time_ms)
+    if isinstance(outcome, AppendInfo):
+        first_offset, last_offset, time_ms = outcome.first_offset, outcome.last_offset, outcome.append_time_ms
+    else:
+        first_offset, last_offset, time_ms = Offset(outcome), Offset(outcome + batch.last_offset_delta), NO_TIMESTAMP
+    if not isinstance(outcome, AppendInfo) or not outcome.is_duplicate:
+        counts.messages_in += batch.record_count
+        counts.bytes_in += batch.size_bytes
+    log = partition.log
+    answer = appended_partition(index, first_offset, NO_OFFSET if log is None else log.log_start_offset, time_ms)
     if acks == ALL_IN_SYNC:
-        committed = partition.when_committed(outcome.last_offset + 1)
+        committed = partition.when_committed(last_offset + 1)
         if isinstance(committed, Pending):
             waiting.append((answer, committed))
         else:

@@ -29,7 +29,8 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Offline
 from tidelog.replication.throttles import Throttle
-from tidelog.storage.append import AppendRefused
+from tidelog.storage.append import AppendRefused, AppendRule
+from tidelog.storage.checked_batches import check_copied
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import FetchIsolation
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END
@@ -213,12 +214,16 @@ class ReplicaMoves:
                 # The log starts in the middle of a batch; the copy starts with the whole of it.
                 move.future.truncate_fully_and_start_at(first)
             before_bytes = move.future.size_bytes
-            appended = move.future.append_as_follower(outcome)
+            batches = check_copied(outcome)
+            outcomes = (
+                [batches] if isinstance(batches, AppendRefused) else move.future.append(batches, AppendRule.FOLLOWER)
+            )
         except StorageError as error:
             self._give_up(move, str(error))
             return
-        if isinstance(appended, AppendRefused):
-            self._give_up(move, appended.reason)
+        last = outcomes[-1] if outcomes else None
+        if isinstance(last, AppendRefused):
+            self._give_up(move, last.reason)
         else:
             # What was read ends in the middle of a batch, mostly.
             self._throttle.record(move.future.size_bytes - before_bytes)

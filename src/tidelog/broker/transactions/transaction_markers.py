@@ -27,7 +27,9 @@ from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
 from tidelog.replication.partition import Partition
-from tidelog.storage.producer_append import EndTransactionMarker
+from tidelog.storage.append import AppendRefused, AppendRule
+from tidelog.storage.checked_batches import CheckedBatch, built_batch
+from tidelog.storage.producer import EndTransactionMarker
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 
 logger = logging.getLogger(__name__)
@@ -50,22 +52,22 @@ class Marker(NamedTuple):
     is_committed: bool
     transaction_version: int
 
-    def to_batch(self, timestamp_ms: int) -> bytes:
-        return build_end_txn_marker(
+    def to_batch(self, timestamp_ms: int) -> CheckedBatch:
+        batch = build_end_txn_marker(
             ControlType.COMMIT if self.is_committed else ControlType.ABORT,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             coordinator_epoch=self.coordinator_epoch,
             timestamp=timestamp_ms,
         )
+        end = EndTransactionMarker(self.is_committed, self.coordinator_epoch, timestamp_ms, self.transaction_version)
+        return built_batch(bytearray(batch), 1, timestamp_ms, self.producer_id, self.producer_epoch, None, end)
 
 
 class GroupLogs(Protocol):
     """The logs of the group coordinator, which takes in the offsets that a transaction has committed."""
 
-    def end_transaction(
-        self, index: int, marker: bytes, producer_id: int, *, is_committed: bool, transaction_version: int
-    ) -> ErrorCode | Pending[ErrorCode]: ...
+    def end_transaction(self, index: int, marker: CheckedBatch) -> ErrorCode | Pending[ErrorCode]: ...
 
 
 class LocalMarkers:
@@ -78,10 +80,8 @@ class LocalMarkers:
 
     def write(self, marker: Marker, partitions: tuple[TopicPartition, ...]) -> list[ErrorCode | Pending[ErrorCode]]:
         """The same marker for each partition: NONE once it is committed, or why it is not written."""
-        now_ms = self._clock.now_ms()
-        batch = marker.to_batch(now_ms)
-        end = EndTransactionMarker(marker.is_committed, marker.coordinator_epoch, now_ms)
-        producer_id, producer_epoch, _, is_committed, version = marker
+        # One for all of them: each writes its own place into it, right before it is written.
+        batch = marker.to_batch(self._clock.now_ms())
         hosts = self._node.partitions
         wakeups = hosts.wakeups
         outcomes: list[ErrorCode | Pending[ErrorCode]] = []
@@ -98,16 +98,21 @@ class LocalMarkers:
                 if partition is None:
                     outcomes.append(hosts.missing(topic, index))
                 elif topic == CONSUMER_OFFSETS:
-                    outcomes.append(
-                        self._groups.end_transaction(
-                            index, batch, producer_id, is_committed=is_committed, transaction_version=version
-                        )
-                    )
+                    outcomes.append(self._groups.end_transaction(index, batch))
                 else:
-                    outcomes.append(partition.append_marker(batch, end, producer_id, producer_epoch, version))
+                    outcomes.append(_end_in(partition, batch))
         finally:
             wakeups.release()
         return outcomes
+
+
+def _end_in(partition: Partition, marker: CheckedBatch) -> ErrorCode | Pending[ErrorCode]:
+    outcome = partition.append([marker], AppendRule.MARKER)[0]
+    if type(outcome) is int:
+        return partition.when_committed(outcome + 1)
+    if isinstance(outcome, AppendRefused):
+        return outcome.error
+    return partition.when_committed(outcome.last_offset + 1)  # type: ignore[union-attr]
 
 
 class MarkerWriter(Protocol):

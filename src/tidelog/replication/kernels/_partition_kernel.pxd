@@ -10,6 +10,7 @@ cimport cython
 cdef object _NONE
 cdef object _NOT_ENOUGH_REPLICAS_AFTER_APPEND
 cdef object _LOG_END
+cdef object _FOLLOWER
 cdef long long _ALL_IN_SYNC
 cdef long long _NO_LEADER_EPOCH
 cdef dict _NOTHING
@@ -99,11 +100,7 @@ cdef class PartitionCore:
     @cython.locals(leading=Leading)
     cpdef bint commits_at_once(self, long long required_acks) except -1
     @cython.locals(leading=Leading)
-    cpdef object append_run(self, object run)
-    @cython.locals(leading=Leading)
-    cpdef object append_built(
-        self, object batch, object record_count, object max_timestamp, object required_acks
-    )
+    cpdef object append(self, list batches, object rule, long long required_acks=*)
     @cython.locals(leading=Leading)
     cpdef object when_committed(self, object offset)
     cpdef object _advance_high_watermark(self, Leading leading)

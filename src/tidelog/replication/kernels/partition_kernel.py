@@ -18,7 +18,7 @@ C functions in the compiled twin, which no subclass can override; all else is lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, cast
 
@@ -26,7 +26,7 @@ from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NO_OFFSET
 from tidelog.model.pending import Pending
-from tidelog.storage.append import AppendRefused
+from tidelog.storage.append import AppendRefused, AppendRule
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
 
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     from tidelog.replication.roles import Following, Offline, Role
     from tidelog.replication.topic_config import TopicConfig
     from tidelog.replication.waiting import Watcher
-    from tidelog.storage.append import AppendInfo, CheckedBatch
+    from tidelog.storage.append import AppendOutcome
+    from tidelog.storage.checked_batches import CheckedBatch
     from tidelog.storage.partition_log import PartitionLog
 
 # A member that is reached through its class costs more, and this one is every write's.
 _NONE = ErrorCode.NONE
 _NOT_ENOUGH_REPLICAS_AFTER_APPEND = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 _LOG_END = FetchIsolation.LOG_END
+_FOLLOWER = AppendRule.FOLLOWER
 
 # What `acks` is of a write that waits for all in-sync replicas, and an epoch that is none in particular.
 _ALL_IN_SYNC = -1
@@ -285,7 +287,7 @@ class PartitionCore:
     def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
         raise NotImplementedError
 
-    def _append_as_coordinator(self, batch: bytearray, required_acks: int) -> tuple[Offset, bool] | AppendRefused:
+    def _append_otherwise(self, batches: list[CheckedBatch], rule: AppendRule) -> list[AppendOutcome]:
         raise NotImplementedError
 
     def _divergence(self, log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
@@ -330,49 +332,36 @@ class PartitionCore:
         leading = role
         return required_acks != _ALL_IN_SYNC or (not leading.followers and len(leading.isr) >= leading.min_in_sync)
 
-    def append_run(self, run: Sequence[CheckedBatch]) -> Sequence[int | AppendInfo | AppendRefused]:
-        """`append` for several batches that have been checked, with one write: see `PartitionLog.append_run`."""
-        role = self.role
-        if type(role) is not Leading:
-            return [self._refuse_to_append(cast("Following | Offline", role))] * len(run)
-        leading = role
-        try:
-            outcomes = leading.log.append_run(run, self.leader_epoch, len(self._watchers) > 0)
-        except StorageError as error:
-            return [AppendRefused(self._fail(error), str(error))] * len(run)
-        self._advance(leading)
-        if self._watchers:
-            self._wakeups.changed(self)
-        return outcomes
+    def append(
+        self, batches: list[CheckedBatch], rule: AppendRule, required_acks: int = _ALL_IN_SYNC
+    ) -> list[AppendOutcome]:
+        """Append batches that have been checked, each by itself: an outcome for each, as `PartitionLog.append` says.
 
-    def append_built(
-        self, batch: bytearray, record_count: int, max_timestamp: int, required_acks: int
-    ) -> tuple[Offset, bool] | AppendRefused:
-        """`append` for one whole batch that a coordinator has just made, outside of any transaction.
-
-        Its first offset, and whether it is committed already.
+        By the rule FOLLOWER they are the leader's, and this replica follows; by any other it must lead. A fault of the disk
+        refuses all. The high watermark moves at once where nobody has to be waited for; `when_committed` tells when it has
+        passed the records.
         """
         role = self.role
-        if type(role) is Leading:
-            leading = role
-            if self.config.keeps_create_time and (
-                required_acks != _ALL_IN_SYNC or len(leading.isr) >= leading.min_in_sync
-            ):
-                log = leading.log
-                try:
-                    offset = log.append_built(batch, record_count, max_timestamp, self.leader_epoch)
-                except StorageError as error:
-                    return AppendRefused(self._fail(error), str(error))
-                if offset is not None:
-                    end = offset + record_count
-                    if leading.followers or self._committed.heap:
-                        self._advance(leading)
-                    else:
-                        log.commit_up_to(end)
-                    if self._watchers:
-                        self._wakeups.changed(self)
-                    return offset, log.high_watermark >= end
-        return self._append_as_coordinator(batch, required_acks)
+        if rule is _FOLLOWER or type(role) is not Leading:
+            return self._append_otherwise(batches, rule)
+        leading = role
+        if required_acks == _ALL_IN_SYNC and len(leading.isr) < leading.min_in_sync:
+            refused = AppendRefused(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(leading.isr)} replicas of {self.topic_partition} are in sync, and {leading.min_in_sync} must be",
+            )
+            return [refused] * len(batches)
+        log = leading.log
+        before = log.log_end_offset
+        try:
+            outcomes = log.append(batches, rule, self.leader_epoch, len(self._watchers) > 0)
+        except StorageError as error:
+            return [AppendRefused(self._fail(error), str(error))] * len(batches)
+        if log.log_end_offset != before:
+            self._advance(leading)
+            if self._watchers:
+                self._wakeups.changed(self)
+        return outcomes
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from tidelog.storage.checked_batches import CheckedBatch, kept_batch
 from tidelog.storage.cleaning.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaning.cleaner_stats import CleanerStats
 from tidelog.storage.cleaning.offset_map import OffsetMap, kernel
@@ -29,7 +30,7 @@ from tidelog.storage.cleaning.windows import Window
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import File, Files
 from tidelog.storage.log_config import SEGMENT_BYTES_MAX
-from tidelog.storage.segment import LOG_SUFFIX, Segment, WrittenBatch
+from tidelog.storage.segment import LOG_SUFFIX, Segment
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import (
@@ -109,7 +110,7 @@ class Filtering:
         self._out = bytearray(0)
         self._pending: list[bytes | bytearray | memoryview] = []
         self._pending_bytes = 0
-        self._batches: list[WrittenBatch] = []
+        self._batches: list[CheckedBatch] = []
 
     def run(self, segment: SourceSegment) -> Iterator[int]:
         """Yields how many bytes were read and written, piece by piece."""
@@ -187,7 +188,7 @@ class Filtering:
                 check_batch(view, read_header(view, at), at)
                 crc = crc32c(out[start + CHECKED_POSITION : start + size])
                 CRC_LAYOUT.pack_into(out, start + CRC_POSITION, crc)
-            self._batches.append((size, last_offset, max_timestamp))
+            self._batches.append(kept_batch(size, last_offset, max_timestamp))
         self._pending.append(out[:out_end])
         self._pending_bytes += out_end
         # The kernel writes to the same place again.
@@ -196,7 +197,7 @@ class Filtering:
     def _add(self, batch: bytes | bytearray | memoryview, last_offset: int, max_timestamp: int) -> None:
         self._pending.append(batch)
         self._pending_bytes += len(batch)
-        self._batches.append((len(batch), last_offset, max_timestamp))
+        self._batches.append(kept_batch(len(batch), last_offset, max_timestamp))
 
     def _flush(self) -> None:
         if self._batches:
@@ -204,7 +205,7 @@ class Filtering:
                 raise DamagedFileError(
                     self._target.path(LOG_SUFFIX), "cleaning would make it larger than a segment can be"
                 )
-            self._target.append(self._pending, self._batches)
+            self._target.write(self._pending, self._batches)
             self._stats.bytes_written += self._pending_bytes
             self._pending.clear()
             self._batches.clear()

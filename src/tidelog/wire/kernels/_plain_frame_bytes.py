@@ -19,6 +19,11 @@ def bytes_of(frame: memoryview) -> memoryview:
     return frame
 
 
+def writable_bytes_of(frame: memoryview) -> memoryview | None:
+    """The same, to be changed. None where that cannot be."""
+    return None if frame.readonly else frame
+
+
 def room_in(buffer: bytearray) -> bytearray:
     """Where a buffer's bytes are to be put."""
     return buffer

@@ -12,6 +12,10 @@ cdef inline const unsigned char *bytes_of(memoryview frame) noexcept:
     return <const unsigned char *> PyMemoryView_GET_BUFFER(frame).buf
 
 
+cdef inline unsigned char *writable_bytes_of(memoryview frame) noexcept:
+    return NULL if PyMemoryView_GET_BUFFER(frame).readonly else <unsigned char *> PyMemoryView_GET_BUFFER(frame).buf
+
+
 cdef inline unsigned char *room_in(bytearray buffer) noexcept:
     return <unsigned char *> PyByteArray_AS_STRING(buffer)
 

@@ -1,18 +1,15 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index"
-"""Reads the Produce request that almost every client sends, in one pass: the frame, and the header and checksum of each batch.
+"""Reads the Produce request that almost every client sends, in one pass.
 Writes the answer to one of one batch.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
-(another version, tagged fields, no answer wanted, a topic twice in a row, batches of which some are in a transaction and some are
-not, a batch that would be refused) is None, and the request goes the ordinary way, which knows what to say to it. Nothing of the
-frame is changed.
+(another version, tagged fields, no answer wanted, a topic twice in a row) is None, and the request falls back to the handler.
+Nothing of the frame is changed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from tidelog.wire.crc32c import crc32c
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
@@ -26,28 +23,24 @@ if cython.compiled:
         bytes_of,
         int16,
         int32,
-        int64,
         length_at,
         put16,
         put32,
         put64,
         put_bytes,
         room_in,
-        uint32,
     )
 else:
     from tidelog.wire.kernels._plain_frame_bytes import (
         bytes_of,
         int16,
         int32,
-        int64,
         length_at,
         put16,
         put32,
         put64,
         put_bytes,
         room_in,
-        uint32,
     )
 
 VERSION_MIN = 7
@@ -59,12 +52,6 @@ _FLEXIBLE_VERSION = cython.declare(cython.longlong, 9)
 _TOPIC_ID_VERSION = cython.declare(cython.longlong, 13)
 
 _HEADER_BYTES = cython.declare(cython.longlong, 61)
-_BATCH_OVERHEAD = cython.declare(cython.longlong, 12)
-_CHECKED_POSITION = cython.declare(cython.longlong, 21)
-_MAGIC = cython.declare(cython.longlong, 2)
-_CODEC_MASK = cython.declare(cython.longlong, 7)
-_CODEC_MAX = cython.declare(cython.longlong, 4)
-_TRANSACTIONAL_BIT = cython.declare(cython.longlong, 16)
 
 # The smallest partition, and the smallest topic, that a request can name: what bounds their announced numbers.
 _PARTITION_BYTES_MIN = cython.declare(cython.longlong, 66)
@@ -72,13 +59,13 @@ _PARTITION_BYTES_MIN = cython.declare(cython.longlong, 66)
 
 def read_produce(
     frame: memoryview,
-) -> tuple[int, int, int, int, list[tuple[bytes, int, int, int, int, int, int, int, int, int]], str | None] | None:
+) -> tuple[int, int, int, int, list[tuple[bytes, int, int, int]], str | None] | None:
     """Version, correlation id, acks, time-out, the batch of each partition, and the id of their transaction, if they are in one.
 
-    None for a request that is not to be read here. In a transaction all batches are of one producer and epoch.
+    None for a request that is not to be read here.
 
-    A batch is the topic (its name, or from v13 on its id), the partition, where in the frame it begins and ends, the codec,
-    the delta of its last offset, its newest timestamp, and the producer's id, epoch and first sequence number.
+    A batch is the topic (its name, or from v13 on its id), the partition, and where in the frame it begins and ends. What it must
+    be itself is for `storage.checked_batches` to say.
     """
     end: cython.Py_ssize_t = len(frame)
     at: cython.Py_ssize_t
@@ -90,14 +77,6 @@ def read_produce(
     acks: cython.longlong
     timeout_ms: cython.longlong
     index: cython.longlong
-    codec: cython.longlong
-    delta: cython.longlong
-    producer_id: cython.longlong
-    epoch: cython.longlong
-    sequence: cython.longlong
-    special: cython.longlong = 0
-    first_producer_id: cython.longlong = -1
-    first_epoch: cython.longlong = -1
     is_flexible: cython.bint
     if end < 10:
         return None
@@ -159,7 +138,6 @@ def read_produce(
         else:
             transactional_id = bytes(data[at:stop]).decode("ascii")
         at = stop
-        special = _TRANSACTIONAL_BIT
 
     # Acks that are answered.
     if end - at < 6:
@@ -173,7 +151,7 @@ def read_produce(
     topic_count, at = length_at(data, at, end, is_flexible, False)
     if topic_count <= 0 or topic_count > end // _PARTITION_BYTES_MIN:
         return None
-    batches: list[tuple[bytes, int, int, int, int, int, int, int, int, int]] = []
+    batches: list[tuple[bytes, int, int, int]] = []
     previous: bytes = b""
     while topic_count > 0:
         topic_count -= 1
@@ -205,42 +183,7 @@ def read_produce(
             if length < _HEADER_BYTES or end - at < length:
                 return None
             stop = at + length
-            codec = int16(data, at + 21)
-            delta = int32(data, at + 23)
-            producer_id = int64(data, at + 43)
-            epoch = int16(data, at + 51)
-            sequence = int32(data, at + 53)
-            if special and not batches:
-                first_producer_id = producer_id
-                first_epoch = epoch
-            if (
-                int64(data, at) != 0
-                or int32(data, at + 8) != length - _BATCH_OVERHEAD
-                or data[at + 16] != _MAGIC
-                # No control batch, none with the time of the append, and in a transaction where the request is in one.
-                or codec & ~_CODEC_MASK != special
-                or codec & _CODEC_MASK > _CODEC_MAX
-                or (special and (producer_id < 0 or producer_id != first_producer_id or epoch != first_epoch))
-                or delta < 0
-                or int32(data, at + 57) != delta + 1
-                or (producer_id >= 0 and sequence < 0)
-                or crc32c(frame[at + _CHECKED_POSITION : stop]) != uint32(data, at + 17)
-            ):
-                return None
-            batches.append(
-                (
-                    topic,
-                    index,
-                    at,
-                    stop,
-                    codec & _CODEC_MASK,
-                    delta,
-                    int64(data, at + 35),
-                    producer_id,
-                    epoch,
-                    sequence,
-                )
-            )
+            batches.append((topic, index, at, stop))
             at = stop
             if is_flexible:
                 if at >= end or data[at] != 0:

@@ -1,16 +1,14 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index"
-"""Reads what a follower and its leader send each other all day: the next Fetch of a session, its answer, and the batch in that.
+"""Reads what a follower and its leader send each other all day: the next Fetch of a session, and its answer.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
-(an older version, a consumer, forgotten topics, an error, a diverging epoch, any other tagged field, several batches, a
-transaction) is None, and goes the ordinary way.
+(an older version, a consumer, forgotten topics, an error, a diverging epoch, any other tagged field) is None, and falls back to
+the handler.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from tidelog.wire.crc32c import crc32c
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
@@ -19,9 +17,9 @@ else:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import after_letters, int16, int32, int64, length_at, uint32
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import after_letters, int16, int32, int64, length_at
 else:
-    from tidelog.wire.kernels._plain_frame_bytes import after_letters, int16, int32, int64, length_at, uint32
+    from tidelog.wire.kernels._plain_frame_bytes import after_letters, int16, int32, int64, length_at
 
 VERSION_MIN = 15
 """The first version with the replica's state as a tagged field."""
@@ -36,17 +34,6 @@ _STATE_BYTES = cython.declare(cython.longlong, 16)
 
 # In an answer: index, error, high watermark, last stable offset, log start.
 _ANSWERED_BYTES = cython.declare(cython.longlong, 30)
-
-_HEADER_BYTES = cython.declare(cython.longlong, 61)
-_BATCH_OVERHEAD = cython.declare(cython.longlong, 12)
-_CHECKED_POSITION = cython.declare(cython.longlong, 21)
-_MAGIC = cython.declare(cython.longlong, 2)
-# Codec and kind of timestamp; neither of them matters to a copy. Without transactions and control records.
-_PLAIN_MASK = cython.declare(cython.longlong, 0x0F)
-_CODEC_MASK = cython.declare(cython.longlong, 0x07)
-_CODEC_MAX = cython.declare(cython.longlong, 4)
-# So far from the end that no batch can go beyond it.
-_OFFSET_MAX = cython.declare(cython.longlong, 2**62)
 
 
 def read_replica_fetch(
@@ -200,91 +187,3 @@ def read_replica_answer(frame: object) -> tuple[int, list[tuple[tuple[bytes, int
     if end - at != 1 or data[at] != 0:
         return None
     return int32(data, 11), partitions
-
-
-def read_plain_batch(records: object) -> tuple[int, int, int, int, int, int, int] | None:
-    """Of records that are one whole, undamaged batch outside of any transaction: its first offset, the leader's epoch, the last
-    offset's distance, the largest timestamp, and the producer's id, epoch and sequence. None for any others."""
-    source: cython.const[cython.uchar][::1] = records
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
-    attributes: cython.longlong
-    delta: cython.longlong
-    offset: cython.longlong
-    if end < _HEADER_BYTES:
-        return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
-    offset = int64(data, 0)
-    attributes = int16(data, 21)
-    delta = int32(data, 23)
-    if (
-        int32(data, 8) != end - _BATCH_OVERHEAD
-        or data[16] != _MAGIC
-        or attributes & ~_PLAIN_MASK != 0
-        or attributes & _CODEC_MASK > _CODEC_MAX
-        or offset < 0
-        or delta < 0
-        or int32(data, 57) < 0
-        or crc32c(records[_CHECKED_POSITION:]) != uint32(data, 17)
-    ):
-        return None
-    return (
-        offset,
-        int32(data, 12),
-        delta,
-        int64(data, 35),
-        int64(data, 43),
-        int16(data, 51),
-        int32(data, 53),
-    )
-
-
-def read_plain_run(records: object) -> tuple[int, int, int, list[tuple[int, int, int]]] | None:
-    """Of records that are whole, undamaged batches without producers, of one epoch and without gaps, behind which one may be cut
-    off: where they end, the first offset, the leader's epoch, and of each batch its size, last offset and largest timestamp. None
-    for any others."""
-    source: cython.const[cython.uchar][::1] = records
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
-    at: cython.Py_ssize_t = 0
-    size: cython.longlong
-    attributes: cython.longlong
-    delta: cython.longlong
-    next_offset: cython.longlong
-    if end < _HEADER_BYTES:
-        return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
-    first_offset: cython.longlong = int64(data, 0)
-    epoch: cython.longlong = int32(data, 12)
-    next_offset = first_offset
-    batches: list[tuple[int, int, int]] = []
-    while end - at >= _HEADER_BYTES:
-        size = int32(data, at + 8) + _BATCH_OVERHEAD
-        attributes = int16(data, at + 21)
-        delta = int32(data, at + 23)
-        if (
-            size < _HEADER_BYTES
-            or data[at + 16] != _MAGIC
-            or attributes & ~_PLAIN_MASK != 0
-            or attributes & _CODEC_MASK > _CODEC_MAX
-            or int64(data, at) != next_offset
-            or next_offset < 0
-            or next_offset > _OFFSET_MAX
-            or delta < 0
-            or int32(data, at + 12) != epoch
-            or int64(data, at + 43) >= 0
-            or int32(data, at + 57) < 0
-        ):
-            return None
-        if size > end - at:
-            break
-        if crc32c(records[at + _CHECKED_POSITION : at + size]) != uint32(data, at + 17):
-            return None
-        batches.append((size, next_offset + delta, int64(data, at + 35)))
-        next_offset += delta + 1
-        at += size
-    else:
-        # Where not even a header is left, only its length could tell damage from a cut: that is for others to say.
-        if at != end:
-            return None
-    if not batches:
-        return None
-    return at, first_offset, epoch, batches

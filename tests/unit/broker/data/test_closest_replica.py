@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import DataNode
 from tests.support.log_builder import LogBuilder
 from tidelog.broker.handlers.fetch import fetch
@@ -30,7 +31,7 @@ def node() -> DataNode:
     node.create_topic("orders", replicas=(1, 2, 3, 4))
     builder = LogBuilder()
     for _ in range(10):
-        node.partition("orders").append(builder.batch("x"))
+        produced(node.partition("orders"), builder.batch("x"))
     for number in (2, 3, 4):
         follow(node, number, 10)
     return node
@@ -78,7 +79,7 @@ def test_a_consumer_is_sent_to_its_own_rack_at_once_and_with_nothing(node: DataN
 
 
 def test_the_one_that_is_furthest_is_chosen(node: DataNode) -> None:
-    node.partition("orders").append(LogBuilder().batch("y"))
+    produced(node.partition("orders"), LogBuilder().batch("y"))
     follow(node, 2, 11)
     assert ask(node).preferred_read_replica == 2
 
@@ -103,7 +104,7 @@ def test_versions_before_eleven_cannot_be_sent_anywhere(node: DataNode) -> None:
 
 
 def test_a_replica_that_lags_or_begins_later_or_is_gone_is_not_chosen(node: DataNode) -> None:
-    node.partition("orders").append(LogBuilder().batch("y"))
+    produced(node.partition("orders"), LogBuilder().batch("y"))
     assert ask(node, offset=11, wait_ms=0).preferred_read_replica == -1
     follow(node, 3, 11, log_start_offset=7)
     assert ask(node, offset=5).preferred_read_replica == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import OTHER, DataNode
 from tests.support.log_builder import LogBuilder, ManualClock
 from tidelog.broker.data import fetch_sessions
@@ -90,7 +91,7 @@ def node() -> DataNode:
 
 
 def append(node: DataNode, index: int) -> None:
-    node.partition("orders", index).append(BATCHES.batch("a"))
+    produced(node.partition("orders", index), BATCHES.batch("a"))
 
 
 # A session's life

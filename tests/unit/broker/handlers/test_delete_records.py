@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import NODE, OTHER, DataNode, Denying
 from tests.support.log_builder import LogBuilder
 from tidelog.broker.handlers.delete_records import delete_records
@@ -29,7 +30,7 @@ LATEST = 2
 def node() -> DataNode:
     node = DataNode()
     node.create_topic("orders")
-    node.partition("orders").append(BATCHES.batch("a", "b", "c"))
+    produced(node.partition("orders"), BATCHES.batch("a", "b", "c"))
     return node
 
 
@@ -83,7 +84,7 @@ def test_a_topic_that_the_caller_may_not_delete_from(node: DataNode) -> None:
 def replicated(node: DataNode) -> Pending[DeleteRecordsResponse]:
     """A deletion that waits for a follower."""
     node.create_topic("copied", replicas=(NODE, OTHER))
-    node.partition("copied").append(BATCHES.batch("a", "b"))
+    produced(node.partition("copied"), BATCHES.batch("a", "b"))
     follow(node, log_start_offset=0)
     answer = node.ask(delete_records, request_for("copied", 2, timeout_ms=500), LATEST)
     assert isinstance(answer, Pending)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.appends import as_leader
 from tests.support.log_builder import LogBuilder, ManualClock, accepted
 from tests.unit.broker.admin_node import AdminNode, Denies, ask, broker
 from tidelog.broker.handlers import describe_log_dirs
@@ -93,7 +94,7 @@ def replicas(result: DescribeLogDirsResult) -> list[tuple[str, int, int, bool]]:
 def test_every_directory_with_its_replicas(disks: Disks, version: int) -> None:
     disks.disk.space = DiskSpace(1000, 400)
     log = disks.first.create_partition(ORDERS, ID)
-    accepted(log.append_as_leader(WORDS.batch("a", "b"), 0))
+    accepted(as_leader(log, WORDS.batch("a", "b"), 0))
     disks.second.create_partition(PAYMENTS, ID)
 
     answer = described(disks.node, version=version)
@@ -119,7 +120,7 @@ def test_only_the_partitions_that_are_asked_for(disks: Disks) -> None:
 
 def test_a_replica_on_the_move_is_there_twice_with_what_it_still_lacks(disks: Disks) -> None:
     log = disks.first.create_partition(ORDERS, ID)
-    accepted(log.append_as_leader(WORDS.batch("a", "b", "c"), 0))
+    accepted(as_leader(log, WORDS.batch("a", "b", "c"), 0))
     disks.second.create_partition(ORDERS, ID, is_future=True)
 
     first, second = described(disks.node).results

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.appends import as_follower, coordinated, produced
 from tests.support.data_node import NODE, OTHER, DataNode, Denying
 from tests.support.log_builder import LogBuilder
 from tidelog.broker.data.delayed_fetch import WAIT_MS_MAX
@@ -19,7 +20,6 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.pending import Pending
 from tidelog.storage.file_region import FileRegion
-from tidelog.storage.producer_append import AppendOrigin
 from tidelog.wire.codec import decode, encode_parts
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.messages.fetch import (
@@ -89,7 +89,7 @@ def values(partition: PartitionData) -> list[str]:
 
 
 def append(node: DataNode, *texts: str, topic: str = "orders", index: int = 0) -> None:
-    node.partition(topic, index).append(BATCHES.batch(*texts))
+    produced(node.partition(topic, index), BATCHES.batch(*texts))
 
 
 def waiting(node: DataNode, *partitions: tuple[str, FetchPartition], **options: Any) -> Pending[FetchResponse]:
@@ -151,12 +151,12 @@ def test_an_empty_partition_has_no_records_and_is_no_error(node: DataNode) -> No
 
 def test_readers_of_committed_records_are_told_what_was_aborted(node: DataNode) -> None:
     partition = node.partition("orders")
-    partition.append(BATCHES.batch("a", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True))
+    produced(partition, BATCHES.batch("a", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True))
     marker = build_end_txn_marker(
         ControlType.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=0, timestamp=node.clock.ms
     )
-    partition.append(marker, origin=AppendOrigin.COORDINATOR)
-    partition.append(BATCHES.batch("b", producer_id=6, producer_epoch=0, base_sequence=0, is_transactional=True))
+    coordinated(partition, marker)
+    produced(partition, BATCHES.batch("b", producer_id=6, producer_epoch=0, base_sequence=0, is_transactional=True))
 
     (committed,) = fetched(node, wanted("orders"), isolation_level=1)
     (uncommitted,) = fetched(node, wanted("orders"), isolation_level=0)
@@ -453,14 +453,14 @@ def test_what_was_read_before_the_wait_is_read_anew_in_the_end(node: DataNode) -
 def test_a_stretch_of_a_file_that_was_cut_during_the_wait_is_not_sent(node: DataNode) -> None:
     node.create_topic("copied", partitions=2, replicas=(NODE, OTHER), leader=OTHER)
     first, second = node.log("copied", 0), node.log("copied", 1)
-    first.append_as_follower(BATCHES.batch("lost", leader_epoch=0))
+    as_follower(first, BATCHES.batch("lost", leader_epoch=0))
     first.set_high_watermark(1)
     answer = waiting(node, wanted("copied", 0), wanted("copied", 1), min_bytes=2 * first.size_bytes)
 
     first.truncate_to(0)
-    first.append_as_follower(BATCHES.batch("kept, and longer", leader_epoch=1))
+    as_follower(first, BATCHES.batch("kept, and longer", leader_epoch=1))
     first.set_high_watermark(1)
-    second.append_as_follower(BATCHES.batch("more", leader_epoch=1))
+    as_follower(second, BATCHES.batch("more", leader_epoch=1))
     second.set_high_watermark(1)
     node.partitions.wakeups.changed(node.partition("copied", 1))
 

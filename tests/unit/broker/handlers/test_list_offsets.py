@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import NODE, OTHER, DataNode, Denying
 from tests.support.log_builder import START_MS, LogBuilder
 from tidelog.broker.handlers.list_offsets import list_offsets
@@ -61,7 +62,7 @@ def ask(
 
 
 def append(node: DataNode, *texts: str, **options: Any) -> None:
-    node.partition("orders").append(BATCHES.batch(*texts, **options))
+    produced(node.partition("orders"), BATCHES.batch(*texts, **options))
 
 
 @pytest.mark.parametrize("version", range(1, 12))
@@ -131,7 +132,7 @@ def test_readers_of_committed_records_see_no_further_than_the_first_open_transac
 
 def test_consumers_see_no_further_than_the_high_watermark_and_replicas_see_all(node: DataNode) -> None:
     node.create_topic("copied", replicas=(NODE, OTHER))
-    node.partition("copied").append(BATCHES.batch("a"))
+    produced(node.partition("copied"), BATCHES.batch("a"))
 
     assert ask(node, LATEST, topic="copied").offset == 0
     assert ask(node, LATEST, topic="copied", replica_id=OTHER).offset == 1
@@ -145,7 +146,7 @@ def test_a_new_leader_that_does_not_know_the_high_watermark_yet_says_so(
     node: DataNode, version: int, code: ErrorCode
 ) -> None:
     node.create_topic("copied", replicas=(NODE, OTHER))
-    node.partition("copied").append(BATCHES.batch("a"))
+    produced(node.partition("copied"), BATCHES.batch("a"))
     node.change("copied", leader=NODE)
 
     latest = ask(node, LATEST, version, topic="copied")

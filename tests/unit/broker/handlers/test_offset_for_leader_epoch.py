@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.appends import produced
 from tests.support.data_node import NODE, OTHER, DataNode, Denying
 from tests.support.log_builder import LogBuilder
 from tidelog.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
@@ -27,10 +28,10 @@ def node() -> DataNode:
     node = DataNode()
     node.create_topic("orders", replicas=(NODE, OTHER))
     partition = node.partition("orders")
-    partition.append(BATCHES.batch("a", "b"))
+    produced(partition, BATCHES.batch("a", "b"))
     for _ in range(3):
         node.change("orders", leader=NODE)
-    partition.append(BATCHES.batch("c"))
+    produced(partition, BATCHES.batch("c"))
     return node
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from tests.support.appends import as_leader, produced
 from tests.support.data_node import DataNode, Denying, ManualTimers, topic_partition
 from tests.support.log_builder import HeldSlowWork, LogBuilder, accepted
 from tidelog.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
@@ -64,7 +65,7 @@ class MovingNode(DataNode):
         return list(self.log_directories)[1]
 
     def write(self, *words: str) -> None:
-        accepted(self.partition("orders").append(WORDS.batch(*words)))
+        accepted(produced(self.partition("orders"), WORDS.batch(*words)))
 
     def words(self) -> list[str]:
         return WORDS.values(self.log("orders"))
@@ -405,7 +406,7 @@ def test_a_crash_at_any_change_of_the_disk_loses_no_record(change: int) -> None:
 def test_of_two_logs_of_a_replica_the_longer_one_is_kept_and_the_other_not_deleted(node: MovingNode) -> None:
     topic_id = node.image.topic_ids[ORDERS.topic]
     copy = node.there.create_partition(ORDERS, topic_id)
-    accepted(copy.append_as_leader(WORDS.batch("a", "b"), 0))
+    accepted(as_leader(copy, WORDS.batch("a", "b"), 0))
     node.write("a")
 
     keep_one_of_each(node.log_directories)

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.support.appends import as_leader
 from tests.support.data_node import ManualTimers
 from tests.support.log_builder import LogBuilder, ManualClock, accepted
 from tidelog.broker.maintenance.upkeep import REMOVAL_INTERVAL_MS, Upkeep
@@ -64,7 +65,7 @@ def node() -> Node:
 def write_segments(directory: LogDirectory) -> None:
     log = directory.create_partition(ORDERS, ID)
     for word in ("a" * 150, "b" * 150, "c" * 150):
-        accepted(log.append_as_leader(LogBuilder().batch(word), 0))
+        accepted(as_leader(log, LogBuilder().batch(word), 0))
     log.set_high_watermark(log.log_end_offset)
 
 

@@ -1,11 +1,15 @@
 # The types of `produce_lane_kernel`, for its compiled twin.
 
 cimport cython
+from tidelog.storage.checked_batches cimport CheckedBatch, checked_in
 
 cdef long long _FLEXIBLE_VERSION
 cdef long long _RECORD_ERRORS_VERSION
 cdef long long _TOPIC_ID_VERSION
 cdef long long _ACKS_OF_ALL
+cdef long long _CODEC_MASK
+cdef long long _TRANSACTIONAL_BIT
+cdef object _LEADER
 
 
 @cython.final
@@ -43,7 +47,7 @@ cdef class ProduceLaneCore:
     cdef long long _request_bytes
 
     @cython.locals(
-        version=cython.longlong, acks=cython.longlong, batches=list, by_id=bint, partitions=list, start=Py_ssize_t, stop=Py_ssize_t,
+        version=cython.longlong, acks=cython.longlong, stretches=list, special=cython.longlong, batches=list, batch=CheckedBatch, by_id=bint, partitions=list, start=Py_ssize_t, stop=Py_ssize_t,
         max_timestamp=cython.longlong, placed=list, run=list, runs=dict, number=Py_ssize_t, size=Py_ssize_t,
         bytes_max=cython.longlong, ahead_max_ms=cython.longlong, taken=TakenProduce)
     cdef bint _take(self, object connection, memoryview frame) except -1
@@ -55,16 +59,18 @@ cdef class ProduceLaneCore:
     cdef bytes _head_of(self, long long version, bytes topic)
     cdef object _counts_of(self, long long version)
     @cython.locals(
-        run=list, delta=cython.longlong, version=cython.longlong, answer=bytes)
+        run=list, batch=CheckedBatch, delta=cython.longlong, version=cython.longlong, answer=bytes)
     cdef object _finish_one(self, object connection, TakenProduce taken, dict runs)
     @cython.locals(
         version=cython.longlong, placed=list, parts=list, at=Py_ssize_t, count=Py_ssize_t, place=Py_ssize_t)
     cdef bytes _answer(self, TakenProduce taken, dict outcomes)
 
 
-@cython.locals(messages=cython.longlong, total_bytes=cython.longlong, number=Py_ssize_t, delta=cython.longlong)
+@cython.locals(messages=cython.longlong, total_bytes=cython.longlong, number=Py_ssize_t, batch=CheckedBatch)
 cpdef object count_run(object counts, list run, object outcomes)
 
+@cython.locals(first=CheckedBatch, batch=CheckedBatch)
+cdef bint _of_one_producer(list batches) except -1
 cdef object _packed(long long version, object index, object first_offset, object log_start_offset)
 @cython.locals(count=Py_ssize_t, at=Py_ssize_t)
 cdef Py_ssize_t _topic_count(list placed) except -1

@@ -18,8 +18,10 @@ from tidelog.model.ids import NO_TIMESTAMP as _NO_TIMESTAMP
 from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.replication.partition import ALL_IN_SYNC as _ALL_IN_SYNC
 from tidelog.replication.roles import Leading
-from tidelog.storage.append import NOT_TRANSACTIONAL, AppendInfo, AppendRefused, CheckedBatch
+from tidelog.storage.append import AppendInfo, AppendRefused, AppendRule
+from tidelog.storage.checked_batches import CheckedBatch, checked_in
 from tidelog.wire.messages.produce import ProduceRequest
+from tidelog.wire.record_batch import CODEC_MASK, TRANSACTIONAL_BIT
 from tidelog.wire.varint import write_uvarint
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from tidelog.replication.partitions import TopicReplicas
 
     Outcome: TypeAlias = "int | AppendInfo | AppendRefused"
-    # What the kernel that reads requests tells of a batch.
-    Read: TypeAlias = "tuple[bytes, int, int, int, int, int, int, int, int, int]"
+    # What the kernel that reads requests tells of a batch: the topic, the partition, and where in the frame it begins and ends.
+    Read: TypeAlias = "tuple[bytes, int, int, int]"
     # The topic as the request names it, the partition's number, the partition, and the place of the batch in its run.
     Placed: TypeAlias = "tuple[bytes, int, Partition, int]"
     ReadProduce: TypeAlias = "Callable[[memoryview], tuple[int, int, int, int, list[Read], str | None] | None]"
@@ -61,8 +63,9 @@ _PARTITION_V9 = Layout(">ihqqqBBB")
 _TAIL = b"\0\0\0\0"
 _FLEXIBLE_TAIL = b"\0" + _TAIL + b"\0"
 
-# A named tuple's own way to make one is a function in Python; this is the one below it.
-_new_batch = tuple.__new__
+_LEADER = AppendRule.LEADER
+_CODEC_MASK = CODEC_MASK
+_TRANSACTIONAL_BIT = TRANSACTIONAL_BIT
 
 
 class TakenProduce:
@@ -143,7 +146,7 @@ class ProduceLaneCore:
         version: int,
         transactional_id: str,
         partitions: Sequence[Partition],
-        batches: Sequence[Read],
+        batches: Sequence[CheckedBatch],
     ) -> Sequence[int | None] | None:
         raise NotImplementedError
 
@@ -171,14 +174,16 @@ class ProduceLaneCore:
         read = self._read_produce(frame)
         if read is None:
             return False
-        version, correlation_id, acks, timeout_ms, batches, transactional_id = read
+        version, correlation_id, acks, timeout_ms, stretches, transactional_id = read
         self.is_open = True
         if not self._taken:
             self._begun_ns = self._now_ns()
             self._now_ms = self._clock_ms()
         by_id = version >= _TOPIC_ID_VERSION
+        special = 0 if transactional_id is None else _TRANSACTIONAL_BIT
         partitions: list[Partition] = []
-        for topic, index, start, stop, _, _, max_timestamp, _, _, _ in batches:
+        batches: list[CheckedBatch] = []
+        for topic, index, start, stop in stretches:
             if self._topic is None or by_id != self._is_by_id or topic != self._topic:
                 self._topic = topic
                 self._is_by_id = by_id
@@ -187,6 +192,11 @@ class ProduceLaneCore:
             partition = None if hosted is None else hosted.get(index)
             if partition is None:
                 return False
+            batch = checked_in(frame, start, stop)
+            # No control batch, none with the time of the append, and in a transaction where the request is in one.
+            if batch is None or batch.attributes & ~_CODEC_MASK != special:
+                return False
+            max_timestamp = batch.max_timestamp
             config = partition.config
             bytes_max = config.batch_bytes_max
             ahead_max_ms = config.message_timestamp_after_max_ms
@@ -199,23 +209,26 @@ class ProduceLaneCore:
             ):
                 return False
             partitions.append(partition)
+            batches.append(batch)
         guards: Sequence[int | None] | None = None
         if transactional_id is not None:
+            if not _of_one_producer(batches):
+                return False
             guards = self._guards(connection, version, transactional_id, partitions, batches)
             if guards is None:
                 return False
         runs = self._runs
         placed: list[Placed] = []
         for number, partition in enumerate(partitions):
-            topic, index, start, stop, _, delta, max_timestamp, producer_id, epoch, sequence = batches[number]
+            topic, index, _, _ = stretches[number]
+            batch = batches[number]
+            if guards is not None:
+                batch.guard = guards[number]
             run = runs.get(partition)
             if run is None:
                 run = runs[partition] = []
-            guard = NOT_TRANSACTIONAL if guards is None else guards[number]
             placed.append((topic, index, partition, len(run)))
-            run.append(
-                _new_batch(CheckedBatch, (frame[start:stop], delta, max_timestamp, producer_id, epoch, sequence, guard))
-            )
+            run.append(batch)
         size = len(frame)
         self._request_bytes += size
         # Without arguments, which would all be put into a tuple, and taken out again by their names.
@@ -266,7 +279,8 @@ class ProduceLaneCore:
         wakeups.hold()
         try:
             for partition, run in runs.items():
-                outcomes[partition] = appended = partition.append_run(run)
+                # What it takes to write with these acks was there when they were taken.
+                outcomes[partition] = appended = partition.append(run, _LEADER, 1)
                 count_run(topics[partition.topic_partition.topic], run, appended)
                 log = partition.log
                 is_committed = is_committed and log is not None and log.high_watermark == log.log_end_offset
@@ -285,8 +299,8 @@ class ProduceLaneCore:
             response_bytes += len(answer)
         counts.answered_together(len(taken), self._now_ns() - self._begun_ns, request_bytes, response_bytes)
         errors = counts.errors
-        for appended in outcomes.values():
-            for outcome in appended:
+        for each_run in outcomes.values():
+            for outcome in each_run:
                 errors[outcome.error if type(outcome) is AppendRefused else 0] += 1
 
     def _finish_one(
@@ -296,7 +310,7 @@ class ProduceLaneCore:
         topic, index, partition, _ = taken.placed[0]
         run = runs[partition]
         # Nobody is to be held back: there is no second partition that a watcher might wait for.
-        appended = partition.append_run(run)
+        appended = partition.append(run, _LEADER, 1)
         outcome = appended[0]
         role = partition.role
         topic_counts = self._topic_counts[partition.topic_partition.topic]
@@ -304,8 +318,9 @@ class ProduceLaneCore:
             count_run(topic_counts, run, appended)
             self._answer_when_committed(connection, taken, runs, {partition: appended})
             return
-        view, delta, _, _, _, _, _ = run[0]
-        topic_counts.produced(1, delta + 1, len(view))
+        batch = run[0]
+        delta = batch.last_offset_delta
+        topic_counts.produced(1, delta + 1, batch.size_bytes)
         log = role.log
         if taken.acks == _ACKS_OF_ALL and log.high_watermark <= outcome + delta:
             self._answer_when_committed(connection, taken, runs, {partition: appended})
@@ -376,14 +391,23 @@ def count_run(counts: TopicCounts, run: Sequence[CheckedBatch], outcomes: Sequen
     """What became of the batches of one partition, for its topic's metrics."""
     messages = 0
     total_bytes = 0
-    for number, (view, delta, _, _, _, _, _) in enumerate(run):
+    for number, batch in enumerate(run):
         outcome = outcomes[number]
         if type(outcome) is int or (type(outcome) is AppendInfo and not outcome.is_duplicate):
-            messages += delta + 1
-            total_bytes += len(view)
+            messages += batch.record_count
+            total_bytes += batch.size_bytes
         elif type(outcome) is AppendRefused:
-            counts.produce_refused(outcome.error, len(view))
+            counts.produce_refused(outcome.error, batch.size_bytes)
     counts.produced(len(run), messages, total_bytes)
+
+
+def _of_one_producer(batches: Sequence[CheckedBatch]) -> bool:
+    """Whether batches of a transaction are all of the producer that has it."""
+    first = batches[0]
+    for batch in batches:
+        if batch.producer_id != first.producer_id or batch.producer_epoch != first.producer_epoch:
+            return False
+    return first.producer_id >= 0
 
 
 def _packed(version: int, index: int, first_offset: int, log_start_offset: int) -> bytes:
