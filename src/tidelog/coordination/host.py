@@ -432,6 +432,7 @@ class ActiveShard(Generic[S]):
         first_offset = self._written(built, AppendRule.COORDINATOR)
         if isinstance(first_offset, ErrorCode):
             return first_offset
+        is_committed = self._is_committed(first_offset + count)
         try:
             if decision.take_in is not None:
                 decision.take_in(first_offset, is_committed)
@@ -442,7 +443,7 @@ class ActiveShard(Generic[S]):
                     self.shard.replay(each, first_offset + position, producer_id, now_ms)
         except Exception as error:
             raise BugError(self._broke_off("taking in what was written")) from error
-        return self._is_committed(first_offset + count)
+        return is_committed
 
     def _written(self, batch: CheckedBatch, rule: AppendRule) -> int | ErrorCode:
         """Where in the log a batch is now, or why it is not."""
