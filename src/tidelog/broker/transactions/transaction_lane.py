@@ -1,21 +1,18 @@
-"""The fast path for what producers send with every transaction: AddPartitionsToTxn of clients, and EndTxn.
+"""The fast path for AddPartitionsToTxn of clients, which older ones send with every transaction.
 
-    lane.take_end(connection, frame, begun_ns)      True: the request is plain; it is answered, or will be
+    lane.take_add(connection, frame, begun_ns)      True: the request is plain; it is answered, or will be
 
-A compiled kernel reads such a request without making a message of it, the coordinator is asked as the handlers ask it, and the
+A compiled kernel reads such a request without making a message of it, the coordinator is asked as the handler asks it, and the
 answer is packed by hand. A request with anything unusual is not taken, not even in part, and falls back to the handler. So does a
-refusal to add partitions: the coordinator, asked again by the handler, decides the same. The refusal of an end is one number, and
-is answered here.
+refusal: the coordinator, asked again by the handler, decides the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct as Layout
 from typing import TypeVar
 
 from tidelog.broker.handlers.add_partitions_to_txn import FENCED_VERSION as ADDING_FENCED_VERSION
-from tidelog.broker.handlers.end_txn import EPOCH_BUMP_VERSION, FENCED_VERSION
 from tidelog.broker.requests.caller import AllowAll, Authorizer
 from tidelog.broker.requests.node_view import Node
 from tidelog.kernel_choice import load
@@ -30,30 +27,18 @@ from tidelog.wire.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
-    EndTxnRequest,
-    EndTxnResponse,
 )
 
 _kernel = load("tidelog.wire.kernels", "transaction_kernel")
 
 ADD_PARTITIONS_KEY: int = _kernel.ADD_PARTITIONS_KEY
-END_TXN_KEY: int = _kernel.END_TXN_KEY
-
-FLEXIBLE_VERSION = 3
 
 _WRITE = AclOperation.WRITE
 _TOPIC = ResourceType.TOPIC
 _TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 
-# Size and correlation id; no throttling; the error; from v3 on with the tagged fields of header and body, from v5 on with the
-# producer's id and epoch.
-_END_V0 = Layout(">iiih")
-_END_V3 = Layout(">iiBihB")
-_END_V5 = Layout(">iiBihqhB")
-
-# The version by which clients go that add partitions themselves, and that of those whose every end raises the epoch.
+# The version by which clients go that add partitions themselves.
 _CLIENT_ADDS = 0
-_EPOCH_BUMPS = 2
 
 _NONE = ErrorCode.NONE
 _SIZE_BYTES = 4
@@ -77,7 +62,7 @@ class TransactionLane:
 
     def takers(self) -> dict[int, Callable[[Connection, memoryview, int], bool]]:
         """What takes which API's requests. If it does not, nothing of the request was noted or changed."""
-        return {ADD_PARTITIONS_KEY: self.take_add, END_TXN_KEY: self.take_end}
+        return {ADD_PARTITIONS_KEY: self.take_add}
 
     # --- adding partitions -------------------------------------------------------------------------------------------------
 
@@ -125,33 +110,7 @@ class TransactionLane:
             return None
         return partitions if len(topics) == 1 or len({name for name, _ in topics}) == len(topics) else None
 
-    # --- ending ------------------------------------------------------------------------------------------------------------
-
-    def take_end(self, connection: Connection, frame: memoryview, begun_ns: int) -> bool:
-        read = _kernel.read_end_txn(frame)
-        if read is None:
-            return False
-        version, correlation_id, transactional_id, producer_id, producer_epoch, is_committed = read
-        if not self._may_write(connection, _TRANSACTIONAL_ID, transactional_id):
-            return False
-        request = EndTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=is_committed,
-        )
-        ended = self._node.transactions.end(request, _EPOCH_BUMPS if version >= EPOCH_BUMP_VERSION else 0)
-
-        def packed(response: EndTxnResponse) -> tuple[bytes, int]:
-            return _end_answer(version, correlation_id, response)
-
-        if isinstance(ended, Pending):
-            self._answer_later(connection, END_TXN_KEY, version, frame, begun_ns, ended, packed)
-        else:
-            self._answer(connection, END_TXN_KEY, version, frame, begun_ns, *packed(ended))
-        return True
-
-    # --- both --------------------------------------------------------------------------------------------------------------
+    # --- answers -------------------------------------------------------------------------------------------------------------
 
     def _may_write(self, connection: Connection, resource_type: ResourceType, name: str) -> bool:
         return self._is_open_to_all or self._authorizer.allows(
@@ -195,19 +154,6 @@ class TransactionLane:
             counts.errors[error] += 1
 
         outcome.then(settled)
-
-
-def _end_answer(version: int, correlation_id: int, response: EndTxnResponse) -> tuple[bytes, int]:
-    """The answer with its size in front, and its error."""
-    error = response.error_code
-    if error == ErrorCode.PRODUCER_FENCED and version < FENCED_VERSION:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    if version >= EPOCH_BUMP_VERSION:
-        size = _END_V5.size - _SIZE_BYTES
-        return _END_V5.pack(size, correlation_id, 0, 0, error, response.producer_id, response.producer_epoch, 0), error
-    if version >= FLEXIBLE_VERSION:
-        return _END_V3.pack(_END_V3.size - _SIZE_BYTES, correlation_id, 0, 0, error, 0), error
-    return _END_V0.pack(_END_V0.size - _SIZE_BYTES, correlation_id, 0, error), error
 
 
 def _not_added(version: int, correlation_id: int, topics: Topics, error: ErrorCode) -> bytes:

@@ -1,6 +1,5 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index, attr-defined"
-"""Reads what producers send with every transaction, AddPartitionsToTxn and EndTxn, each in one pass; and makes the records by
-which their coordinator remembers it.
+"""Reads AddPartitionsToTxn in one pass, and makes the records by which a coordinator remembers transactions.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
 (the version that brokers speak, tagged fields, names that are not plain ASCII) is None, and the request goes the ordinary way,
@@ -59,11 +58,9 @@ else:
     )
 
 ADD_PARTITIONS_KEY = 24
-END_TXN_KEY = 26
 
 ADD_PARTITIONS_VERSION_MAX = 3
 """The last version of clients; later ones are spoken between brokers."""
-END_TXN_VERSION_MAX = 5
 
 _FLEXIBLE = cython.declare(cython.longlong, 3)
 
@@ -83,43 +80,6 @@ _VALUE_BYTES = cython.declare(cython.longlong, 33)
 
 
 # --- requests ----------------------------------------------------------------------------------------------------------------
-
-
-def read_end_txn(frame: memoryview) -> tuple[int, int, str, int, int, bool] | None:
-    """Version, correlation id, transactional id, producer's id and epoch, and whether it is to be committed.
-
-    None for a request that is not to be read here.
-    """
-    end: cython.Py_ssize_t = len(frame)
-    at: cython.Py_ssize_t
-    length: cython.longlong
-    version: cython.longlong
-    is_flexible: cython.bint
-    if end < 10:
-        return None
-    data: cython.pointer[cython.const[cython.uchar]] = bytes_of(frame)
-    version = int16(data, 2)
-    if int16(data, 0) != END_TXN_KEY or version < 0 or version > END_TXN_VERSION_MAX:
-        return None
-    is_flexible = version >= _FLEXIBLE
-    at = header_end(data, end, is_flexible)
-    if at < 0:
-        return None
-    length, at = length_at(data, at, end, is_flexible, True)
-    transactional_id = text_at(data, at, end, length)
-    if transactional_id is None:
-        return None
-    at += length
-    if end - at != (12 if is_flexible else 11) or data[at + 10] > 1 or (is_flexible and data[at + 11] != 0):
-        return None
-    return (
-        version,
-        int32(data, 4),
-        transactional_id,
-        int64(data, at),
-        int16(data, at + 8),
-        data[at + 10] == 1,
-    )
 
 
 def read_add_partitions(frame: memoryview) -> tuple[int, int, str, int, int, list[tuple[str, list[int]]], bytes] | None:
