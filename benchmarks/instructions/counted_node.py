@@ -121,8 +121,8 @@ class CountedNode:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            # One order of sets and dictionaries, and so one count.
-            env={**tidelog_environment(), "PYTHONHASHSEED": "0"},
+            # One order of sets and dictionaries, and so one count; and never the plain twin because a build is out of date.
+            env={**tidelog_environment(), "PYTHONHASHSEED": "0", "TIDELOG_KERNELS": "compiled"},
         )
         try:
             self._wait_until_it_serves()
