@@ -213,7 +213,8 @@ class Run:
         if producer_id is None:
             producer_id = random.choice(self.open_transactions() or TRANSACTIONAL)
         commit = random.random() < 0.3
-        marker = a_marker(self.log, producer_id, commit=commit)
+        # Of the time of the records: a producer whose last word is older than a day is forgotten when the log is cut.
+        marker = a_marker(self.log, producer_id, commit=commit, time_ms=START_MS)
         accepted(as_coordinator(self.log, marker, self.epoch))
         self.model.append(marker, self.epoch, is_abort=not commit)
 

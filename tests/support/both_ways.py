@@ -104,7 +104,13 @@ def foreseen(state: ProducerState | None, batch: bytes) -> ProducerState:
 
 
 def a_marker(
-    log: PartitionLog, producer_id: int, *, commit: bool, base_offset: int = 0, leader_epoch: int = -1
+    log: PartitionLog,
+    producer_id: int,
+    *,
+    commit: bool,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    time_ms: int = TIME_MS,
 ) -> bytes:
     state = log.producers.producer(producer_id)
     return build_end_txn_marker(
@@ -112,7 +118,7 @@ def a_marker(
         producer_id=producer_id,
         producer_epoch=0 if state is None else state.epoch,
         coordinator_epoch=0,
-        timestamp=TIME_MS,
+        timestamp=time_ms,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
     )
