@@ -58,6 +58,8 @@ def planted(*_args: object, **_kwargs: object) -> NoReturn:
 class Planted:
     """A watcher of a partition."""
 
+    is_waiting = True
+
     def partition_changed(self, _partition: object) -> None:
         planted()
 

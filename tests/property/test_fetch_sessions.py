@@ -18,7 +18,6 @@ from tidelog.broker.handlers.fetch import fetch
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.pending import Pending
-from tidelog.storage.file_region import FileRegion
 from tidelog.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -113,8 +112,9 @@ class Client:
         index = data.partition_index
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self.offsets[index] = self.node.log("orders", index).log_start_offset
-        elif isinstance(data.records, FileRegion):
-            for _, header in each_batch(data.records.read()):
+        elif data.records:
+            assert isinstance(data.records, bytes), "so few that they are copied"
+            for _, header in each_batch(data.records):
                 assert header.base_offset <= self.offsets[index] <= header.last_offset
                 self.offsets[index] = header.next_offset
 
@@ -193,5 +193,11 @@ def test_a_session_tells_all_that_a_full_fetch_would(changes: list[tuple[str, in
         ask(1 << 20)
     ends = {index: node.log("orders", index).log_end_offset for index in client.offsets}
     assert client.offsets == ends
-    assert all(node.partition("orders", index).watcher_count == 0 for index in range(PARTITIONS))
     assert node.timers.pending == 0
+    # As many as are watched, and none once the session is gone.
+    sessions = node.fetch_sessions
+    assert sum(node.partition("orders", index).watcher_count for index in range(PARTITIONS)) == sessions.links.count
+    assert sessions.links.count == (len(ends) if client.session_id else 0)
+    sessions.close(client.session_id)
+    assert all(node.partition("orders", index).watcher_count == 0 for index in range(PARTITIONS))
+    assert sessions.links.count == 0

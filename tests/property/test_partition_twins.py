@@ -30,6 +30,8 @@ PARTITIONS = 2
 class Watcher:
     """Reads when it is told, and may do more."""
 
+    is_waiting = True
+
     def __init__(self, story: Story, name: str) -> None:
         self._story = story
         self._name = name

@@ -19,7 +19,7 @@ from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.config import ConfigKeys, ConfigValues
-from tidelog.model.data_plane_config import DATA_PLANE_KEYS
+from tidelog.model.data_plane_config import DATA_PLANE_KEYS, FETCH_MAX_BYTES
 from tidelog.model.ids import (
     DirectoryId,
     LeaderEpoch,
@@ -126,6 +126,12 @@ class Denying:
 
     def __init__(self, *denied: tuple[AclOperation, str | None]) -> None:
         self._denied = denied
+        self.revision = 0
+
+    def change(self, *denied: tuple[AclOperation, str | None]) -> None:
+        """From now on it denies these, and nothing else."""
+        self._denied = denied
+        self.revision += 1
 
     def allows(
         self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
@@ -159,7 +165,7 @@ class DataNode:
         self.paths = directories
         self.log_directories = self._open_directories()
         self.partitions = self._new_partitions()
-        self.fetch_sessions = FetchSessions(session_slots, self.clock, self.random)
+        self.fetch_sessions = FetchSessions(session_slots, self.clock, self.random, self.config[FETCH_MAX_BYTES])
         self.metrics = BrokerMetrics()
 
     # Node

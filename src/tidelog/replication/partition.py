@@ -154,13 +154,21 @@ class Partition(PartitionCore):
         role.log.reconfigure(config.log)
         if isinstance(role, Leading):
             role.min_in_sync = min(config.min_insync_replicas, len(self.replicas))
-            self._advance_high_watermark(role)
+            self._advance_and_tell(role)
+
+    def _advance_and_tell(self, leading: Leading) -> None:
+        before = leading.log.high_watermark
+        self._advance_high_watermark(leading)
+        if self._watchers and leading.log.high_watermark != before:
+            self._wakeups.changed(self)
 
     def replace_log(self, log: PartitionLog) -> None:
         """Go on with a copy of the log that has all that the present one has: the replica has moved to another directory."""
         role = self.role
         if not isinstance(role, Offline):
             role.log = log
+            if self._watchers:
+                self._wakeups.changed(self)
 
     def _log_of(self, role: Following | Offline) -> PartitionLog | None:
         return None if isinstance(role, Offline) else role.log
@@ -227,7 +235,7 @@ class Partition(PartitionCore):
         role = self.role
         if isinstance(role, Leading):
             role.joining = nodes
-            self._advance_high_watermark(role)
+            self._advance_and_tell(role)
 
     # --- following ---------------------------------------------------------------------------------------------------------
 
@@ -329,6 +337,8 @@ class Partition(PartitionCore):
             log.truncate_fully_and_start_at(leader_start)
         except StorageError as error:
             return self._fail(error)
+        if self._watchers:
+            self._wakeups.changed(self)
         return _NONE
 
     def _cut(self, log: PartitionLog, offset: int) -> ErrorCode:
@@ -371,6 +381,11 @@ class Partition(PartitionCore):
         if self._watchers:
             self._wakeups.changed(self)
         return offset
+
+    def log_start_moved(self) -> None:
+        """Retention has moved the log's start."""
+        if self._watchers:
+            self._wakeups.changed(self)
 
     def when_deleted(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once the log of no in-sync replica starts before `offset`."""

@@ -107,6 +107,8 @@ class Partitions(PartitionsCore):
         self._to_open: dict[tuple[TopicId, PartitionIndex], None] = {}
         self._to_delete: dict[TopicPartition, LogDirectory] = {}
         self._waiting_for_opened: list[Pending[None]] = []
+        for directory in directories:
+            directory.on_expired = self._expired
 
     def __iter__(self) -> Iterator[Partition]:
         for replicas in self._by_id.values():
@@ -114,6 +116,12 @@ class Partitions(PartitionsCore):
 
     def __len__(self) -> int:
         return sum(map(len, self._by_id.values()))
+
+    def _expired(self, topic_partition: TopicPartition, log: PartitionLog) -> None:
+        """Retention has moved the start of a log."""
+        partition = self.named(topic_partition.topic).get(topic_partition.partition)
+        if partition is not None and partition.log is log:
+            partition.log_start_moved()
 
     # --- looking up: also by `named` and `identified` ----------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ a follower leaves the partition out of its fetches.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,7 +20,6 @@ from tidelog.model.config import LONG_MAX, ConfigValues
 from tidelog.model.ids import NodeId
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leading
-from tidelog.storage.fetched import Fetched
 
 # Even where nothing at all may pass, somebody looks again: the limit may have changed.
 DELAY_MS_MAX = 1000
@@ -121,15 +120,10 @@ class ReplicationThrottles:
             and self.leader.is_exceeded
         )
 
-    def sent(self, partitions: Iterable[object], results: Iterable[object]) -> None:
-        """These were read for a follower, place by place, and are on their way."""
-        count = 0
-        for partition, result in zip(partitions, results, strict=True):
-            if type(result) is Fetched and result.regions:
-                assert isinstance(partition, Partition)
-                if self._is_throttled_leader(partition):
-                    count += result.size_bytes
-        if count:
+    def sent(self, partition: Partition, count: int) -> None:
+        """So many bytes of a partition were read for a follower, and are on their way."""
+        throttled = partition.config.leader_throttled_replicas
+        if (throttled.replicas or throttled.is_all) and self._is_throttled_leader(partition):
             self.leader.record(count)
 
     def _is_throttled_leader(self, partition: Partition) -> bool:

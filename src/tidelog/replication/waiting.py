@@ -26,6 +26,11 @@ __all__ = ["OffsetWaiters", "Wakeups", "Watcher"]
 class Watcher(Protocol):
     """Something that wants to know when a partition has changed. It is told again until it is taken off."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request waits for the change. What is appended then is kept for its read."""
+        ...
+
     def partition_changed(self, partition: Partition) -> None:
         """More may be readable, or nothing any more. It may take itself off, or others, from within."""
         ...

@@ -97,6 +97,8 @@ class LogDirectory:
         self.cleaner_offsets: dict[TopicPartition, Offset] = {}
         self.was_clean = False
         self.last_broker_epoch: BrokerEpoch | None = None
+        self.on_expired: Callable[[TopicPartition, PartitionLog], None] | None = None
+        """Told of a log whose start retention has moved."""
         self._files = seams.files
         self._lock = lock
         self._config_of = config_of
@@ -410,7 +412,8 @@ class LogDirectory:
         self._check_online()
         logs = [log for log in [*self.partitions.values(), *self.future_partitions.values()] if applies_to(log)]
         for log in logs:
-            log.expire()
+            if log.expire() and self.on_expired is not None:
+                self.on_expired(log.topic_partition, log)
         return sum(log.remove_segments_before_start() for log in logs)
 
     def flush_due(self) -> int:

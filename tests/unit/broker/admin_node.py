@@ -78,6 +78,7 @@ class Denies:
 
     def __init__(self, *denied: tuple[AclOperation, ResourceType, str | None]) -> None:
         self._denied = denied
+        self.revision = 0
 
     def allows(
         self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str

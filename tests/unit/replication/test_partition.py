@@ -134,6 +134,8 @@ def test_a_duplicate_is_answered_and_tells_nobody(node: DataNode) -> None:
     told: list[Partition] = []
 
     class Watcher:
+        is_waiting = True
+
         def partition_changed(self, changed: Partition) -> None:
             told.append(changed)
 

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.usefixtures("replication_twin")
 class Recorder:
     """A watcher that remembers what it was told, and may leave."""
 
+    is_waiting = True
+
     def __init__(self, *, once: bool = False) -> None:
         self.told: list[str] = []
         self._once = once
@@ -100,6 +102,8 @@ def test_a_watcher_that_another_one_takes_off_is_not_told() -> None:
     second = Recorder()
 
     class First:
+        is_waiting = True
+
         def partition_changed(self, changed: Partition) -> None:
             changed.unwatch(second)
 
@@ -118,6 +122,8 @@ def test_a_change_that_a_watcher_causes_is_told_too() -> None:
     node.partition("orders", 1).watch(watcher)
 
     class Copying:
+        is_waiting = True
+
         def partition_changed(self, changed: Partition) -> None:
             changed.unwatch(self)
             produced(node.partition("orders", 1), BATCHES.batch("copy"))

@@ -36,6 +36,18 @@ class ClosestReplica:
         closest = cls(node.image, rack, caller.listener_name, node.node_id)
         return None if closest._is_here else closest
 
+    @property
+    def place(self) -> tuple[str, object]:
+        """What the choice goes by, beside the partition and how far its followers are."""
+        return self._rack, self._image
+
+    def may_change(self, partition: Partition) -> bool:
+        """Whether there is a follower in the rack at all: it is chosen as soon as it is in sync and has the offset."""
+        role = partition.role
+        return isinstance(role, Leading) and any(
+            broker is not None and broker.rack == self._rack for broker in map(self._image.brokers.get, role.followers)
+        )
+
     def answer(self, asked: FetchPartition, partition: Partition) -> PartitionData | None:
         """What says that another replica is to be asked; None where this one is read."""
         elsewhere = self.of(partition, asked.fetch_offset)

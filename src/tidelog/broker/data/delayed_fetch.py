@@ -1,8 +1,10 @@
-"""The reading behind one Fetch: what is there now, and the wait for more where that is too little.
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
+"""One Fetch: what is there now, the wait for more where that is too little, and the answer.
 
 A fetch is answered at once if it will not wait, if it has `min_bytes`, or if something is wrong with a partition. Otherwise it
-watches its partitions. A change makes it read that one partition again; it completes when that was enough, when something went
-wrong, or when `max_wait_ms` is over, and watches nothing any more then.
+waits for its partitions: one without a session watches them itself, one of a session is told by the session's watch. A change
+makes it read that one partition again; it completes when that was enough, when something went wrong, or when `max_wait_ms` is
+over.
 
 While it waits it holds what it has read so far: as long as it was not told of a change, that is still the answer. Only stretches
 of files are read anew in the end, since the log may have been cut under them.
@@ -10,206 +12,276 @@ of files are read anew in the end, since the log may have been cut under them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
-from tidelog.broker.data.fetch_sessions import FetchEntry
+from tidelog.broker.data.fetch_answer import FetchAnswer
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_LEADER_EPOCH, NodeId
+from tidelog.model.ids import NO_LEADER_EPOCH
 from tidelog.model.pending import Pending
-from tidelog.model.timers import Timer, Timers
-from tidelog.replication.partition import Diverged, Partition
-from tidelog.replication.throttles import ReplicationThrottles
-from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.wire.messages.fetch import FetchResponse
+from tidelog.storage.fetched import Fetched
+
+if TYPE_CHECKING:
+    from tidelog.broker.data.fetch_entry import FetchEntry
+    from tidelog.broker.data.fetch_sessions import FetchSession
+    from tidelog.broker.data.session_watch import SessionWatch
+    from tidelog.broker.requests.node_view import Node
+    from tidelog.model.ids import NodeId
+    from tidelog.model.timers import Timer
+    from tidelog.replication.partition import Partition
+    from tidelog.storage.fetched import FetchIsolation
+    from tidelog.wire.typed.fetch import FetchResponse, PartitionData
 
 # A client that is gone is noticed when its answer is sent. One that asked to wait for weeks must not be kept for weeks.
 WAIT_MS_MAX = 5 * 60 * 1000
 
-
-class Unchanged(Enum):
-    """Says that a session's client knows all there is to know of a partition."""
-
-    UNCHANGED = "unchanged"
+# The same for this module alone: what C knows by its type, Python does not see.
+_WAIT_MS_MAX = WAIT_MS_MAX
+_NO_LEADER_EPOCH = NO_LEADER_EPOCH
 
 
-UNCHANGED = Unchanged.UNCHANGED
+class DelayedFetch:
+    """One request, and the `Watcher` of its partitions where it has no session. The handler fills it in, and starts it."""
 
-ReadResult: TypeAlias = Fetched | Diverged | ErrorCode | Unchanged
-# What to read, or the error where this node has no replica.
-Target: TypeAlias = Partition | ErrorCode
+    __slots__ = (
+        "_pending",
+        "_timer",
+        "_total",
+        "elsewhere",
+        "entries",
+        "expected_epoch",
+        "follower",
+        "follower_epoch",
+        "is_waiting",
+        "isolation",
+        "leader_only",
+        "listener_name",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "node",
+        "refused",
+        "session",
+        "version",
+        "wants_session",
+        "watch",
+    )
 
-
-class FetchLimits(msgspec.Struct, frozen=True, gc=False):
-    """How a fetch reads, the same for all of its partitions."""
-
+    node: Node
+    version: int
+    listener_name: str
     isolation: FetchIsolation
     min_bytes: int
     max_bytes: int
     max_wait_ms: int
     leader_only: bool
-    is_incremental: bool = False
-    """Whether the answer may leave out what the client knows."""
-    follower: NodeId | None = None
+    follower: NodeId | None
     """The replica that asks; None for a consumer."""
-    follower_epoch: int = -1
+    follower_epoch: int
+    session: FetchSession | None
+    expected_epoch: int
+    """Of the session: another request of it may come in before this one is answered."""
+    wants_session: bool
+    entries: list[FetchEntry]
+    """What is looked at, in the order in which it is answered."""
+    refused: list[tuple[FetchEntry, ErrorCode]]
+    """What is refused without a look at a replica. Unknown ids first, as in Kafka's answers."""
+    elsewhere: list[tuple[FetchEntry, PartitionData]]
+    """What the consumer had better read from another replica."""
 
-
-class FetchReading:
-    """One fetch, as a watcher of its partitions. `answer_of` makes the response of what was read, once.
-
-    `entries` and `targets` belong together, place by place. What `throttles` hold back from a follower is not there for it: it
-    waits as for anything else.
-    """
-
-    __slots__ = (
-        "_answer_of",
-        "_entries",
-        "_limits",
-        "_pending",
-        "_places",
-        "_results",
-        "_sizes",
-        "_targets",
-        "_throttles",
-        "_timer",
-        "_total",
-    )
-
-    def __init__(
-        self,
-        entries: Sequence[FetchEntry],
-        targets: Sequence[Target],
-        limits: FetchLimits,
-        answer_of: Callable[[Sequence[ReadResult]], FetchResponse],
-        throttles: ReplicationThrottles | None = None,
-    ) -> None:
-        self._entries = entries
-        self._targets = targets
-        self._limits = limits
-        self._answer_of = answer_of
-        self._throttles = throttles
-        self._results: list[ReadResult] = []
-        self._sizes: list[int] = []
-        self._total = 0
-        self._places: dict[Partition, int] = {}
-        self._pending: Pending[FetchResponse] = Pending()
+    def __init__(self) -> None:
+        self.watch: SessionWatch | None = None
+        self.is_waiting = False
+        self._pending: Pending[FetchResponse] | None = None
         self._timer: Timer | None = None
+        self._total = 0
 
-    def start(self, timers: Timers) -> FetchResponse | Pending[FetchResponse]:
+    def reads(self, entry: FetchEntry, partition: Partition | None, error: ErrorCode | None) -> None:
+        """`entry` is read from `partition`; or from none, with or without an error of the replica."""
+        if entry.is_linked and entry.partition is not partition:
+            assert self.watch is not None
+            self.watch.unlink(entry)
+        entry.partition = partition
+        entry.error = error
+
+    def start(self) -> FetchResponse | Pending[FetchResponse]:
         """Read, and answer now or later."""
-        limits = self._limits
-        is_settled = self._read_all(note_progress=True)
-        if is_settled or limits.max_wait_ms <= 0 or not self._targets or self._total >= limits.min_bytes:
-            return self._answer_of(self._results)
-        for place, partition in enumerate(self._targets):
-            if isinstance(partition, Partition):
-                self._places[partition] = place
-                partition.watch(self)
-        self._timer = timers.after(min(limits.max_wait_ms, WAIT_MS_MAX), self._expired)
-        if limits.follower is not None:
-            self._look_for_missed()
-        return self._pending
+        watch = self.watch
+        if watch is None:
+            is_settled = self._read_all(True)
+            stale: list[FetchEntry] | None = None
+        else:
+            watch.begin_reading(self.entries)
+            is_settled = self._read_all(True)
+            if self.follower is not None:
+                watch.fetched_at(self.node.clock.monotonic_ms(), self.entries)
+            stale = watch.end_reading()
+        if is_settled or self.max_wait_ms <= 0 or self._total >= self.min_bytes or not self._waits_for_any():
+            return self._answer()
+        pending: Pending[FetchResponse] = Pending()
+        self._pending = pending
+        self._timer = self.node.timers.after(min(self.max_wait_ms, _WAIT_MS_MAX), self.expired)
+        self.is_waiting = True
+        if watch is None:
+            for entry in self.entries:
+                if entry.partition is not None:
+                    entry.partition.watch(self)
+            if self.follower is not None:
+                stale = self._missed()
+        else:
+            watch.wait(self)
+        if stale is not None:
+            for entry in stale:
+                entry.is_stale = False
+                if self.is_waiting:
+                    self.entry_changed(entry)
+        return pending
 
-    def answer_now(self) -> FetchResponse:
-        """Read, and answer with what is there. Says nothing about how far a follower is: that was said when it asked."""
-        self._read_all(note_progress=False)
-        return self._answer_of(self._results)
+    def _waits_for_any(self) -> bool:
+        """Whether there is a partition that may get more. What a session's watch leaves alone may."""
+        session = self.session
+        if session is not None and len(session.entries) > len(self.entries):
+            return True
+        for entry in self.entries:  # noqa: SIM110 - a generator costs more
+            if entry.partition is not None:
+                return True
+        return False
 
-    def _look_for_missed(self) -> None:
+    def _missed(self) -> list[FetchEntry]:
         """A follower's progress commits records, on which a coordinator may append at once to a partition that this fetch has
         read already and did not watch yet."""
-        for partition, place in tuple(self._places.items()):
-            result, log = self._results[place], partition.log
+        missed = []
+        for entry in self.entries:
+            result, log = entry.result, None if entry.partition is None else entry.partition.log
             if type(result) is Fetched and log is not None and log.log_end_offset != result.log_end_offset:
-                self.partition_changed(partition)
+                missed.append(entry)
+        return missed
+
+    # --- changes -----------------------------------------------------------------------------------------------------------
 
     def partition_changed(self, partition: Partition) -> None:
         """A partition that is waited for has more, or nothing any more."""
-        place = self._places.get(partition)
-        if place is None:
-            return
-        others = self._total - self._sizes[place]
-        is_settled = self._read(place, self._limits.max_bytes - others, is_first=not others, note_progress=False)
-        if is_settled or self._total >= self._limits.min_bytes:
-            self._complete(read_again=others > 0)
+        for entry in self.entries:
+            if entry.partition is partition:
+                self.entry_changed(entry)
+                return
 
-    def _expired(self) -> None:
-        self._complete(read_again=self._total > 0)
+    def entry_changed(self, entry: FetchEntry) -> None:
+        """The same, of the partition of `entry`."""
+        others = self._total - entry.size_bytes
+        is_settled = self._read(entry, self.max_bytes - others, not others, False)
+        if is_settled or self._total >= self.min_bytes:
+            self._complete(others > 0)
 
-    def _complete(self, *, read_again: bool) -> None:
-        for partition in self._places:
-            partition.unwatch(self)
-        self._places = {}
-        if self._timer is not None:
-            self._timer.cancel()
+    def expired(self) -> None:
+        """Too little has come in time."""
+        self._complete(self._total > 0)
+
+    def give_up(self) -> None:
+        """Another request of the session has come: the client would apply this one's answer to a newer state."""
+        self.expected_epoch = -1
+        self._complete(False)
+
+    def _complete(self, read_again: bool) -> None:
+        self.is_waiting = False
+        # It is the timer's and the answer's callback that hold this fetch: none of them is to be left for the garbage collector.
+        timer = self._timer
+        self._timer = None
+        if timer is not None:
+            timer.cancel()
+        watch = self.watch
+        if watch is None:
+            for entry in self.entries:
+                if entry.partition is not None:
+                    entry.partition.unwatch(self)
+        else:
+            watch.wait_is_over()
+            if read_again:
+                # All that is there, also of a request that has written to several partitions, one of which was told first.
+                watch.note_all(self.node.partitions.wakeups.untold())
+                self.entries = watch.noted_entries()
         if read_again:
-            self._read_all(note_progress=False)
-        self._pending.complete(self._answer_of(self._results))
+            self._read_all(False)
+        pending = self._pending
+        self._pending = None
+        assert pending is not None
+        pending.complete(self._answer())
 
-    def _read_all(self, *, note_progress: bool) -> bool:
+    # --- reading -----------------------------------------------------------------------------------------------------------
+
+    def _read_all(self, note_progress: bool) -> bool:
         """Read every partition. Whether one of them is reason enough to answer, whatever was found."""
-        count = len(self._targets)
-        self._results = [UNCHANGED] * count
-        self._sizes = [0] * count
         self._total = 0
-        may_skip = self._limits.is_incremental and self._limits.follower is None
+        may_skip = self.session is not None and self.follower is None
         is_settled = False
-        for place, partition in enumerate(self._targets):
-            if may_skip and type(partition) is Partition:
-                entry = self._entries[place]
+        for entry in self.entries:
+            entry.result = None
+            entry.size_bytes = 0
+            partition = entry.partition
+            if partition is None:
+                if entry.error is not None:
+                    entry.result = entry.error
+                    is_settled = True
+                continue
+            if may_skip:
                 asked = entry.asked
-                if asked.last_fetched_epoch == NO_LEADER_EPOCH and partition.has_nothing_new(
+                if asked.last_fetched_epoch == _NO_LEADER_EPOCH and partition.has_nothing_new(
                     asked.fetch_offset, asked.current_leader_epoch, entry.high_watermark, entry.log_start_offset
                 ):
                     continue
-            left = max(0, self._limits.max_bytes - self._total)
-            if self._read(place, left, is_first=not self._total, note_progress=note_progress):
+            if self._read(entry, self.max_bytes - self._total, not self._total, note_progress):
                 is_settled = True
         return is_settled
 
-    def _read(self, place: int, bytes_max: int, *, is_first: bool, note_progress: bool) -> bool:
+    def _read(self, entry: FetchEntry, bytes_max: int, is_first: bool, note_progress: bool) -> bool:
         """Read one partition. However small the limits, the first that has anything gives a whole batch."""
-        partition, asked = self._targets[place], self._entries[place].asked
-        limits = self._limits
-        if isinstance(partition, ErrorCode):
-            self._results[place] = partition
-            return True
+        partition, asked = entry.partition, entry.asked
+        assert partition is not None
         bytes_max = max(0, min(bytes_max, asked.partition_max_bytes))
-        if limits.follower is None:
+        follower = self.follower
+        if follower is None:
             result = partition.read(
                 asked.fetch_offset,
                 bytes_max,
-                limits.isolation,
-                current_leader_epoch=asked.current_leader_epoch,
-                last_fetched_epoch=asked.last_fetched_epoch,
-                min_one_batch=is_first,
-                leader_only=limits.leader_only,
+                self.isolation,
+                asked.current_leader_epoch,
+                is_first,
+                self.leader_only,
+                asked.last_fetched_epoch,
             )
         else:
             result = partition.read_as_follower(
-                limits.follower,
+                follower,
                 asked.fetch_offset,
                 bytes_max,
-                broker_epoch=limits.follower_epoch,
-                log_start_offset=asked.log_start_offset,
-                current_leader_epoch=asked.current_leader_epoch,
-                last_fetched_epoch=asked.last_fetched_epoch,
-                min_one_batch=is_first,
-                note_progress=note_progress,
+                self.follower_epoch,
+                asked.log_start_offset,
+                asked.current_leader_epoch,
+                asked.last_fetched_epoch,
+                is_first,
+                note_progress,
             )
-            if type(result) is Fetched and result.regions and self._is_held_back(partition, limits.follower):
-                result = msgspec.structs.replace(result, regions=())
-        self._results[place] = result
+            if (
+                type(result) is Fetched
+                and result.regions
+                and self.node.partitions.throttles.holds_back(partition, follower)
+            ):
+                result = replace(result, regions=())
+        entry.result = result
         if type(result) is not Fetched:
+            self._total -= entry.size_bytes
+            entry.size_bytes = 0
             return True
-        size = result.size_bytes
-        self._total += size - self._sizes[place]
-        self._sizes[place] = size
+        size_bytes = result.regions[0].count if result.regions else 0
+        self._total += size_bytes - entry.size_bytes
+        entry.size_bytes = size_bytes
         return False
 
-    def _is_held_back(self, partition: Partition, follower: NodeId) -> bool:
-        return self._throttles is not None and self._throttles.holds_back(partition, follower)
+    # --- the answer --------------------------------------------------------------------------------------------------------
+
+    def _answer(self) -> FetchResponse:
+        watch = self.watch
+        if watch is not None:
+            self.entries = watch.noted_entries()
+        return FetchAnswer(self).build()

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """Fetch sessions (KIP-227): a client names its partitions once, then only what changes; the answers leave out what has not.
 
     full request      session_epoch 0 or -1     closes the session that it names; 0 asks for a new one
@@ -15,14 +16,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from heapq import heapify, heappop, heappush
 from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
+from tidelog.broker.data.fetch_entry import FetchEntry
+from tidelog.broker.data.session_watch import LinkBudget, SessionWatch
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import PartitionIndex
-from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from tidelog.wire.typed.fetch import FetchRequest
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -37,40 +39,15 @@ SESSION_PARTITIONS_MAX = 100_000
 _INT32_MAX = 2**31 - 1
 
 # A topic's name, or its id from v13 on; and a partition of it.
-FetchKey: TypeAlias = tuple[str | bytes, PartitionIndex]
+FetchKey: TypeAlias = tuple[str | bytes, int]
 _EvictableKey: TypeAlias = tuple[bool, int, int]
-
-
-class FetchEntry(msgspec.Struct, gc=False):
-    """One partition of a fetch: what the client asks for, and what it was told last."""
-
-    topic: str | bytes
-    asked: FetchPartition
-    high_watermark: int = -1
-    log_start_offset: int = -1
-
-    def is_news(self, data: PartitionData, record_bytes: int) -> bool:
-        """Whether an incremental answer has to carry `data`. Remembers what the client knows once it has read it."""
-        # An error is told every time. It comes with a high watermark of -1, so that its end is news as well.
-        is_news = (
-            record_bytes > 0
-            or data.error_code != 0
-            or data.preferred_read_replica >= 0
-            or data.diverging_epoch.end_offset >= 0
-        )
-        if self.high_watermark != data.high_watermark:
-            is_news = True
-            self.high_watermark = data.high_watermark
-        if self.log_start_offset != data.log_start_offset:
-            is_news = True
-            self.log_start_offset = data.log_start_offset
-        return is_news
 
 
 class FetchSession:
     """What one client fetches. `epoch` is that of the request that comes next."""
 
     __slots__ = (
+        "_next_rank",
         "cached_size",
         "created_ms",
         "entries",
@@ -80,12 +57,14 @@ class FetchSession:
         "last_used_ms",
         "session_id",
         "uses_topic_ids",
+        "watch",
     )
 
     def __init__(
         self,
         session_id: int,
         entries: dict[FetchKey, FetchEntry],
+        budget: LinkBudget,
         *,
         is_privileged: bool,
         uses_topic_ids: bool,
@@ -93,6 +72,10 @@ class FetchSession:
     ) -> None:
         self.session_id = session_id
         self.entries = entries
+        self._next_rank = 0
+        for entry in entries.values():
+            self.move_to_end(entry)
+        self.watch = SessionWatch(entries.values(), budget)
         self.is_privileged = is_privileged
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
@@ -107,52 +90,36 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Take in what an incremental request names and forgets."""
-        entries = self.entries
+        entries, watch = self.entries, self.watch
         for topic in request.topics:
             name = topic.topic_id if self.uses_topic_ids else topic.topic
             for asked in topic.partitions:
-                key = (name, PartitionIndex(asked.partition))
+                key = (name, asked.partition)
                 entry = entries.get(key)
                 if entry is None:
-                    entries[key] = FetchEntry(name, asked)
+                    entry = entries[key] = FetchEntry(name, asked)
+                    self.move_to_end(entry)
                 else:
                     entry.asked = asked
+                watch.note(entry)
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
             for partition in forgotten.partitions:
-                entries.pop((name, PartitionIndex(partition)), None)
+                entry = entries.pop((name, partition), None)
+                if entry is not None:
+                    watch.forget(entry)
 
     def move_to_end(self, entry: FetchEntry) -> None:
         """Who has just had records comes last next time, so that a limit on bytes starves nobody."""
-        key = (entry.topic, PartitionIndex(entry.asked.partition))
-        if self.entries.pop(key, None) is entry:
-            self.entries[key] = entry
-
-
-class FetchContext:
-    """What one request fetches: `entries` in their order, and the session that it belongs to, if any."""
-
-    __slots__ = ("entries", "expected_epoch", "session", "wants_session")
-
-    def __init__(
-        self, entries: list[FetchEntry], session: FetchSession | None = None, *, wants_session: bool = False
-    ) -> None:
-        self.entries = entries
-        self.session = session
-        self.wants_session = wants_session
-        # Another request of the session may come in before this one is answered.
-        self.expected_epoch = -1 if session is None else session.epoch
-
-    @property
-    def is_superseded(self) -> bool:
-        """Whether the session has moved on: INVALID_FETCH_SESSION_EPOCH is the only answer left."""
-        return self.session is not None and self.session.epoch != self.expected_epoch
+        self._next_rank += 1
+        entry.rank = self._next_rank
 
 
 class FetchSessions:
-    """The sessions of a node, at most `slots` of them."""
+    """The sessions of a node, at most `slots` of them. No answer holds more than `max_bytes`."""
 
-    def __init__(self, slots: int, clock: Clock, random: Random) -> None:
+    def __init__(self, slots: int, clock: Clock, random: Random, max_bytes: int = _INT32_MAX) -> None:
+        self.max_bytes = max_bytes
         self._slots = slots
         self._clock = clock
         self._random = random
@@ -162,6 +129,7 @@ class FetchSessions:
         self._evictable_by_all: list[_EvictableKey] = []
         self._evictable_by_privileged: list[_EvictableKey] = []
         self.evictions = 0
+        self.links = LinkBudget()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -175,15 +143,14 @@ class FetchSessions:
 
     # --- requests ----------------------------------------------------------------------------------------------------------
 
-    def context_of(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchContext | ErrorCode:
-        """What a request fetches, or the error of a session that does not fit it."""
+    def session_of(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession | ErrorCode | None:
+        """The session that a request goes on with, after what it names and forgets; None for a full request, and where nothing
+        is left in the session; or the error of a session that does not fit the request."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self.close(request.session_id)
-            return FetchContext(
-                entries_of(request, uses_topic_ids=uses_topic_ids), wants_session=epoch == INITIAL_EPOCH
-            )
+            return None
         session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -191,32 +158,33 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != uses_topic_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.watch.supersede()
         session.update(request)
         if not session.entries:
             self.close(session.session_id)
-            return FetchContext(entries_of(request, uses_topic_ids=uses_topic_ids))
+            return None
         if len(session.entries) > SESSION_PARTITIONS_MAX:
             self.close(session.session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        self.go_on(session, self._clock.monotonic_ms())
-        return FetchContext(list(session.entries.values()), session)
+        self._touch(session, self._clock.monotonic_ms())
+        session.epoch = next_epoch(epoch)
+        return session
 
-    def go_on(self, session: FetchSession, now_ms: int) -> None:
-        """A request of this session is taken; the next one has the next epoch."""
-        self._touch(session, now_ms)
-        session.epoch = next_epoch(session.epoch)
-
-    def begin(self, context: FetchContext, *, is_privileged: bool, uses_topic_ids: bool) -> int:
+    def begin(self, entries: list[FetchEntry], is_privileged: bool, uses_topic_ids: bool) -> int:
         """A session for what a full request fetches, once it is answered. Its id, or NO_SESSION where there is no room."""
-        size = len(context.entries)
-        if not context.wants_session or size > SESSION_PARTITIONS_MAX:
+        size = len(entries)
+        if size > SESSION_PARTITIONS_MAX:
             return NO_SESSION
         now_ms = self._clock.monotonic_ms()
         if len(self._sessions) >= self._slots and not self._evict_for((is_privileged, size, 0), now_ms):
             return NO_SESSION
-        entries = {(entry.topic, PartitionIndex(entry.asked.partition)): entry for entry in context.entries}
         session = FetchSession(
-            self._new_id(), entries, is_privileged=is_privileged, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+            self._new_id(),
+            {(entry.topic, entry.asked.partition): entry for entry in entries},
+            self.links,
+            is_privileged=is_privileged,
+            uses_topic_ids=uses_topic_ids,
+            now_ms=now_ms,
         )
         self._sessions[session.session_id] = session
         self._touch(session, now_ms)
@@ -224,8 +192,10 @@ class FetchSessions:
 
     def close(self, session_id: int) -> None:
         """Forget a session, if there is one of this id."""
-        if self._sessions.pop(session_id, None) is not None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
             del self._by_last_use[session_id]
+            session.watch.close()
 
     # --- who has to go -----------------------------------------------------------------------------------------------------
 
@@ -287,13 +257,16 @@ class FetchSessions:
                 return session_id
 
 
-def entries_of(request: FetchRequest, *, uses_topic_ids: bool) -> list[FetchEntry]:
+def entries_of(request: FetchRequest, uses_topic_ids: bool) -> list[FetchEntry]:
     """The partitions that a request names, each once: of a repeated one the last counts."""
+    topics = request.topics
     entries: dict[FetchKey, FetchEntry] = {}
-    for topic in request.topics:
+    for topic in topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
+        if len(topics) == 1 and len(topic.partitions) == 1:
+            return [FetchEntry(name, topic.partitions[0])]
         for asked in topic.partitions:
-            entries[name, PartitionIndex(asked.partition)] = FetchEntry(name, asked)
+            entries[name, asked.partition] = FetchEntry(name, asked)
     return list(entries.values())
 
 

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """Fetch (1), v4-18: record batches from an offset on, for consumers and followers. Answers with stretches of files.
 
 v5 log start offset · v7 sessions (KIP-227) · v9 leader epoch · v10 zstd · v11 nearest replica · v12 diverging epochs
@@ -14,46 +15,30 @@ Where this differs from Kafka: the replica's directory and high watermark of v17
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-import msgspec
+from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.data.closest_replica import ClosestReplica
-from tidelog.broker.data.delayed_fetch import UNCHANGED, FetchLimits, FetchReading, ReadResult, Target
-from tidelog.broker.data.fetch_sessions import NO_SESSION, FetchContext, FetchEntry
-from tidelog.broker.data.leader_hints import LeaderHints
-from tidelog.broker.requests.caller import Caller
+from tidelog.broker.data.delayed_fetch import DelayedFetch
+from tidelog.broker.data.fetch_answer import TOPIC_ID_VERSION, topic_of
+from tidelog.broker.data.fetch_sessions import INITIAL_EPOCH, NO_SESSION, entries_of
 from tidelog.broker.requests.handling import Answer, handles
-from tidelog.broker.requests.node_view import Node
 from tidelog.broker.requests.quorum_requests import ask_quorum
-from tidelog.controller.image import Topic
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
-from tidelog.model.data_plane_config import FETCH_MAX_BYTES
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
-from tidelog.replication.partition import Diverged, Partition
-from tidelog.replication.partitions import TopicReplicas
-from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort
-from tidelog.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from tidelog.model.ids import NodeId
+from tidelog.storage.fetched import FetchIsolation
+from tidelog.wire.typed.fetch import FetchRequest, FetchResponse
 
-TOPIC_ID_VERSION = 13
+if TYPE_CHECKING:
+    from tidelog.broker.data.fetch_entry import FetchEntry
+    from tidelog.broker.data.fetch_sessions import FetchSession, FetchSessions
+    from tidelog.broker.requests.caller import Caller
+    from tidelog.broker.requests.node_view import Node
+    from tidelog.replication.partitions import TopicReplicas
+
 REPLICA_STATE_VERSION = 15
-LEADER_HINT_VERSION = 16
 # Consumers may read from followers from here on (KIP-392).
 FOLLOWER_READ_VERSION = 11
-# The first version whose clients understand KAFKA_STORAGE_ERROR.
-STORAGE_ERROR_VERSION = 6
 
 READ_COMMITTED = 1
 # The replica id of a tool that looks into any replica, as far as its log goes.
@@ -64,284 +49,163 @@ _READ = AclOperation.READ
 _TOPIC = ResourceType.TOPIC
 _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 
-_UNKNOWN = -1
+# The same for this module alone: what C knows by its type, Python does not see.
+_TOPIC_ID_VERSION = TOPIC_ID_VERSION
+_REPLICA_STATE_VERSION = REPLICA_STATE_VERSION
+_FOLLOWER_READ_VERSION = FOLLOWER_READ_VERSION
+_READ_COMMITTED = READ_COMMITTED
+_LOOKS_INTO_REPLICAS = LOOKS_INTO_REPLICAS
 
 
-@handles(FetchRequest)
+@handles(FetchRequest, wakes=True)
 def fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResponse]:
-    if node.is_controller_listener(caller.listener_name):
+    if node.is_controller_listener(caller.connection.listener_name):
         # There Fetch reads the metadata log, which is the quorum's.
         return cast("Answer[FetchResponse]", ask_quorum(request, caller, node))
-    context = node.fetch_sessions.context_of(request, uses_topic_ids=caller.api_version >= TOPIC_ID_VERSION)
-    if isinstance(context, ErrorCode):
-        return FetchResponse(throttle_time_ms=0, error_code=context, session_id=NO_SESSION, responses=[])
-    limits = _limits_of(request, caller, node, is_incremental=context.session is not None)
-    resolved = _Resolved()
-    resolved.resolve(context, caller, node, is_replica=limits.follower is not None)
-    if not limits.leader_only:
+    return _fetch(request, caller, node)
+
+
+def _fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchResponse]:
+    version = caller.api_version
+    connection = caller.connection
+    uses_topic_ids = version >= _TOPIC_ID_VERSION
+    sessions = node.fetch_sessions
+    found = sessions.session_of(request, uses_topic_ids)
+    if type(found) is ErrorCode:  # which costs less than to ask an enumeration for its instances
+        return FetchResponse(throttle_time_ms=0, error_code=found, session_id=NO_SESSION, responses=[])
+    session: FetchSession | None = found  # type: ignore[assignment] # it is no error
+    delayed = DelayedFetch()
+    delayed.node = node
+    delayed.version = version
+    delayed.listener_name = connection.listener_name
+    delayed.session = session
+    delayed.refused = []
+    delayed.elsewhere = []
+    _set_limits(delayed, request, sessions)
+    closest = None
+    if request.rack_id and not delayed.leader_only:
         closest = ClosestReplica.for_fetch(request.rack_id, caller, node)
-        if closest is not None and resolved.send_elsewhere(closest):
-            limits = msgspec.structs.replace(limits, max_wait_ms=0)
-    return _reading(context, resolved, limits, caller, node).start(node.timers)
+    if session is None:
+        delayed.expected_epoch = -1
+        delayed.wants_session = request.session_epoch == INITIAL_EPOCH
+        delayed.entries = entries_of(request, uses_topic_ids)
+    else:
+        delayed.expected_epoch = session.epoch
+        delayed.wants_session = False
+        watch = delayed.watch = session.watch
+        where = None if closest is None else closest.place
+        seen_by = (connection.principal, connection.peer_address.host, caller.authorizer.revision, where)
+        if not watch.sees_as(delayed.isolation, delayed.leader_only, delayed.follower, delayed.follower_epoch, seen_by):
+            for entry in session.entries.values():
+                watch.note(entry)
+        delayed.entries = watch.noted_entries()
+    _resolve(delayed, caller, node)
+    if closest is not None and _send_elsewhere(delayed, closest):
+        delayed.max_wait_ms = 0
+    return delayed.start()
 
 
-def answer_follower(context: FetchContext, limits: FetchLimits, caller: Caller, node: Node) -> FetchResponse:
-    """The response to a follower's fetch of a session that has waited, of what is there now."""
-    resolved = _Resolved()
-    resolved.resolve(context, caller, node, is_replica=True)
-    return _reading(context, resolved, limits, caller, node).answer_now()
-
-
-def _reading(
-    context: FetchContext, resolved: _Resolved, limits: FetchLimits, caller: Caller, node: Node
-) -> FetchReading:
-    follower = limits.follower
-    is_follower = follower is not None
-
-    def answer_of(results: Sequence[ReadResult]) -> FetchResponse:
-        node.metrics.topics.fetched(resolved.targets, results, is_follower=is_follower)
-        if follower is not None:
-            node.partitions.throttles.sent(resolved.targets, results)
-            _count_sent(node, resolved.targets, results, follower)
-        return _FetchAnswer(context, caller, node, is_follower=is_follower).build(resolved, results)
-
-    throttles = node.partitions.throttles if is_follower else None
-    return FetchReading(resolved.entries, resolved.targets, limits, answer_of, throttles)
-
-
-def _count_sent(node: Node, targets: Sequence[Target], results: Sequence[ReadResult], follower: NodeId) -> None:
-    sent = node.partitions.traffic.sent
-    for target, result in zip(targets, results, strict=True):
-        if type(target) is Partition and type(result) is Fetched and result.regions:
-            sent(target, follower, result.size_bytes)
-
-
-def answer_of_read(
-    entries: list[FetchEntry],
-    targets: Sequence[Target],
-    results: Sequence[ReadResult],
-    caller: Caller,
-    node: Node,
-) -> FetchResponse:
-    """The response to a consumer without a session, of what was read, place by place."""
-    node.metrics.topics.fetched(targets, results, is_follower=False)
-    resolved = _Resolved()
-    resolved.entries = entries
-    return _FetchAnswer(FetchContext(entries), caller, node, is_follower=False).build(resolved, results)
-
-
-def _limits_of(request: FetchRequest, caller: Caller, node: Node, *, is_incremental: bool) -> FetchLimits:
-    state = request.replica_state
+def _set_limits(delayed: DelayedFetch, request: FetchRequest, sessions: FetchSessions) -> None:
+    """How the fetch reads, the same for all of its partitions."""
     replica_id, epoch = request.replica_id, -1
-    if caller.api_version >= REPLICA_STATE_VERSION:
+    if delayed.version >= _REPLICA_STATE_VERSION:
+        state = request.replica_state
         replica_id, epoch = state.replica_id, state.replica_epoch
-    follower = NodeId(replica_id) if replica_id >= 0 else None
+    delayed.follower = follower = NodeId(replica_id) if replica_id >= 0 else None
+    delayed.follower_epoch = epoch
     isolation = _HIGH_WATERMARK
-    if follower is not None or replica_id == LOOKS_INTO_REPLICAS:
+    if follower is not None or replica_id == _LOOKS_INTO_REPLICAS:
         isolation = FetchIsolation.LOG_END
-    elif request.isolation_level == READ_COMMITTED:
+    elif request.isolation_level == _READ_COMMITTED:
         isolation = FetchIsolation.LAST_STABLE_OFFSET
-    max_bytes = min(request.max_bytes, node.config[FETCH_MAX_BYTES])
-    return FetchLimits(
-        isolation,
-        min(request.min_bytes, max_bytes),
-        max_bytes,
-        request.max_wait_ms,
-        follower is not None or (caller.api_version < FOLLOWER_READ_VERSION and replica_id != LOOKS_INTO_REPLICAS),
-        is_incremental,
-        follower,
-        epoch,
+    delayed.isolation = isolation
+    delayed.leader_only = follower is not None or (
+        delayed.version < _FOLLOWER_READ_VERSION and replica_id != _LOOKS_INTO_REPLICAS
+    )
+    delayed.max_bytes = max_bytes = min(request.max_bytes, sessions.max_bytes)
+    delayed.min_bytes = min(request.min_bytes, max_bytes)
+    delayed.max_wait_ms = request.max_wait_ms
+
+
+def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
+    """Find what can be read, and what is refused without a look at a replica."""
+    is_replica = delayed.follower is not None
+    connection = caller.connection
+    if is_replica:
+        if not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            for entry in delayed.entries:
+                delayed.reads(entry, None, None)
+                delayed.refused.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            return
+        # What this follower has not got, producers wait for.
+        connection.is_exempt = True
+    others: list[tuple[FetchEntry, ErrorCode]] = []
+    partitions = node.partitions
+    last: str | bytes | None = None
+    hosted: TopicReplicas = {}
+    may_read = True
+    for entry in delayed.entries:
+        if entry.topic != last:
+            # Those of one topic mostly come in a row.
+            last = entry.topic
+            hosted = partitions.identified(last) if isinstance(last, bytes) else partitions.named(last)  # type: ignore[arg-type]
+            may_read = is_replica or _may_read(last, hosted, caller, node)
+        index = entry.asked.partition
+        partition = hosted.get(index) if may_read else None
+        error: ErrorCode | None = None
+        if partition is None:
+            error = _refusal(last, index, may_read, node)
+            if error is ErrorCode.UNKNOWN_TOPIC_ID:
+                delayed.refused.append((entry, error))
+                error = None
+            elif error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                others.append((entry, error))
+                error = None
+        delayed.reads(entry, partition, error)
+    if others:
+        delayed.refused += others
+
+
+def _may_read(topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node) -> bool:
+    """Whether the caller may read a topic. One that is unknown by its id has no name to ask for."""
+    name: str | None = None
+    for partition in hosted.values():
+        name = partition.topic_partition.topic
+        break
+    else:
+        known = topic_of(topic, node)
+        if known is not None:
+            name = known.name
+        elif isinstance(topic, str):
+            name = topic
+    connection = caller.connection
+    return name is None or caller.authorizer.allows(
+        connection.principal, connection.peer_address.host, _READ, _TOPIC, name
     )
 
 
-class _Resolved:
-    """The partitions of a fetch: what can be read, and what is refused without looking at a replica."""
-
-    __slots__ = ("elsewhere", "entries", "refused", "targets")
-
-    def __init__(self) -> None:
-        self.elsewhere: list[tuple[FetchEntry, PartitionData]] = []
-        """What the consumer had better read from another replica."""
-        self.entries: list[FetchEntry] = []
-        self.targets: list[Target] = []
-        self.refused: list[tuple[FetchEntry, ErrorCode]] = []
-        """Unknown ids first, as in Kafka's answers."""
-
-    def resolve(self, context: FetchContext, caller: Caller, node: Node, *, is_replica: bool) -> None:
-        if is_replica and not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-            self.refused = [(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for entry in context.entries]
-            return
-        others: list[tuple[FetchEntry, ErrorCode]] = []
-        last: str | bytes | None = None
-        hosted: TopicReplicas = {}
-        topic: Topic | None = None
-        may_read = True
-        for entry in context.entries:
-            if entry.topic != last:
-                # Those of one topic mostly come in a row.
-                last = entry.topic
-                topic = _topic_of(last, node)
-                hosted = {} if topic is None else node.partitions.identified(topic.topic_id)
-                name = topic.name if topic is not None else last
-                may_read = is_replica or isinstance(name, bytes) or caller.may(_READ, _TOPIC, name)
-            partition = hosted.get(entry.asked.partition)
-            if not may_read:
-                others.append((entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            elif partition is not None:
-                self.entries.append(entry)
-                self.targets.append(partition)
-            elif topic is not None and entry.asked.partition in topic.partitions:
-                self.entries.append(entry)
-                self.targets.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            elif topic is None and isinstance(last, bytes):
-                self.refused.append((entry, ErrorCode.UNKNOWN_TOPIC_ID))
-            else:
-                others.append((entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        self.refused += others
-
-    def send_elsewhere(self, closest: ClosestReplica) -> bool:
-        """Take out what is closer to the consumer elsewhere. Whether there is any."""
-        entries, targets = self.entries, self.targets
-        self.entries, self.targets = [], []
-        for entry, target in zip(entries, targets, strict=True):
-            told = None if isinstance(target, ErrorCode) else closest.answer(entry.asked, target)
-            if told is not None:
-                self.elsewhere.append((entry, told))
-            else:
-                self.entries.append(entry)
-                self.targets.append(target)
-        return bool(self.elsewhere)
+def _refusal(topic: str | bytes, index: int, may_read: bool, node: Node) -> ErrorCode:
+    """Why there is no replica to read."""
+    if not may_read:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = topic_of(topic, node)
+    if known is not None and index in known.partitions:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if known is None and isinstance(topic, bytes):
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _topic_of(topic: str | bytes, node: Node) -> Topic | None:
-    if isinstance(topic, bytes):
-        return node.image.topics.get(TopicId(topic))
-    return node.image.topic(TopicName(topic))
-
-
-class _FetchAnswer:
-    """Makes the response of what was read, in the form of the request's version and session."""
-
-    def __init__(self, context: FetchContext, caller: Caller, node: Node, *, is_follower: bool) -> None:
-        self._context = context
-        self._version = caller.api_version
-        self._listener_name = caller.listener_name
-        self._node = node
-        self._is_follower = is_follower
-        self._hints: LeaderHints | None = None
-        self._topics: list[FetchableTopicResponse] = []
-        self._last_topic: str | bytes | None = None
-
-    def build(self, resolved: _Resolved, results: Sequence[ReadResult]) -> FetchResponse:
-        context, session = self._context, self._context.session
-        if session is not None and context.is_superseded:
-            return FetchResponse(
-                throttle_time_ms=0,
-                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-                session_id=session.session_id,
-                responses=[],
-            )
-        for place, result in enumerate(results):
-            if result is UNCHANGED:
-                continue
-            entry = resolved.entries[place]
-            if isinstance(result, Fetched):
-                self._add_read(entry, result)
-            elif isinstance(result, Diverged):
-                self._add(entry, _diverged(entry, result), 0)
-            elif isinstance(result, ErrorCode):
-                self._add_error(entry, result)
-        for entry, data in resolved.elsewhere:
-            self._add(entry, data, 0)
-        for entry, error in resolved.refused:
-            self._add_error(entry, error, is_read=False)
-        session_id = NO_SESSION
-        if session is not None:
-            session_id = session.session_id
-        elif context.wants_session:
-            session_id = self._node.fetch_sessions.begin(
-                context, is_privileged=self._is_follower, uses_topic_ids=self._version >= TOPIC_ID_VERSION
-            )
-        response = FetchResponse(throttle_time_ms=0, error_code=0, session_id=session_id, responses=self._topics)
-        if self._hints is not None:
-            response.node_endpoints = [
-                NodeEndpoint(node_id=each.node_id, host=each.endpoint.host, port=each.endpoint.port, rack=each.rack)
-                for each in self._hints.endpoints.values()
-            ]
-        return response
-
-    def _add_read(self, entry: FetchEntry, fetched: Fetched) -> None:
-        regions = fetched.regions
-        data = PartitionData(
-            partition_index=entry.asked.partition,
-            error_code=0,
-            high_watermark=fetched.high_watermark,
-            last_stable_offset=fetched.last_stable_offset,
-            log_start_offset=fetched.log_start_offset,
-            aborted_transactions=_aborted(fetched.aborted_transactions),
-            records=regions[0] if regions else b"",
-        )
-        self._add(entry, data, regions[0].count if regions else 0)
-
-    def _add_error(self, entry: FetchEntry, error: ErrorCode, *, is_read: bool = True) -> None:
-        if error is ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_VERSION:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        data = PartitionData(
-            partition_index=entry.asked.partition,
-            error_code=error,
-            high_watermark=_UNKNOWN,
-            last_stable_offset=_UNKNOWN,
-            log_start_offset=_UNKNOWN,
-            # Kafka has no list where it tried to read, and an empty one where it did not.
-            aborted_transactions=None if is_read else [],
-            records=b"",
-        )
-        if self._version >= LEADER_HINT_VERSION and error in (
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            ErrorCode.FENCED_LEADER_EPOCH,
-        ):
-            self._add_leader_hint(entry, data)
-        self._add(entry, data, 0)
-
-    def _add_leader_hint(self, entry: FetchEntry, data: PartitionData) -> None:
-        topic = _topic_of(entry.topic, self._node)
-        if topic is None:
-            return
-        self._hints = self._hints or LeaderHints(self._node.image, self._listener_name)
-        hint = self._hints.leader_of(topic.name, PartitionIndex(data.partition_index))
-        data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
-
-    def _add(self, entry: FetchEntry, data: PartitionData, record_bytes: int) -> None:
-        session = self._context.session
-        is_news = entry.is_news(data, record_bytes)
-        if session is not None:
-            if not is_news:
-                return
-            if record_bytes:
-                session.move_to_end(entry)
-        if entry.topic != self._last_topic:
-            self._last_topic = topic = entry.topic
-            if isinstance(topic, bytes):
-                self._topics.append(FetchableTopicResponse(topic_id=topic, partitions=[]))
-            else:
-                self._topics.append(FetchableTopicResponse(topic=topic, topic_id=ZERO_UUID, partitions=[]))
-        self._topics[-1].partitions.append(data)
-
-
-def _diverged(entry: FetchEntry, diverged: Diverged) -> PartitionData:
-    return PartitionData(
-        partition_index=entry.asked.partition,
-        error_code=0,
-        high_watermark=diverged.high_watermark,
-        last_stable_offset=diverged.last_stable_offset,
-        log_start_offset=diverged.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch=diverged.end.leader_epoch, end_offset=diverged.end.end_offset),
-        aborted_transactions=None,
-        records=b"",
-    )
-
-
-def _aborted(transactions: Sequence[StoredAbort] | None) -> list[AbortedTransaction] | None:
-    if transactions is None:
-        return None
-    return [AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in transactions]
+def _send_elsewhere(delayed: DelayedFetch, closest: ClosestReplica) -> bool:
+    """Take out what is closer to the consumer elsewhere. Whether there is any."""
+    for entry in delayed.entries:
+        partition = entry.partition
+        if partition is None:
+            continue
+        # A follower there may have the offset at any time, of which the partition tells nobody.
+        entry.stays_noted = closest.may_change(partition)
+        told = closest.answer(entry.asked, partition)
+        if told is not None:
+            delayed.reads(entry, None, None)
+            delayed.elsewhere.append((entry, told))
+    return bool(delayed.elsewhere)

@@ -77,11 +77,6 @@ class TopicCounts:
         self.messages_in += messages
         self.bytes_in += record_bytes
 
-    def fetched(self, record_bytes: int) -> None:
-        """A partition was read by a consumer."""
-        self.total_fetch_requests += 1
-        self.bytes_out += record_bytes
-
     def produce_refused(self, error: int, record_bytes: int) -> None:
         """Records for a partition were not written."""
         if error not in _NO_FAILURES_OF_PRODUCE:

@@ -12,15 +12,12 @@ nothing is written; and a fetch in a session counts only the partitions that wer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from tidelog.broker.metrics.topic_counts import COUNTERS, TopicCounts
-from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.metrics import Kind, Reading, Registry
-from tidelog.replication.partition import Partition
-from tidelog.storage.fetched import Fetched
 
 PREFIX = "kafka_server_broker_topic_metrics_"
 
@@ -41,22 +38,6 @@ class TopicMetrics(dict[TopicName, TopicCounts]):
         counts = self.pop(topic, None)
         if counts is not None:
             self._gone.add(counts)
-
-    def fetched(self, targets: Sequence[object], results: Sequence[object], *, is_follower: bool) -> None:
-        """What one Fetch read, place by place: a `Fetched`, an error, or nothing where nothing was looked at."""
-        for target, result in zip(targets, results, strict=True):
-            if type(target) is not Partition:
-                continue
-            if type(result) is Fetched:
-                counts = self[target.topic_partition.topic]
-                counts.total_fetch_requests += 1
-                for region in result.regions:
-                    if is_follower:
-                        counts.replication_bytes_out += region.count
-                    else:
-                        counts.bytes_out += region.count
-            elif isinstance(result, ErrorCode):
-                self[target.topic_partition.topic].fetch_refused(result)
 
     def register(self, registry: Registry) -> None:
         """Declare the families."""

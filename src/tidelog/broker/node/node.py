@@ -60,7 +60,7 @@ from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
 from tidelog.model.shared_timers import SharedTimers
-from tidelog.model.timers import LoopTimers, Timers
+from tidelog.model.timers import LoopTimers
 from tidelog.net.address import Address
 from tidelog.net.http_endpoint import HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
@@ -138,7 +138,7 @@ class BrokerNode:
         self._timers = LoopTimers(loop)
         self._housekeeping = Housekeeping()
         # Of requests that wait: one for nearly every Fetch.
-        self._request_timers = SharedTimers(
+        self.timers = SharedTimers(
             self._timers, seams.clock, partial(self._housekeeping.failed, "the time-out of a request")
         )
         self._transport = transport
@@ -163,7 +163,10 @@ class BrokerNode:
         self._metrics_address = metrics_address
         self._http: HttpEndpoint | None = None
         self.fetch_sessions = FetchSessions(
-            config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], seams.clock, seams.random
+            config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+            seams.clock,
+            seams.random,
+            config[data_plane_config.FETCH_MAX_BYTES],
         )
         self.auto_topics = AutoTopics(self)
         self.internal_topics = InternalTopics(self)
@@ -184,10 +187,6 @@ class BrokerNode:
     @property
     def clock(self) -> Clock:
         return self._seams.clock
-
-    @property
-    def timers(self) -> Timers:
-        return self._request_timers
 
     @property
     def random(self) -> Random:

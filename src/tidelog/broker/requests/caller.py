@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 class Authorizer(Protocol):
     """Decides what a principal may do. Handlers ask before they act; they never look at who it is."""
 
+    @property
+    def revision(self) -> int:
+        """Another number whenever the rules have changed: what was allowed before may not be any more."""
+        ...
+
     def allows(
         self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool: ...
@@ -24,6 +29,10 @@ class AllowAll:
     """A cluster without an authoriser, as Kafka's default is."""
 
     __slots__ = ()
+
+    @property
+    def revision(self) -> int:
+        return 0
 
     def allows(
         self,

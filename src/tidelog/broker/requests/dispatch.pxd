@@ -19,6 +19,7 @@ cdef class Served:
     cdef readonly object request
     cdef readonly bint is_typed
     cdef readonly object answer
+    cdef readonly bint wakes
     cdef readonly RequestCounts counts
     cdef readonly long header_version
     cdef readonly int response_header_version
@@ -67,4 +68,4 @@ cdef class Dispatcher:
 cdef Py_ssize_t _send_now(object connection, Served served, object answer, long long correlation_id) except -1
 
 @cython.locals(parts=list)
-cdef Py_ssize_t _send(object slot, Served served, object answer, object correlation_id) except -1
+cdef Py_ssize_t _send(object slot, Served served, object answer, object correlation_id, bint at_once) except -1

@@ -16,9 +16,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tidelog import plain_cython
-from tidelog.broker.data.fetch_lane import FETCH_KEY, FetchLane
 from tidelog.broker.data.produce_lane import ProduceLane
-from tidelog.broker.data.replica_lane import ReplicaLane
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS, Handler
 from tidelog.broker.transactions.transaction_lane import TransactionLane
@@ -80,6 +78,7 @@ class Served:
         "request",
         "response_header_version",
         "version",
+        "wakes",
     )
 
     def __init__(self, asked: Api, version: int, handler: Handler, counts: RequestCounts) -> None:
@@ -88,6 +87,7 @@ class Served:
         self.request = asked.request
         self.is_typed = issubclass(asked.request, TypedMessage)
         self.answer = handler.answer
+        self.wakes = handler.wakes
         self.counts = counts
         self.header_version = asked.request_header_version(version)
         self.response_header_version = asked.response_header_version(version)
@@ -123,7 +123,7 @@ class LaterAnswer:
             _give_up(self._slot, answer.error)
             return
         try:
-            sent_bytes = _send(self._slot, self._served, answer, self._correlation_id)
+            sent_bytes = _send(self._slot, self._served, answer, self._correlation_id, self._served.wakes)
             elapsed_ns = self._now_ns() - self._begun_ns
             local_ns = self._done_ns - self._begun_ns
             counts.answered_later(local_ns, elapsed_ns, self._request_bytes, sent_bytes, answer)
@@ -159,7 +159,6 @@ class Dispatcher:
             self._lane = ProduceLane(node, authorizer)
             others = TransactionLane(node, authorizer).takers()
             self._takers.update({key: (take,) for key, take in others.items()})
-            self._takers[FETCH_KEY] = (FetchLane(node, authorizer).take, ReplicaLane(node, authorizer).take)
         self._node = node
         self._authorizer = authorizer
         self._listener_kind = listener_kind
@@ -324,10 +323,15 @@ def _send_now(connection: Connection, served: Served, answer: Response, correlat
         if parts is not None and len(parts) == 1:
             connection.answer_with_frames(parts)
             return len(parts[0]) - SIZE_BYTES
-    return _send(connection.expect_answer(), served, answer, correlation_id)
+        if parts is not None:
+            # The slot puts the size of all in front.
+            parts[0] = parts[0][SIZE_BYTES:]
+            connection.expect_answer().send(parts)
+            return parts_bytes(parts)
+    return _send(connection.expect_answer(), served, answer, correlation_id, False)
 
 
-def _send(slot: AnswerSlot, served: Served, answer: Response, correlation_id: int) -> int:
+def _send(slot: AnswerSlot, served: Served, answer: Response, correlation_id: int, at_once: bool) -> int:
     """Gives the answer into its slot. How many bytes it takes."""
     parts: Any = None
     if isinstance(answer, TypedMessage):
@@ -340,5 +344,9 @@ def _send(slot: AnswerSlot, served: Served, answer: Response, correlation_id: in
             parts[0] = header + parts[0]
         else:
             parts.insert(0, header)
-    slot.send(parts)
+    if at_once:
+        # Who sleeps takes long to wake, and there is more to do here: the append that it waited for is still to be answered.
+        slot.send_at_once(parts)
+    else:
+        slot.send(parts)
     return len(parts[0]) if len(parts) == 1 else parts_bytes(parts)

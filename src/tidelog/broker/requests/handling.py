@@ -32,6 +32,8 @@ class Handler(NamedTuple):
     listener_kinds: tuple[str, ...] = ("broker",)
     purpose: str = ""
     """In a few words, of an API that has no file of its own to say it."""
+    wakes: bool = False
+    """Whether an answer that comes later wakes somebody who sleeps: it leaves at once, not at the end of the loop's turn."""
 
 
 HANDLERS: dict[int, Handler] = {}
@@ -43,6 +45,7 @@ def handles(
     versions: tuple[int, int] | None = None,
     listeners: tuple[str, ...] | None = None,
     purpose: str = "",
+    wakes: bool = False,
 ) -> Callable[[Callable[[Q, Any, Any], Any]], Callable[[Q, Any, Any], Any]]:
     """Registers the handler of a request, for all stable versions of its API and all kinds of listener, or for fewer."""
 
@@ -51,7 +54,9 @@ def handles(
         lowest, highest = versions or (asked.stable_versions.lowest, asked.stable_versions.highest)
         if asked.key in HANDLERS:
             raise TypeError(f"{asked.name} has two handlers")
-        HANDLERS[asked.key] = Handler(asked.key, lowest, highest, function, listeners or asked.listener_kinds, purpose)
+        HANDLERS[asked.key] = Handler(
+            asked.key, lowest, highest, function, listeners or asked.listener_kinds, purpose, wakes
+        )
         return function
 
     return register

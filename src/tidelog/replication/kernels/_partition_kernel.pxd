@@ -156,6 +156,7 @@ cdef class PartitionCore:
     cpdef bint _has_committed(self, Leading leading, FollowerProgress follower) except -1
     cpdef object watch(self, object watcher)
     cpdef object unwatch(self, object watcher)
+    cdef bint _is_awaited(self) except -1
     @cython.locals(watchers=dict, leading=Leading)
     cdef object _tell_watchers(self)
 

@@ -111,6 +111,10 @@ class Wakeups:
         else:
             partition._tell_watchers()  # noqa: SLF001 - a class of this module
 
+    def untold(self) -> list[PartitionCore]:
+        """Partitions that have changed and whose watchers are still to be told."""
+        return list(self._changed)
+
     def hold(self) -> None:
         """Tell nobody until `release`, which must follow. Holds nest."""
         self._holds += 1
@@ -354,7 +358,7 @@ class PartitionCore:
         log = leading.log
         before = log.log_end_offset
         try:
-            outcomes = log.append(batches, rule, self.leader_epoch, len(self._watchers) > 0)
+            outcomes = log.append(batches, rule, self.leader_epoch, self._is_awaited())
         except StorageError as error:
             return [AppendRefused(self._fail(error), str(error))] * len(batches)
         if log.log_end_offset != before:
@@ -526,6 +530,13 @@ class PartitionCore:
     def unwatch(self, watcher: Watcher) -> None:
         """Harmless for one that does not watch."""
         self._watchers.pop(watcher, None)
+
+    def _is_awaited(self) -> bool:
+        """Whether somebody waits for what is written, and does not only want to know of it."""
+        for watcher in self._watchers:  # noqa: SIM110 - a generator costs more
+            if watcher.is_waiting:
+                return True
+        return False
 
     @property
     def watcher_count(self) -> int:

@@ -1,9 +1,8 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, index"
-"""Reads what a follower and its leader send each other all day: the next Fetch of a session, and its answer.
+"""Reads what a follower gets from its leader all day: the answer to the next Fetch of a session.
 
 This is one source for two twins, as `decode_kernel` is. It takes the common case only and decides nothing: whatever is unusual
-(an older version, a consumer, forgotten topics, an error, a diverging epoch, any other tagged field) is None, and falls back to
-the handler.
+(an error, a diverging epoch, any other tagged field) is None, and falls back to the decoder.
 """
 
 from __future__ import annotations
@@ -17,120 +16,16 @@ else:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import after_letters, int16, int32, int64, length_at
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import int16, int32, int64, length_at
 else:
-    from tidelog.wire.kernels._plain_frame_bytes import after_letters, int16, int32, int64, length_at
-
-VERSION_MIN = 15
-"""The first version with the replica's state as a tagged field."""
-VERSION_MAX = 18
-
-_FETCH_KEY = cython.declare(cython.longlong, 1)
-
-# Index, leader's epoch, offset, last epoch, log start, limit; and the tagged fields behind them, of which there are none.
-_PARTITION_BYTES = cython.declare(cython.longlong, 33)
-# One tagged field, the replica's state: its id, its broker's epoch, and no tagged fields of its own.
-_STATE_BYTES = cython.declare(cython.longlong, 16)
+    from tidelog.wire.kernels._plain_frame_bytes import int16, int32, int64, length_at
 
 # In an answer: index, error, high watermark, last stable offset, log start.
 _ANSWERED_BYTES = cython.declare(cython.longlong, 30)
 
 
-def read_replica_fetch(
-    frame: object,
-) -> tuple[int, int, int, int, int, int, int, int, int, list[tuple[tuple[bytes, int], int, int, int, int, int]]] | None:
-    """Version, correlation id, the replica and its broker's epoch, longest wait, least and most bytes, session id and epoch, and
-    the partitions; None for a request that is not to be read here.
-
-    A partition is the topic's id with its number, the leader's epoch, the offset, the last epoch that was fetched, where the
-    replica's log starts, and the most bytes.
-    """
-    source: cython.const[cython.uchar][::1] = frame
-    end: cython.Py_ssize_t = source.shape[0] if cython.compiled else len(source)
-    at: cython.Py_ssize_t
-    fields: cython.Py_ssize_t
-    length: cython.longlong
-    topic_count: cython.longlong
-    partition_count: cython.longlong
-    version: cython.longlong
-    if end < 10:
-        return None
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(source[0]) if cython.compiled else source
-    version = int16(data, 2)
-    if int16(data, 0) != _FETCH_KEY or version < VERSION_MIN or version > VERSION_MAX:
-        return None
-
-    # The request's header, without tagged fields.
-    length = int16(data, 8)
-    at = 10
-    if length < -1:
-        return None
-    if length > 0:
-        at = after_letters(data, at, length, end)
-    if at < 0 or end - at < 22 or data[at] != 0:
-        return None
-    fields = at + 1
-    at += 22
-
-    topic_count, at = length_at(data, at, end, True, False)
-    if topic_count < 0 or topic_count > end // _PARTITION_BYTES:
-        return None
-    partitions: list[tuple[tuple[bytes, int], int, int, int, int, int]] = []
-    while topic_count > 0:
-        topic_count -= 1
-        if end - at < 16:
-            return None
-        if cython.compiled:
-            topic: bytes = PyBytes_FromStringAndSize(
-                cython.cast(cython.pointer[cython.const[cython.char]], cython.address(data[at])), 16
-            )
-        else:
-            topic = bytes(data[at : at + 16])
-        at += 16
-        partition_count, at = length_at(data, at, end, True, False)
-        if partition_count <= 0 or partition_count > (end - at) // _PARTITION_BYTES:
-            return None
-        while partition_count > 0:
-            partition_count -= 1
-            if data[at + 32] != 0:
-                return None
-            partitions.append(
-                (
-                    (topic, int32(data, at)),
-                    int32(data, at + 4),
-                    int64(data, at + 8),
-                    int32(data, at + 16),
-                    int64(data, at + 20),
-                    int32(data, at + 28),
-                )
-            )
-            at += _PARTITION_BYTES
-        if at >= end or data[at] != 0:
-            return None
-        at += 1
-
-    # Nothing forgotten, no rack; and the replica's state, which ends the request.
-    if end - at != 2 + _STATE_BYTES or data[at] != 1 or data[at + 1] != 1:
-        return None
-    at += 2
-    if data[at] != 1 or data[at + 1] != 1 or data[at + 2] != 13 or data[at + 15] != 0:
-        return None
-    return (
-        version,
-        int32(data, 4),
-        int32(data, at + 3),
-        int64(data, at + 7),
-        int32(data, fields),
-        int32(data, fields + 4),
-        int32(data, fields + 8),
-        int32(data, fields + 13),
-        int32(data, fields + 17),
-        partitions,
-    )
-
-
 def read_replica_answer(frame: object) -> tuple[int, list[tuple[tuple[bytes, int], int, int, int, int]]] | None:
-    """The session's id, and the partitions, of an answer in a version that `read_replica_fetch` reads; None for one that is not
+    """The session's id, and the partitions, of an answer in v15 to v18; None for one that is not
     to be read here.
 
     A partition is the topic's id with its number, the high watermark, where the leader's log starts, and where in the frame its

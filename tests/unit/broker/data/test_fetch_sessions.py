@@ -14,7 +14,6 @@ from tidelog.broker.data import fetch_sessions
 from tidelog.broker.data.fetch_sessions import (
     EVICTION_MS,
     NO_SESSION,
-    FetchContext,
     FetchSessions,
     entries_of,
     next_epoch,
@@ -276,7 +275,7 @@ class Cache:
         self.clock = ManualClock(0)
         self.sessions = FetchSessions(slots, self.clock, Random(1))
 
-    def context(self, size: int) -> FetchContext:
+    def begin(self, size: int, *, is_follower: bool = False) -> int:
         partitions = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(size)]
         request = FetchRequest(
             max_wait_ms=0,
@@ -285,12 +284,9 @@ class Cache:
             topics=[FetchTopic(topic="t", topic_id=ZERO_UUID, partitions=partitions)],
             forgotten_topics_data=[],
         )
-        context = self.sessions.context_of(request, uses_topic_ids=False)
-        assert isinstance(context, FetchContext)
-        return context
-
-    def begin(self, size: int, *, is_follower: bool = False) -> int:
-        return self.sessions.begin(self.context(size), is_privileged=is_follower, uses_topic_ids=False)
+        assert self.sessions.session_of(request, uses_topic_ids=False) is None
+        entries = entries_of(request, uses_topic_ids=False)
+        return self.sessions.begin(entries, is_privileged=is_follower, uses_topic_ids=False)
 
     def use(self, session_id: int, *, add: int = 0) -> None:
         session = self.sessions.get(session_id)
@@ -313,7 +309,7 @@ class Cache:
             ],
             forgotten_topics_data=[],
         )
-        assert isinstance(self.sessions.context_of(request, uses_topic_ids=False), FetchContext)
+        assert self.sessions.session_of(request, uses_topic_ids=False) is session
 
 
 def test_a_young_session_is_not_evicted_for_another_consumer() -> None:

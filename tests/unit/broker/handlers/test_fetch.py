@@ -14,11 +14,10 @@ from tests.support.log_builder import LogBuilder
 from tidelog.broker.data.delayed_fetch import WAIT_MS_MAX
 from tidelog.broker.handlers.fetch import fetch
 from tidelog.model.acl import AclOperation
-from tidelog.model.config import ConfigValues
-from tidelog.model.data_plane_config import DATA_PLANE_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.pending import Pending
+from tidelog.net.parts import SENDFILE_BYTES_MIN
 from tidelog.storage.file_region import FileRegion
 from tidelog.wire.codec import decode, encode_parts
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
@@ -122,14 +121,16 @@ def test_records_from_an_offset_on(node: DataNode, version: int) -> None:
     assert partition.preferred_read_replica == -1
 
 
-def test_records_stay_in_their_file(node: DataNode) -> None:
-    append(node, "a")
+def test_a_few_records_are_copied_and_more_stay_in_their_file(node: DataNode) -> None:
+    append(node, "a" * (SENDFILE_BYTES_MIN // 2))
+    append(node, "b" * (SENDFILE_BYTES_MIN // 2), index=1)
 
-    response = node.answered(fetch, request_for(node, wanted("orders")), LATEST)
+    response = node.answered(fetch, request_for(node, wanted("orders"), wanted("orders", 1)), LATEST)
 
-    records = response.responses[0].partitions[0].records
-    assert isinstance(records, FileRegion)
-    assert records.file is not None
+    copied, region = (each.records for each in response.responses[0].partitions)
+    assert isinstance(copied, bytes)
+    assert isinstance(region, FileRegion)
+    assert region.file is not None
 
 
 def test_partitions_of_one_topic_in_a_row_are_answered_together(node: DataNode) -> None:
@@ -207,7 +208,7 @@ def test_all_partitions_together_give_no_more_than_the_request_and_the_broker_al
     everything = [wanted("orders", index) for index in range(3)]
 
     limited = fetched(node, *everything, max_bytes=2000)
-    node.config = ConfigValues(DATA_PLANE_KEYS, {"fetch.max.bytes": 1024})
+    node.fetch_sessions.max_bytes = 1024
     by_broker = fetched(node, *everything)
 
     def total(partitions: Sequence[PartitionData]) -> int:

@@ -314,6 +314,8 @@ def test_who_watches_several_partitions_is_told_after_the_last_append(node: Data
     seen: list[list[int]] = []
 
     class Watcher:
+        is_waiting = True
+
         def partition_changed(self, _partition: object) -> None:
             seen.append([node.log("orders", index).log_end_offset for index in range(3)])
 

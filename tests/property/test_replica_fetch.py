@@ -1,4 +1,5 @@
-"""The short way of a follower's Fetch against the ordinary one: the same records at the same moments, and the same progress."""
+"""A follower's Fetch against the model, which reads every replica for every request: the same records at the same moments, and
+the same knowledge of every follower after every step."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from random import Random
 from typing import Any, cast
 from unittest import mock
 
-import pytest
 from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
@@ -16,11 +16,11 @@ from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.examples import examples
 from tests.support.kernel_twins import TWINS, twin_of
-from tidelog.broker.data import replica_lane
-from tidelog.broker.data.fetch_lane import FETCH_KEY
+from tests.support.model_dispatcher import ModelDispatcher
+from tidelog.broker.handlers.fetch import fetch
 from tidelog.broker.requests.dispatch import Dispatcher
+from tidelog.broker.requests.handling import HANDLERS
 from tidelog.broker.requests.node_view import Node
-from tidelog.kernel_choice import Twin
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicId, TopicName
 from tidelog.net.connection import Connection
@@ -44,6 +44,8 @@ from tidelog.wire.records import Record, build_batch
 TOPICS = {"one": 1, "three": 3}
 PLACES = [(name, index) for name, count in TOPICS.items() for index in range(count)]
 FOLLOWERS = (OTHER, THIRD)
+FETCH_KEY = FetchRequest.api_key
+assert HANDLERS[FETCH_KEY].answer is fetch
 VERSION = 17
 GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 # Indexes that have something in them, and that are not made much larger than that.
@@ -55,21 +57,25 @@ Place = tuple[str, int]
 
 
 class Served:
-    """A leader behind a dispatcher, with or without the short way, and one connection of each follower."""
+    """A leader behind the broker's dispatcher, or behind the model's, and one connection of each follower."""
 
-    def __init__(self, *, has_lane: bool) -> None:
+    def __init__(self, *, is_model: bool = False) -> None:
         self.node = DataNode()
         for name, partitions in TOPICS.items():
             self.node.create_topic(name, partitions=partitions, replicas=(NODE, *FOLLOWERS), configs=CONFIGS)
         self.connections = {node: AnsweredConnection() for node in FOLLOWERS}
-        self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
-        if not has_lane:
-            self.dispatcher._takers.clear()
+        self._model: ModelDispatcher | None = None
+        if is_model:
+            self._model = ModelDispatcher(cast("Node", self.node), self.node.authorizer)
+        self._dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
 
     def read(self, node: NodeId, frame: bytes) -> None:
-        connection = cast("Connection", self.connections[node])
-        self.dispatcher.frame(connection, memoryview(bytearray(frame)))
-        self.dispatcher.frames_done(connection)
+        connection, view = self.connections[node], memoryview(bytearray(frame))
+        if self._model is not None:
+            self._model.frame(connection, view)
+        else:
+            self._dispatcher.frame(cast("Connection", connection), view)
+            self._dispatcher.frames_done(cast("Connection", connection))
 
     def answers(self, node: NodeId) -> list[FetchResponse | None]:
         return [None if each is None else an_answer(each) for each in self.connections[node].answers]
@@ -91,6 +97,8 @@ class Served:
         return found
 
     def waiting(self) -> int:
+        if self._model is not None:
+            return self._model.waiting
         return sum(each.waiting for each in self.node.metrics.requests.values())
 
 
@@ -204,8 +212,7 @@ class Follower:
 
 def something_happens(random: Random, both: Sequence[Served]) -> None:
     name, index = random.choice(PLACES)
-    short, ordinary = (served.node for served in both)
-    ways = BothWays(random, short, ordinary, name, index)
+    ways = BothWays(random, both[0].node, both[1].node, name, index)
     kind = random.choice(
         ["write"] * 8
         + ["end"] * 3
@@ -242,40 +249,37 @@ def something_happens(random: Random, both: Sequence[Served]) -> None:
             node.configure(name, {"leader.replication.throttled.replicas": "*" if chance < 0.2 else ""})
 
 
-def compare(short: Served, ordinary: Served) -> None:
+def compare(leader: Served, model: Served) -> None:
     for node in FOLLOWERS:
-        assert [told(each) for each in short.answers(node)] == [told(each) for each in ordinary.answers(node)]
-    assert short.progress() == ordinary.progress()
-    assert short.waiting() == ordinary.waiting()
+        assert [told(each) for each in leader.answers(node)] == [told(each) for each in model.answers(node)]
+    assert leader.progress() == model.progress()
+    assert leader.waiting() == model.waiting()
 
 
-@pytest.mark.parametrize("twin", TWINS)
-@examples(50)
+@examples(100)
 @given(seed=st.integers(0, 2**32))
-def test_both_ways_send_the_same_and_learn_the_same(twin: Twin, seed: int) -> None:
+def test_followers_get_the_same_as_from_the_model_and_are_known_the_same(seed: int) -> None:
     random = Random(seed)
-    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
+    leader, model = both = Served(), Served(is_model=True)
     followers = [Follower(random, node) for node in FOLLOWERS]
-    kernel = twin_of("replica_kernel", twin)
-    with mock.patch.object(replica_lane, "_read_replica_fetch", kernel.read_replica_fetch):
-        for _ in range(random.randrange(5, 30)):
-            for follower in followers:
-                answers = short.answers(follower.node)
-                if len(answers) > follower.taken:
-                    answer = answers[-1]
-                    if answer is None:
-                        continue
-                    follower.take(answer, short)
-                frame = follower.frame(short)
-                for served in both:
-                    served.read(follower.node, frame)
-                compare(short, ordinary)
-            for _ in range(random.randrange(3)):
-                something_happens(random, both)
-                compare(short, ordinary)
-        for served in both:
-            served.node.timers.advance(1000)
-    compare(short, ordinary)
+    for _ in range(random.randrange(5, 30)):
+        for follower in followers:
+            answers = leader.answers(follower.node)
+            if len(answers) > follower.taken:
+                answer = answers[-1]
+                if answer is None:
+                    continue
+                follower.take(answer, leader)
+            frame = follower.frame(leader)
+            for served in both:
+                served.read(follower.node, frame)
+            compare(leader, model)
+        for _ in range(random.randrange(3)):
+            something_happens(random, both)
+            compare(leader, model)
+    for served in both:
+        served.node.timers.advance(1000)
+    compare(leader, model)
 
 
 def a_follower_at_the_end(leader: Served, node: NodeId, appends: int = 1) -> Follower:
@@ -305,7 +309,7 @@ def a_batch() -> bytes:
 
 
 def test_a_fetch_looks_at_what_has_changed_alone() -> None:
-    leader = Served(has_lane=True)
+    leader = Served()
     followers = [a_follower_at_the_end(leader, node) for node in FOLLOWERS]
     for _ in range(3):
         # Until both know what is committed.
@@ -331,14 +335,14 @@ def test_a_fetch_looks_at_what_has_changed_alone() -> None:
 
 
 def test_a_follower_never_waits_for_what_clients_send() -> None:
-    leader = Served(has_lane=True)
+    leader = Served()
     a_follower_at_the_end(leader, FOLLOWERS[0])
 
     assert [each.is_exempt for each in leader.connections.values()] == [True, False]
 
 
 def test_a_follower_that_has_everything_stays_caught_up_by_fetches_that_name_nothing() -> None:
-    leader = Served(has_lane=True)
+    leader = Served()
     follower = a_follower_at_the_end(leader, OTHER)
     role = leader.node.partition("three", 1).role
     assert isinstance(role, Leading)
@@ -356,7 +360,7 @@ def test_a_follower_that_has_everything_stays_caught_up_by_fetches_that_name_not
 
 
 def test_a_follower_that_left_the_in_sync_set_is_told_of_again() -> None:
-    leader = Served(has_lane=True)
+    leader = Served()
     follower = a_follower_at_the_end(leader, OTHER)
     heard: list[tuple[str, NodeId]] = []
     leader.node.partitions.wakeups.on_caught_up = lambda partition, node: heard.append(
@@ -369,9 +373,8 @@ def test_a_follower_that_left_the_in_sync_set_is_told_of_again() -> None:
         assert heard == [("one", OTHER)] * times
 
 
-@pytest.mark.parametrize("has_lane", [True, False])
-def test_a_session_that_has_no_partition_any_more_is_at_an_end(*, has_lane: bool) -> None:
-    leader = Served(has_lane=has_lane)
+def test_a_session_that_has_no_partition_any_more_is_at_an_end() -> None:
+    leader = Served()
     follower = a_follower_at_the_end(leader, OTHER)
     for name in TOPICS:
         leader.node.delete_topic(name)
@@ -383,9 +386,8 @@ def test_a_session_that_has_no_partition_any_more_is_at_an_end(*, has_lane: bool
     assert answer.session_id == 0
 
 
-@pytest.mark.parametrize("has_lane", [True, False])
-def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment(*, has_lane: bool) -> None:
-    leader = Served(has_lane=has_lane)
+def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment() -> None:
+    leader = Served()
     traffic = leader.node.partitions.traffic
     a_follower_at_the_end(leader, OTHER)
     assert traffic.reassignment_bytes_out == 0
@@ -395,28 +397,6 @@ def test_what_a_replica_gets_that_is_being_added_counts_as_reassignment(*, has_l
     a_follower_at_the_end(leader, THIRD)
 
     assert traffic.reassignment_bytes_out == len(a_batch())
-
-
-def test_most_of_these_requests_go_the_short_way() -> None:
-    """The comparison above would prove nothing if the lane took none of them."""
-    random = Random(3)
-    leader, other = Served(has_lane=True), Served(has_lane=False)
-    followers = [Follower(random, node) for node in FOLLOWERS]
-    takers = leader.dispatcher._takers[FETCH_KEY]
-    taken: list[bool] = []
-
-    def counted(connection: Connection, frame: memoryview, begun_ns: int) -> bool:
-        taken.append(any(take(connection, frame, begun_ns) for take in takers))
-        return taken[-1]
-
-    leader.dispatcher._takers[FETCH_KEY] = (counted,)
-    for _ in range(100):
-        for follower in followers:
-            answers = leader.answers(follower.node)
-            if len(answers) == follower.taken or answers[-1] is not None:
-                go_on(follower, leader)
-        something_happens(random, [leader, other])
-    assert sum(taken) > len(taken) / 3 > 20
 
 
 def an_odd_answer(random: Random) -> bytes:
@@ -456,15 +436,7 @@ def an_odd_answer(random: Random) -> bytes:
 def test_the_twins_read_the_same(seed: int) -> None:
     random = Random(seed)
     compiled, plain = (twin_of("replica_kernel", twin) for twin in TWINS)
-    leader = Served(has_lane=False)
-    follower = Follower(random, OTHER)
     for _ in range(5):
-        frame = bytearray(follower.frame(leader))
-        if random.random() < 0.3:
-            frame[random.randrange(8, len(frame))] = random.choice([0, 1, 0x7F, 0x80, 0xFF])
-        if random.random() < 0.1:
-            del frame[random.randrange(8, len(frame)) :]
-        assert compiled.read_replica_fetch(memoryview(frame)) == plain.read_replica_fetch(memoryview(frame))
         answer = memoryview(bytearray(an_odd_answer(random)))
         assert compiled.read_replica_answer(answer) == plain.read_replica_answer(answer)
 
