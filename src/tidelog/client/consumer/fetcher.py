@@ -171,18 +171,23 @@ class Fetcher:
             return self._request(part)
 
         def answered(answer: FetchResponse | ClientError) -> None:
-            self._in_flight.discard(node_id)
             if self._is_closed:
+                self._in_flight.discard(node_id)
                 return
-            if isinstance(answer, ClientError):
-                self._failed(node_id, session, answer)
-            elif session.answered(answer):
-                self._retry_nodes_at_ms.pop(node_id, None)
-                self._take_in(node_id, asked, named, answer)
-                if is_incremental:
-                    self._note_unchanged(asked, answer, named)
-            elif not ErrorCode.of(answer.error_code).retriable:
-                self._failed(node_id, session, refusal(answer.error_code, None, about=f"broker {node_id}"))
+            try:
+                if isinstance(answer, ClientError):
+                    self._failed(node_id, session, answer)
+                elif session.answered(answer):
+                    self._retry_nodes_at_ms.pop(node_id, None)
+                    self._take_in(node_id, asked, named, answer)
+                    if is_incremental:
+                        self._note_unchanged(asked, answer, named)
+                elif not ErrorCode.of(answer.error_code).retriable:
+                    self._failed(node_id, session, refusal(answer.error_code, None, about=f"broker {node_id}"))
+            finally:
+                # Not sooner: one partition's news of its leader has fetches sent, and would ask again for the records of another
+                # one that are in this answer and are not taken in yet.
+                self._in_flight.discard(node_id)
             self.send_fetches()
 
         timeout_ms = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
