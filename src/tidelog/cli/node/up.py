@@ -384,14 +384,15 @@ def _signals_as_bytes() -> Iterator[socket.socket]:
     receiving, sending = socket.socketpair()
     receiving.setblocking(False)
     sending.setblocking(False)
-    earlier = {number: signal.signal(number, lambda _number, _frame: None) for number in _SIGNALS}
+    # The descriptor first: a signal that met these handlers without it would be lost.
     earlier_descriptor = signal.set_wakeup_fd(sending.fileno())
+    earlier = {number: signal.signal(number, lambda _number, _frame: None) for number in _SIGNALS}
     try:
         yield receiving
     finally:
-        signal.set_wakeup_fd(earlier_descriptor)
         for number, handler in earlier.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(earlier_descriptor)
         receiving.close()
         sending.close()
 
