@@ -9,6 +9,7 @@ in whatever version that client likes; where that is not one of ours, `wire.fram
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS, Handler, handles
@@ -62,8 +63,9 @@ def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> Api
     )
 
 
+@cache
 def announced(kind: str, *, two_phase_commit: bool = False) -> list[ApiVersion]:
-    """The APIs that a `broker` or `controller` listener answers, by key."""
+    """The APIs that a `broker` or `controller` listener answers, by key. Made once: every connection begins by asking for it."""
     return [
         announced_versions(handler, two_phase_commit=two_phase_commit)
         for _, handler in sorted(HANDLERS.items())
