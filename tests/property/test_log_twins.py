@@ -33,17 +33,17 @@ CONFIGS = [
 TIMESTAMP_MAX = 2**63 - 1
 
 HISTORIES = [
-    "39c0e6c128bc3975",
-    "b6a697aa690bc878",
-    "a6eb8f1a6f0bbced",
-    "986c2b20b333cf4a",
-    "06cf9f759653e669",
-    "cbec43a73b1bd08c",
+    "27a4a566e25b38e4",
+    "1c37b7aa61265be6",
+    "d70315d6975001e1",
+    "bb0a463c609e9dc5",
+    "f2a2a56f9b948096",
+    "5ce16272d973e409",
     "3e246aba708f744d",
-    "b4c1286b38d1e71c",
-    "f304b710e2bbeae3",
-    "5d68641b9d55936e",
-    "a7c1d90a0879d4b9",
+    "cebde3ecd5701515",
+    "afdb41c570183f54",
+    "391b8de7f5d77e42",
+    "100d0e0b4a85f7ba",
     "b59aa1d65b5fb0db",
 ]
 

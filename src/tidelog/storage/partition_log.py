@@ -303,6 +303,12 @@ class PartitionLog:
             last_offset = offset + delta
             if epoch != self._assigned_epoch and epoch >= 0:
                 self._assign_epoch(epoch, offset)
+            if gathered_bytes > 0 and segment.size_bytes == 0:
+                # How long a segment has been filling is known once its first batch is in it.
+                self._write(segment, gathered, end, aborted, False)
+                gathered = []
+                gathered_bytes = 0
+                aborted = None
             if segment.must_roll(
                 self._segment_bytes, self._roll_ms, gathered_bytes, size, last_offset, batch.max_timestamp
             ):

@@ -229,8 +229,6 @@ class Segment:
             return False
         if size_bytes + gathered_bytes > segment_bytes - incoming_bytes:
             return True
-        if size_bytes == 0:
-            return False
         if self._index_entries_left == _UNKNOWN and self._largest_timestamp == _UNKNOWN:
             # Opened again, and about to read the time index anyway. Every stop may have added an entry to it.
             self._note_full_index()
