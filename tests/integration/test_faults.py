@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tests.support.apache_kafka import free_ports
 from tests.support.command_process import command, environment
 from tests.support.small_disk import SmallDisk, small_disk
+from tidelog.cli.node.broker import EXIT_FAILED
 from tidelog.storage.mapped_index import RESERVE_BYTES
 from tidelog.storage.time_index import ENTRY as TIME_ENTRY
 
@@ -300,7 +301,9 @@ def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_half_done(tmp_pat
                 process.wait(0.06 * (attempt + 1))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGTERM)
-            assert process.wait(DEADLINE_S) in (0, -signal.SIGTERM), node.log
+            if process.wait(DEADLINE_S) not in (0, -signal.SIGTERM):
+                assert process.returncode == EXIT_FAILED
+                assert node.log.endswith("stopped while it was starting; the next start recovers\n")
             assert process.stdout is not None
             stopped_early += not process.stdout.read().startswith("ready")
     assert stopped_early
