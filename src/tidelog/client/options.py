@@ -16,7 +16,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from tidelog.client.errors import ConfigError
 from tidelog.net.address import Address
@@ -186,6 +186,23 @@ class ClientOptions:
     metadata_recovery_rebootstrap_trigger_ms: int = whole(
         300_000, doc="How long the metadata may stay without an answer before bootstrap_servers are asked."
     )
+
+
+class ClientArguments(TypedDict, total=False):
+    """The keyword arguments that `ClientOptions` are parsed from, as type checkers see them."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    connections_max_idle_ms: int
+    metadata_max_age_ms: int
+    metadata_recovery_strategy: str
+    metadata_recovery_rebootstrap_trigger_ms: int
 
 
 def parse_options(kind: type[O], given: Mapping[str, object]) -> O:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from tidelog.client.admin.async_admin import AsyncAdmin
 from tidelog.client.admin.options import AdminArguments
 from tidelog.client.background import Background
+from tidelog.client.closing import ClosedAtExit
 from tidelog.client.errors import ClosedError
 from tidelog.client.seams import ClientSeams
 
@@ -29,7 +29,7 @@ def _waiting(
     return call
 
 
-class Admin:
+class Admin(ClosedAtExit):
     """Administration of any Kafka cluster. Each method is that of `AsyncAdmin`, and waits for the answer.
 
     >>> with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
@@ -121,14 +121,6 @@ class Admin:
                 background.call(self._admin.close())
             finally:
                 background.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _call(self, work: Callable[[AsyncAdmin], Coroutine[Any, Any, T]]) -> T:
         if self._background is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Self, Unpack
 
 from tidelog.client.admin.cluster import ClusterCalls
@@ -15,12 +14,20 @@ from tidelog.client.admin.raft_voters import RaftVoterCalls
 from tidelog.client.admin.reassignments import ReassignmentCalls
 from tidelog.client.admin.requests import Requests
 from tidelog.client.admin.transactions import TransactionCalls
+from tidelog.client.closing import AsyncClosedAtExit
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 
 
 class AsyncAdmin(
-    TransactionCalls, ConfigCalls, ClusterCalls, RaftVoterCalls, LogDirCalls, ReassignmentCalls, GroupOffsetCalls
+    TransactionCalls,
+    ConfigCalls,
+    ClusterCalls,
+    RaftVoterCalls,
+    LogDirCalls,
+    ReassignmentCalls,
+    GroupOffsetCalls,
+    AsyncClosedAtExit,
 ):
     """Administration of any Kafka cluster.
 
@@ -56,11 +63,3 @@ class AsyncAdmin(
     async def close(self) -> None:
         """The end: calls under way fail with ClosedError."""
         self._requests.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

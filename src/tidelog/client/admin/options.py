@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
-from tidelog.client.options import ClientOptions, whole
+from tidelog.client.options import ClientArguments, ClientOptions, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,19 +19,7 @@ class AdminOptions(ClientOptions):
         return max(1, self.request_timeout_ms * 2 // 3)
 
 
-class AdminArguments(TypedDict, total=False):
+class AdminArguments(ClientArguments, total=False):
     """The keyword arguments of an admin, as type checkers see them."""
 
-    bootstrap_servers: str | Sequence[str]
-    client_id: str
-    request_timeout_ms: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-    reconnect_backoff_ms: int
-    reconnect_backoff_max_ms: int
-    socket_connection_setup_timeout_ms: int
-    connections_max_idle_ms: int
-    metadata_max_age_ms: int
-    metadata_recovery_strategy: str
-    metadata_recovery_rebootstrap_trigger_ms: int
     default_api_timeout_ms: int

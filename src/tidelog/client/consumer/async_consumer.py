@@ -16,10 +16,10 @@ import logging
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidelog.client.arrow_extra import require_arrow
+from tidelog.client.closing import AsyncClosedAtExit
 from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.consumer.classic_group import ClassicGroup
@@ -70,7 +70,7 @@ _ITERATION_POLL_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
 
 
-class AsyncConsumer:
+class AsyncConsumer(AsyncClosedAtExit):
     """Reads records of any Kafka cluster, alone or as a member of a group.
 
     >>> async with AsyncConsumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
@@ -158,14 +158,6 @@ class AsyncConsumer:
         self._is_closed = False
         # Set by the first poll, as long as no node has answered.
         self._gives_up_s: float | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def __aiter__(self) -> AsyncIterator[Row]:
         while not self._is_closed:

@@ -15,11 +15,11 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.background import Background
+from tidelog.client.closing import ClosedAtExit
 from tidelog.client.consumer.async_consumer import AsyncConsumer, Partition
 from tidelog.client.consumer.errors import ConsumerStateError
 from tidelog.client.consumer.fetched_partition import Row
@@ -41,7 +41,7 @@ _ITERATION_POLL_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
 
 
-class Consumer:
+class Consumer(ClosedAtExit):
     """Reads records of any Kafka cluster, alone or as a member of a group.
 
     >>> with Consumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
@@ -70,14 +70,6 @@ class Consumer:
 
     async def _new_core(self, options: ConsumerOptions) -> AsyncConsumer:
         return AsyncConsumer._on(ClientSeams.of(self._background.loop), options, self._run_callback)  # noqa: SLF001
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[Row]:
         while not self._is_closed:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from tidelog.client.arrow_extra import require_arrow
+from tidelog.client.closing import AsyncClosedAtExit
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
 from tidelog.client.producer.options import ProducerArguments, parse_producer_options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.client.producer.arrow_rows import ArrowDelivery
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncClosedAtExit):
     """Sends records to topics of a Kafka cluster.
 
         async with AsyncProducer(bootstrap_servers="127.0.0.1:9092") as producer:
@@ -269,11 +269,6 @@ class AsyncProducer:
 
     async def __aenter__(self) -> Self:
         return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 async def wait_for_room(core: ProducerCore, deadline_s: float) -> None:

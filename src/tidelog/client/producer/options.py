@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from tidelog.client.errors import ConfigError
 from tidelog.client.options import (
+    ClientArguments,
     ClientOptions,
     choice,
     flag,
@@ -121,21 +122,9 @@ class ProducerOptions(ClientOptions):
         return Compression[self.compression_type.upper()]
 
 
-class ProducerArguments(TypedDict, total=False):
+class ProducerArguments(ClientArguments, total=False):
     """The keyword arguments of a producer, as type checkers see them."""
 
-    bootstrap_servers: str | Sequence[str]
-    client_id: str
-    request_timeout_ms: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-    reconnect_backoff_ms: int
-    reconnect_backoff_max_ms: int
-    socket_connection_setup_timeout_ms: int
-    connections_max_idle_ms: int
-    metadata_max_age_ms: int
-    metadata_recovery_strategy: str
-    metadata_recovery_rebootstrap_trigger_ms: int
     acks: int | str
     enable_idempotence: bool
     batch_size: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.background import Background
+from tidelog.client.closing import ClosedAtExit
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
 from tidelog.client.errors import BufferFullError, ClosedError, TimedOutError
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidelog.client.producer.arrow_rows import ArrowDelivery
 
 
-class Producer:
+class Producer(ClosedAtExit):
     """Sends records to topics of a Kafka cluster.
 
         with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
@@ -282,11 +282,3 @@ class Producer:
         """The partitions of a topic."""
         known = self._background.call(self._core.metadata.topic(topic, self._options.max_block_ms))
         return [each.index for each in known.partitions]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
