@@ -22,7 +22,7 @@ from tidelog.controller.image_delta import TOPIC_RESOURCE
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.topic_names import name_problem
 from tidelog.model.client_metrics_config import INTERVAL_MS
-from tidelog.model.config import INT_MAX, ConfigError, ConfigKeys, ConfigType
+from tidelog.model.config import INT_MAX, ConfigError, ConfigKeys, ConfigSource, ConfigType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.wire.internal_records import FramedRecord
@@ -51,16 +51,6 @@ class Operation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, as the protocol says it."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
 
 
 class ConfigChange(Struct, frozen=True):

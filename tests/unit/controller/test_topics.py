@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.metadata_node import MetadataNode, creatable, directory_id
 from tidelog.controller.cluster_view import BROKER_RESOURCE
-from tidelog.controller.configs import ConfigSource
 from tidelog.controller.topic_names import collision_form, name_problem
+from tidelog.model.config import ConfigSource
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import UNASSIGNED_DIRECTORY, ZERO_UUID, TopicName
 from tidelog.wire.messages.configs import (

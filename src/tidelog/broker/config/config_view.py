@@ -13,7 +13,6 @@ in whichever layer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
 
 from msgspec import Struct
 
@@ -21,7 +20,7 @@ from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
 from tidelog.model.broker_config import BROKER_ID, NODE_ID
-from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigValues, UpdateMode
+from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigSource, ConfigValues, UpdateMode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.model.throttle_config import SHOWN_WHEN_SET
 from tidelog.model.topic_config import TOPIC_KEYS
@@ -68,19 +67,6 @@ _WITHOUT_DEFAULT = frozenset(
         *SHOWN_WHEN_SET,
     }
 )
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, with the numbers of the protocol."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
 
 
 def value_text(key: ConfigKey[object] | None, value: object) -> str | None:

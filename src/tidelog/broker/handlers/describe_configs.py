@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.broker.config.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
-from tidelog.broker.config.config_view import BrokerConfigView, ConfigSource, normalised, value_text
+from tidelog.broker.config.config_view import BrokerConfigView, normalised, value_text
 from tidelog.broker.config.loggers import logger_levels
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import handles
@@ -24,7 +24,7 @@ from tidelog.controller.image import ConfigResource
 from tidelog.controller.topic_names import name_problem
 from tidelog.model.acl import AclOperation
 from tidelog.model.client_metrics_config import CLIENT_METRICS_KEYS
-from tidelog.model.config import ConfigKey, UpdateMode
+from tidelog.model.config import ConfigKey, ConfigSource, UpdateMode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS

@@ -6,13 +6,13 @@ import pytest
 from tests.unit.broker.admin_node import AdminNode, config, topic
 from tidelog.broker.config.config_view import (
     BrokerConfigView,
-    ConfigSource,
     effective_config,
     static_topic_defaults,
     topic_values,
 )
 from tidelog.model import topic_config as keys
 from tidelog.model.broker_config import BROKER_KEYS
+from tidelog.model.config import ConfigSource
 from tidelog.model.ids import TopicName
 from tidelog.model.throttle_config import SHOWN_WHEN_SET
 

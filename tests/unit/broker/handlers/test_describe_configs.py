@@ -5,10 +5,9 @@ import logging
 import pytest
 
 from tests.unit.broker.admin_node import BROKER_TABLE, AdminNode, Denies, ask, broker, config, topic
-from tidelog.broker.config.config_view import ConfigSource
 from tidelog.broker.handlers import describe_configs
 from tidelog.model.acl import AclOperation, ResourceType
-from tidelog.model.config import ConfigType
+from tidelog.model.config import ConfigSource, ConfigType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.group_config import GROUP_KEYS
 from tidelog.model.topic_config import RETENTION_MS, TOPIC_KEYS
