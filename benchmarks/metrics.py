@@ -31,7 +31,7 @@ from tidelog.model.slow_work import InlineSlowWork
 from tidelog.net.address import Address
 from tidelog.net.connection import ANONYMOUS, UNKNOWN_SOFTWARE, Connection
 from tidelog.net.transport import LoopTransport
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
 from tidelog.wire.codec import encode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -48,7 +48,7 @@ async def serve_tidelog(path: str, region_bytes: int, sendfile_bytes_min: int) -
     from tidelog.net.socket_server import SocketServer
     from tidelog.net.transport import LoopTransport
     from tidelog.storage.file_region import FileRegion
-    from tidelog.storage.files import OsFiles
+    from tidelog.storage.os_files import OsFiles
 
     file = OsFiles().open(path, writable=False)
 

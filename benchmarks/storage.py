@@ -28,10 +28,12 @@ from tidelog.storage.append import AppendRule
 from tidelog.storage.checked_batches import CheckedBatch, check_produced
 from tidelog.storage.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
 from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.storage.files import File, OsFile, OsFiles
+from tidelog.storage.files import File
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.open_segments import OpenSegments
+from tidelog.storage.os_file import OsFile
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.seams import Seams
 from tidelog.wire.record_batch import BytesLike, read_header

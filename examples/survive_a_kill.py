@@ -22,9 +22,9 @@ from tidelog.model.slow_work import InlineSlowWork
 from tidelog.storage.append import AppendInfo, AppendOutcome, AppendRefused, AppendRule
 from tidelog.storage.checked_batches import check_produced
 from tidelog.storage.fetched import Fetched
-from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.seams import Seams
 from tidelog.wire.compression import Compression

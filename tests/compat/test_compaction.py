@@ -15,7 +15,7 @@ from tests.support.kafka_driver import KafkaDriver, Received, Sent
 from tests.support.tidelog_node import TidelogNode
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.storage.checkpoint_file import CLEANER_OFFSET_CHECKPOINT, read_offsets
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 pytestmark = pytest.mark.compat
 

@@ -18,7 +18,7 @@ from tidelog.model.clock import SystemClock
 from tidelog.model.ids import BrokerEpoch, NodeId, TopicName, uuid_to_text
 from tidelog.raft.voter_set import Endpoint
 from tidelog.storage.clean_shutdown import write_clean_shutdown
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.wire.messages.broker_lifecycle import BrokerRegistrationResponse
 
 pytestmark = pytest.mark.compat

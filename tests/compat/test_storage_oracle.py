@@ -31,10 +31,10 @@ from tidelog.storage.append import AppendRule
 from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.checkpoint_file import RECOVERY_POINT_CHECKPOINT, write_offsets
 from tidelog.storage.clean_shutdown import write_clean_shutdown
-from tidelog.storage.files import OsFiles
 from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.meta_properties import MetaProperties, write_meta_properties
 from tidelog.storage.offset_index import OffsetIndex
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_metadata import write_partition_metadata
 from tidelog.storage.producer import NO_TRANSACTION, Duplicate, EndTransactionMarker
 from tidelog.storage.producer_state import ProducerStateTable

@@ -18,7 +18,7 @@ from tests.support.command_process import DEADLINE_S, CommandProcess
 from tests.support.kafka_fixtures import KafkaFixture
 from tidelog import Admin, Consumer, Producer
 from tidelog.client.admin import NewTopic, value_of
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.verification.directory_check import verify
 from tidelog.storage.verification.findings import Severity
 from tidelog.wire.records import Record, build_batch

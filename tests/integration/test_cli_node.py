@@ -18,7 +18,7 @@ from tidelog.controller.formatting import format_directories
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import NodeId
 from tidelog.raft.voter_set import Endpoint
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 
 @pytest.fixture

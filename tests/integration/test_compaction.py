@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, b
 from confluent_kafka.cimpl import NewTopic
 
 from tidelog.storage.checkpoint_file import CLEANER_OFFSET_CHECKPOINT, read_offsets
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.testing import EmbeddedCluster
 
 SEGMENT = {"segment.bytes": str(1024 * 1024)}

@@ -11,9 +11,9 @@ import pytest
 from tests.support.kafka_fixtures import KafkaFixture
 from tests.support.log_reader import open_directory, read_rows
 from tidelog.model.ids import BrokerEpoch, Offset, PartitionIndex, TopicName, TopicPartition
-from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_snapshot import read_snapshot
 from tidelog.storage.segment import FoundTimestamp

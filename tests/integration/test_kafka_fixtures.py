@@ -10,10 +10,10 @@ from tests.support.kafka_fixtures import KafkaFixture
 from tidelog.model.ids import Offset, TopicPartition, uuid_to_text
 from tidelog.storage.checkpoint_file import read_offsets, write_offsets
 from tidelog.storage.clean_shutdown import read_clean_shutdown_epoch, was_clean_shutdown, write_clean_shutdown
-from tidelog.storage.files import OsFiles
 from tidelog.storage.leader_epochs import LeaderEpochs
 from tidelog.storage.meta_properties import read_meta_properties
 from tidelog.storage.offset_index import OffsetIndex
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_metadata import read_partition_metadata, write_partition_metadata
 from tidelog.storage.producer_snapshot import ProducerSnapshotEntry, encode_snapshot, read_snapshot
 from tidelog.storage.time_index import TimeIndex

@@ -21,7 +21,7 @@ from tidelog.model.slow_work import InlineSlowWork
 from tidelog.model.timers import LoopTimers
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.storage.clean_shutdown import read_clean_shutdown_epoch
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,

@@ -28,7 +28,7 @@ from tidelog.net.limits import ConnectionLimits, NodeLimits, SocketOptions
 from tidelog.net.socket_server import Listener, SocketServer
 from tidelog.net.transport import LoopTransport
 from tidelog.storage.file_region import FileRegion
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 

@@ -20,7 +20,7 @@ from tidelog.controller.metadata_version import NEWEST, MetadataVersion
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import DirectoryId, NodeId, random_uuid
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"

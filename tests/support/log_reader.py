@@ -10,9 +10,9 @@ from tidelog.model.ids import TimestampMs, TopicName
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.seams import Seams
 from tidelog.storage.transaction_index import AbortedTransaction

@@ -19,7 +19,7 @@ from tidelog.model.clock import Clock, SystemClock
 from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net.address import Address
 from tidelog.net.transport import LoopTransport
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
 
 T = TypeVar("T")

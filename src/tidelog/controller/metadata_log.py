@@ -35,6 +35,7 @@ from tidelog.storage.append import AppendRefused, AppendRule
 from tidelog.storage.checked_batches import check_copied
 from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.fetched import FetchIsolation
+from tidelog.storage.files import read_if_present
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import OpenSegments
 from tidelog.storage.partition_log import PartitionLog
@@ -366,13 +367,11 @@ class MetadataLog:
     def read_quorum_state(self) -> QuorumState | None:
         """The election as it was written down last. `DamagedFileError` where it makes no sense: a vote must not be forgotten."""
         path = f"{self.directory}/{quorum_state.FILE_NAME}"
+        content = read_if_present(self._files, path, quorum_state.TEXT_BYTES_MAX)
+        if content is None:
+            return None
         try:
-            text = self._files.read_bytes(path, quorum_state.TEXT_BYTES_MAX).decode("utf-8")
-            return quorum_state.from_text(text)
-        except StorageError as error:
-            if error.is_missing:
-                return None
-            raise
+            return quorum_state.from_text(content.decode("utf-8"))
         except (UnicodeDecodeError, QuorumStateError) as error:
             raise DamagedFileError(path, str(error)) from error
 

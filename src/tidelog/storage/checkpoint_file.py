@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.model.ids import Offset, PartitionIndex, TopicName, TopicPartition
-from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import Files
+from tidelog.storage.errors import DamagedFileError
+from tidelog.storage.files import Files, read_if_present
 
 # In a log directory.
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
@@ -36,12 +36,9 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 def read_lines(files: Files, path: str, fields: int) -> list[list[str]]:
     """The entries, each split into its `fields`. `DamagedFileError` for anything that Kafka would not read either."""
-    try:
-        content = files.read_bytes(path, FILE_BYTES_MAX)
-    except StorageError as error:
-        if error.is_missing:
-            return []
-        raise
+    content = read_if_present(files, path, FILE_BYTES_MAX)
+    if content is None:
+        return []
     try:
         lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import errno as errno_names
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class StorageError(Exception):
@@ -61,3 +63,12 @@ def _reason(errno: int | None) -> str:
     if errno is None:
         return "unknown reason"
     return f"{os.strerror(errno)} ({errno_names.errorcode.get(errno, errno)})"
+
+
+@contextmanager
+def translated(operation: str, path: str) -> Iterator[None]:
+    """Around calls of the system: their errors are `StorageError`s."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(path, operation, error.errno) from error

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from tidelog.model.ids import Offset
 from tidelog.storage.files import File, Files, Mapping
+from tidelog.storage.index_file import IndexFile
 
 INT32_MAX = 2**31 - 1
 
@@ -28,7 +29,7 @@ INT32_MAX = 2**31 - 1
 RESERVE_BYTES = 64 * 1024
 
 
-class MappedIndex:
+class MappedIndex(IndexFile):
     """The parts of an index that do not depend on what an entry means."""
 
     ENTRY_BYTES: ClassVar[int]
@@ -50,9 +51,7 @@ class MappedIndex:
         `bytes_max` is how far it may grow; a file that is longer already keeps its entries and is full. An index that is not
         `writable` never changes the file, whatever it finds.
         """
-        self.path = path
-        self.base_offset = base_offset
-        self._files = files
+        super().__init__(files, path, base_offset)
         self._capacity_bytes = bytes_max // self.ENTRY_BYTES * self.ENTRY_BYTES
         self._writable = writable
         self._loaded = False
@@ -121,24 +120,6 @@ class MappedIndex:
         if size != self._file_bytes:
             self._unmap()
             self._cut_file(size)
-
-    def sync(self) -> None:
-        """Make the entries durable. Through a descriptor of its own: a mapping may be closed meanwhile."""
-        file = self._files.open(self.path)
-        try:
-            file.sync()
-        finally:
-            file.close()
-
-    def rename_to(self, path: str) -> None:
-        """Give the file another name. One that does not exist only takes note of it."""
-        if self._files.exists(self.path):
-            self._files.rename(self.path, path)
-        self.path = path
-
-    def relocate(self, path: str) -> None:
-        """Take note that the file is at `path` now, since its directory was renamed."""
-        self.path = path
 
     def close(self) -> None:
         """Trim, and release the memory. The index may be used again: it opens by itself."""

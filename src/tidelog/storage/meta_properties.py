@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.model.ids import DirectoryId, NodeId, uuid_from_text, uuid_to_text
-from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import Files
+from tidelog.storage.errors import DamagedFileError
+from tidelog.storage.files import Files, read_if_present
 from tidelog.storage.properties import format_properties, parse_properties
 
 FILE_NAME = "meta.properties"
@@ -31,12 +31,9 @@ class MetaProperties(NamedTuple):
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
     """The identity of a directory, or None if it was never formatted. `DamagedFileError` if it cannot be understood."""
     path = f"{directory}/{FILE_NAME}"
-    try:
-        content = files.read_bytes(path, FILE_BYTES_MAX)
-    except StorageError as error:
-        if error.is_missing:
-            return None
-        raise
+    content = read_if_present(files, path, FILE_BYTES_MAX)
+    if content is None:
+        return None
     properties = parse_properties(content)
     if (version := properties.get("version", "0").strip()) != str(VERSION):
         raise DamagedFileError(

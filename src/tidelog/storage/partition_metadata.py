@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidelog.model.ids import ZERO_UUID, TopicId, uuid_from_text, uuid_to_text
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import TEMPORARY_SUFFIX, Files
+from tidelog.storage.files import TEMPORARY_SUFFIX, Files, read_if_present
 
 FILE_NAME = "partition.metadata"
 FILE_BYTES_MAX = 4 * 1024
@@ -18,12 +18,9 @@ VERSION = 0
 def read_partition_metadata(files: Files, directory: str) -> TopicId | None:
     """The topic id of a partition's directory, or None if it has no such file. `DamagedFileError` if it makes no sense."""
     path = f"{directory}/{FILE_NAME}"
-    try:
-        content = files.read_bytes(path, FILE_BYTES_MAX)
-    except StorageError as error:
-        if error.is_missing:
-            return None
-        raise
+    content = read_if_present(files, path, FILE_BYTES_MAX)
+    if content is None:
+        return None
     lines = content.decode("latin-1").splitlines()
     version = _value(path, lines, 0, "version")
     # A later version only adds lines: Kafka promises it, to be able to go back to an older release.

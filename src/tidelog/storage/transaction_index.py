@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tidelog.model.ids import Offset, ProducerId
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import File, Files
+from tidelog.storage.index_file import IndexFile
 
 ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = ENTRY.size
@@ -42,13 +43,11 @@ class AbortedSearch(NamedTuple):
     is_complete: bool
 
 
-class TransactionIndex:
+class TransactionIndex(IndexFile):
     """The `.txnindex` of one segment."""
 
     def __init__(self, files: Files, path: str, base_offset: int = 0) -> None:
-        self.path = path
-        self.base_offset = Offset(base_offset)
-        self._files = files
+        super().__init__(files, path, base_offset)
         self._file: File | None = None
         # None until somebody asked. Then the number of whole entries: the torn one of a crash is overwritten.
         self._entries: int | None = None
@@ -157,23 +156,8 @@ class TransactionIndex:
         return None
 
     def sync(self) -> None:
-        """Make the entries durable. Through a descriptor of its own, so that another thread may do it."""
         if self._files.exists(self.path):
-            file = self._files.open(self.path)
-            try:
-                file.sync()
-            finally:
-                file.close()
-
-    def rename_to(self, path: str) -> None:
-        """Give the file another name. One that does not exist only takes note of it."""
-        if self._files.exists(self.path):
-            self._files.rename(self.path, path)
-        self.path = path
-
-    def relocate(self, path: str) -> None:
-        """Take note that the file is at `path` now, since its directory was renamed."""
-        self.path = path
+            super().sync()
 
     def close(self) -> None:
         """The index may be used again: it opens by itself."""

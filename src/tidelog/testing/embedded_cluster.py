@@ -46,7 +46,7 @@ from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.log_builder import LogBuilder
 from tests.unit.storage.disks import Place, simulated_place
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_log import PartitionLog
 
 

@@ -14,7 +14,9 @@ import pytest
 
 from tests.unit.storage.disks import Place, simulated_place
 from tidelog.storage.errors import DamagedFileError, DirectoryInUseError, StorageError
-from tidelog.storage.files import IOV_MAX, OsFiles, parent_of
+from tidelog.storage.files import parent_of
+from tidelog.storage.os_file import IOV_MAX
+from tidelog.storage.os_files import OsFiles
 
 
 def test_what_is_written_is_read_at_its_position(place: Place) -> None:
@@ -319,7 +321,7 @@ def test_a_system_that_takes_no_advice_still_maps(tmp_path: Path, monkeypatch: p
     path.write_bytes(b"0123")
     file = OsFiles().open(str(path))
     # No advice that any system knows.
-    monkeypatch.setattr("tidelog.storage.files._MADV_RANDOM", 2**20)
+    monkeypatch.setattr("tidelog.storage.os_file._MADV_RANDOM", 2**20)
 
     mapping = file.map(4)
 
@@ -462,9 +464,7 @@ def test_a_lock_is_seen_without_being_touched(place: Place) -> None:
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells of the locks of others")
 def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
-    script = (
-        f"from tidelog.storage.files import OsFiles; lock = OsFiles().lock({str(path)!r}); print(flush=True); input()"
-    )
+    script = f"from tidelog.storage.os_files import OsFiles; lock = OsFiles().lock({str(path)!r}); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"\n"
@@ -476,7 +476,7 @@ def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
 
 
 def test_where_the_system_lists_no_locks_none_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidelog.storage.files._LOCKS", str(tmp_path / "none"))
+    monkeypatch.setattr("tidelog.storage.os_lock._LOCKS", str(tmp_path / "none"))
     (tmp_path / ".lock").touch()
 
     assert not OsFiles().is_locked(str(tmp_path / ".lock"))

@@ -7,7 +7,6 @@ import resource
 import pytest
 
 from tidelog.model.config import INT_MAX
-from tidelog.storage.files import OsFiles
 from tidelog.storage.open_segments import (
     CONNECTIONS_AT_LEAST,
     DESCRIPTORS_KEPT,
@@ -18,6 +17,7 @@ from tidelog.storage.open_segments import (
     connections_beside,
     segments_beside,
 )
+from tidelog.storage.os_files import OsFiles
 
 
 class FakeSegment:

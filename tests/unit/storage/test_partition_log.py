@@ -17,9 +17,9 @@ from tidelog.model.ids import NO_TIMESTAMP
 from tidelog.storage.append import FRESH_BYTES_MAX, AppendRule
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.file_region import FreshRegion
-from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.open_segments import DESCRIPTORS_PER_SEGMENT
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.control_records import ControlType, build_end_txn_marker
 from tidelog.wire.record_batch import BytesLike, each_batch

@@ -21,7 +21,7 @@ from tidelog.net.address import Address
 from tidelog.net.errors import NetError
 from tidelog.net.transport import LoopTransport
 from tidelog.storage.errors import StorageError
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
 
 START_ERRORS = (ConfigError, FormatError, MetadataError, NodeError, NetError, StorageError)

@@ -17,8 +17,8 @@ from tidelog.model import broker_config as keys
 from tidelog.model.config import ConfigError
 from tidelog.model.ids import uuid_to_text
 from tidelog.storage.errors import StorageError
-from tidelog.storage.files import OsFiles
 from tidelog.storage.meta_properties import read_meta_properties
+from tidelog.storage.os_files import OsFiles
 
 _COMMAND = "cluster"
 

@@ -34,7 +34,7 @@ from tidelog.client.admin import AsyncAdmin, TopicDescription
 from tidelog.client.errors import ClientError
 from tidelog.model.config import ConfigError
 from tidelog.storage.errors import DirectoryInUseError, StorageError
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 _COMMAND = "cluster"
 

@@ -32,7 +32,8 @@ from tidelog.cli.files.internal_topics import CLUSTER_METADATA, DECODABLE_TOPICS
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.storage import checkpoint_file, clean_shutdown, meta_properties, partition_metadata, producer_snapshot
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import File, Files, OsFiles
+from tidelog.storage.files import File, Files
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.partition_directory import parse_name
 from tidelog.storage.verification.data_directories import NotADataDirectoryError, directories_at
 from tidelog.storage.verification.log_scan import LogScan

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.storage.errors import StorageError
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.verification.data_directories import NotADataDirectoryError
 from tidelog.storage.verification.directory_check import verify
 from tidelog.storage.verification.findings import Finding, Report, Severity

@@ -31,10 +31,10 @@ from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.ids import NodeId, uuid_to_text
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.raft.voter_set import Endpoint, Endpoints, VoterSet
-from tidelog.storage.files import OsFiles
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
 
 _NO_LISTENER = "controller.listener.names is not set: name one of the listeners, for example CONTROLLER"

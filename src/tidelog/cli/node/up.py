@@ -51,7 +51,7 @@ from tidelog.cli.rendering import printable
 from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError
 from tidelog.storage.errors import StorageError
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 EXIT_FAILED = 1
 EXIT_WRONG_QUESTION = 2

@@ -21,7 +21,8 @@ from tidelog.spark.source.source_options import SourceOptions
 from tidelog.spark.stored.stored_log import StoredSegment, opened, position_before, stored_logs
 from tidelog.spark.stored.stored_transactions import StoredAbort, StoredTransactions, stored_transactions
 from tidelog.storage.errors import StorageError
-from tidelog.storage.files import File, Files, OsFiles
+from tidelog.storage.files import File, Files
+from tidelog.storage.os_files import OsFiles
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.messages.fetch import AbortedTransaction
 from tidelog.wire.record_batch import HEADER_BYTES, BatchHeader, read_header

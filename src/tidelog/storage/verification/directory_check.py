@@ -85,18 +85,17 @@ def _verify_partition(files: Files, directory: str, *, decodes_records: bool) ->
         # What is wrong with the parent's files is not this partition's finding.
         checkpoints = _read_checkpoints(files, parent, Report())
     partition = named.topic_partition if named is not None else None
-    _look_at_partition(
+    _PartitionLook(
         files,
         directory,
         "",
-        report,
         partition,
         checkpoints,
         KnownTopics(report),
         was_clean=was_clean,
         in_use=in_use,
         decodes_records=decodes_records,
-    )
+    ).look(report)
     return report
 
 
@@ -125,11 +124,10 @@ class DataDirectoryCheck:
             check_snapshot(self._files, path, BOOTSTRAP_SNAPSHOT, self._report, self._known_topics)
         # The metadata first: they name the topics of all others.
         for name, named in sorted(partitions.items(), key=lambda each: each[1].topic_partition.topic != METADATA_TOPIC):
-            check = _look_at_partition(
+            check = _PartitionLook(
                 self._files,
                 f"{self._directory}/{name}",
                 f"{name}/",
-                self._report,
                 named.topic_partition,
                 # The checkpoints are about the partition that serves, not about the one that is to replace it.
                 checkpoints if named.kind is DirectoryKind.CURRENT else {},
@@ -137,7 +135,7 @@ class DataDirectoryCheck:
                 was_clean=was_clean,
                 in_use=self._in_use,
                 decodes_records=self._decodes_records,
-            )
+            ).look(self._report)
             if check.topic_id is not None:
                 self._check_topic_id(f"{name}/{partition_metadata.FILE_NAME}", named.topic_partition, check.topic_id)
         return self._report
@@ -237,87 +235,71 @@ def _read_checkpoints(files: Files, directory: str, report: Report) -> Checkpoin
     return checkpoints
 
 
-def _look_at_partition(
-    files: Files,
-    directory: str,
-    shown: str,
-    report: Report,
-    partition: TopicPartition | None,
-    checkpoints: Checkpoints,
-    topics: KnownTopics,
-    *,
-    was_clean: bool,
-    in_use: bool,
-    decodes_records: bool,
-) -> PartitionCheck:
-    """Check a partition, once, or in a directory that is in use until nothing is wrong or everybody can see that it stays."""
+class _PartitionLook:
+    """One partition's directory, with all that is known of it from outside."""
 
-    def look(into: Report) -> PartitionCheck:
-        return _check_partition(
-            files,
-            directory,
-            shown,
-            into,
-            partition,
-            checkpoints,
-            topics,
-            was_clean=was_clean,
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        shown: str,
+        partition: TopicPartition | None,
+        checkpoints: Checkpoints,
+        topics: KnownTopics,
+        *,
+        was_clean: bool,
+        in_use: bool,
+        decodes_records: bool,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._shown = shown
+        self._topics = topics
+        self._decodes_records = decodes_records
+        self._is_metadata = partition is not None and partition.topic == METADATA_TOPIC
+
+        def offset_in(name: str) -> Offset | None:
+            return checkpoints.get(name, {}).get(partition) if partition is not None else None
+
+        self._facts = PartitionFacts(
+            # The metadata log is no part of a broker's clean stop: it is recovered at every start.
+            was_clean=was_clean and not self._is_metadata,
+            recovery_point=offset_in(RECOVERY_POINT_CHECKPOINT),
+            log_start_offset=offset_in(LOG_START_OFFSET_CHECKPOINT),
+            high_watermark=offset_in(REPLICATION_OFFSET_CHECKPOINT),
+            cleaner_offset=offset_in(CLEANER_OFFSET_CHECKPOINT),
+            is_internal=partition is not None and partition.topic.startswith("__"),
             in_use=in_use,
-            decodes_records=decodes_records,
         )
 
-    # The metadata log is read once: what it says of topics counts for all other partitions.
-    if not in_use or (partition is not None and partition.topic == METADATA_TOPIC):
-        return look(report)
-    first = Report()
-    check = look(first)
-    found = first.findings
-    for _ in range(LOOKS_MAX - 1):
-        if all(finding.severity is Severity.NOTE for finding in found) or not files.is_dir(directory):
-            break
-        again = Report()
-        check = look(again)
-        found = [finding for finding in found if finding in again.findings]
-    report.include(Report(found, first.partitions, first.segments, first.batches, first.bytes_checked), "")
-    return check
-
-
-def _check_partition(
-    files: Files,
-    directory: str,
-    shown: str,
-    report: Report,
-    partition: TopicPartition | None,
-    checkpoints: Checkpoints,
-    topics: KnownTopics,
-    *,
-    was_clean: bool,
-    in_use: bool,
-    decodes_records: bool,
-) -> PartitionCheck:
-    def offset_in(name: str) -> Offset | None:
-        return checkpoints.get(name, {}).get(partition) if partition is not None else None
-
-    is_metadata = partition is not None and partition.topic == METADATA_TOPIC
-    facts = PartitionFacts(
-        # The metadata log is no part of a broker's clean stop: it is recovered at every start.
-        was_clean=was_clean and not is_metadata,
-        recovery_point=offset_in(RECOVERY_POINT_CHECKPOINT),
-        log_start_offset=offset_in(LOG_START_OFFSET_CHECKPOINT),
-        high_watermark=offset_in(REPLICATION_OFFSET_CHECKPOINT),
-        cleaner_offset=offset_in(CLEANER_OFFSET_CHECKPOINT),
-        is_internal=partition is not None and partition.topic.startswith("__"),
-        in_use=in_use,
-    )
-    check = PartitionCheck(files, directory, shown, report, facts, decodes_records=decodes_records)
-    if not is_metadata:
-        check.run()
+    def look(self, report: Report) -> PartitionCheck:
+        """Check it once; in a directory that is in use until nothing is wrong, or as often as tells that it stays so."""
+        # The metadata log is read once: what it says of topics counts for all other partitions.
+        if not self._facts.in_use or self._is_metadata:
+            return self._check(report)
+        first = Report()
+        check = self._check(first)
+        found = first.findings
+        for _ in range(LOOKS_MAX - 1):
+            if all(finding.severity is Severity.NOTE for finding in found) or not self._files.is_dir(self._directory):
+                break
+            again = Report()
+            check = self._check(again)
+            found = [finding for finding in found if finding in again.findings]
+        report.include(Report(found, first.partitions, first.segments, first.batches, first.bytes_checked), "")
         return check
-    try:
-        names = frozenset(filter(is_metadata_file, files.list_directory(directory)))
-        check.run(names, topics.add)
-        check_snapshots(files, directory, shown, report, topics, log_start_offset=check.log_start_offset)
-        check_quorum_state(files, directory, shown, report, last_epoch=check.last_epoch)
-    except StorageError as error:
-        report.error(shown.rstrip("/") or ".", str(error))
-    return check
+
+    def _check(self, report: Report) -> PartitionCheck:
+        files, directory, shown, topics = self._files, self._directory, self._shown, self._topics
+        check = PartitionCheck(files, directory, shown, report, self._facts, decodes_records=self._decodes_records)
+        if not self._is_metadata:
+            check.run()
+            return check
+        try:
+            names = frozenset(filter(is_metadata_file, files.list_directory(directory)))
+            check.run(names, topics.add)
+            check_snapshots(files, directory, shown, report, topics, log_start_offset=check.log_start_offset)
+            check_quorum_state(files, directory, shown, report, last_epoch=check.last_epoch)
+        except StorageError as error:
+            report.error(shown.rstrip("/") or ".", str(error))
+        return check

@@ -17,7 +17,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from tidelog.storage.files import File
-from tidelog.storage.verification.log_scan import is_zeros
+from tidelog.storage.verification.log_scan import only_zeros_follow
 
 WINDOW_BYTES = 64 * 1024
 
@@ -116,16 +116,7 @@ class IndexScan(Generic[_Entry]):
 
     def _is_tail(self, position: int) -> bool:
         """Whether the zeros at `position` are preallocation: nothing but zeros follows them."""
-        if not self.is_preallocated:
-            return False
-        while position < self.size:
-            piece = self._file.pread(min(WINDOW_BYTES, self.size - position), position)
-            if not piece:
-                break
-            if not is_zeros(piece):
-                return False
-            position += len(piece)
-        return True
+        return self.is_preallocated and only_zeros_follow(self._file, position, self.size)
 
 
 class OffsetIndexScan(IndexScan[OffsetEntry]):

@@ -97,7 +97,7 @@ class LogScan:
     def _next_batch(self) -> ScannedBatch | None:
         position = self.position
         start = self._read(HEADER_BYTES)
-        if not any(start) and self._only_zeros_follow():
+        if not any(start) and only_zeros_follow(self._file, self.position, self.size):
             self.zeros = self.size - position
             return None
         if len(start) < HEADER_BYTES:
@@ -188,17 +188,6 @@ class LogScan:
             self._window_position, at = self.position, 0
         return self._window[at : at + count]
 
-    def _only_zeros_follow(self) -> bool:
-        position = self.position
-        while position < self.size:
-            piece = self._file.pread(min(WINDOW_BYTES, self.size - position), position)
-            if not piece:
-                break
-            if not is_zeros(piece):
-                return False
-            position += len(piece)
-        return True
-
     def _find_whole_batch(self) -> tuple[int | None, int | None]:
         """Position and offset of the first whole batch behind the damage: the difference between a torn tail and a hole."""
         lowest = self.next_offset or 0
@@ -235,10 +224,17 @@ class LogScan:
         return int(crc32c(memoryview(data)[CHECKED_POSITION:])) == header.crc
 
 
-def is_zeros(piece: bytes) -> bool:
-    """Whether a piece of a file, of a window's size at most, holds nothing but zeros."""
-    # Comparing memory is ten times as fast as looking at each byte.
-    return piece == _ZEROS[: len(piece)] if len(piece) < len(_ZEROS) else piece == _ZEROS
+def only_zeros_follow(file: File, position: int, end: int) -> bool:
+    """Whether a file holds nothing but zeros from `position` to `end`, or to where it ends now."""
+    while position < end:
+        piece = file.pread(min(WINDOW_BYTES, end - position), position)
+        if not piece:
+            break
+        # Comparing memory is ten times as fast as looking at each byte.
+        if piece != (_ZEROS[: len(piece)] if len(piece) < WINDOW_BYTES else _ZEROS):
+            return False
+        position += len(piece)
+    return True
 
 
 def _cut_off(header: BatchHeader, available: int) -> str:

@@ -16,11 +16,12 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import DirectoryId, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.simulation.disk import SimulatedDisk
-from tidelog.storage.files import DiskSpace, OsFiles
+from tidelog.storage.files import DiskSpace
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, write_meta_properties
+from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
 from tidelog.wire.messages.internal.cluster_metadata import BrokerRegistrationChangeRecord
 from tidelog.wire.messages.log_dirs import (

@@ -20,8 +20,8 @@ from tidelog.broker.node.local_formatting import format_nodes
 from tidelog.controller.formatting import FormatError
 from tidelog.model.clock import SystemClock
 from tidelog.model.config import ConfigError
-from tidelog.storage.files import OsFiles
 from tidelog.storage.meta_properties import MetaProperties, read_meta_properties
+from tidelog.storage.os_files import OsFiles
 
 CHECKPOINT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 

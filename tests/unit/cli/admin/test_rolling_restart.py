@@ -10,7 +10,7 @@ import pytest
 from tidelog.cli.admin.rolling_restart import RunningNode, running_nodes
 from tidelog.cli.admin_session import RefusalError
 from tidelog.cli.node.up import CLUSTER_FILE, LOCK_FILE, restart_mark
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 
 def cluster(directory: Path, *, nodes: int, running: int) -> list[RunningNode]:

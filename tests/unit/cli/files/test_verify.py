@@ -11,7 +11,7 @@ from typer.testing import Result
 from tests.support.command_line import tidelog
 from tests.support.data_directory import FIRST, LAST, DataDirectory, log_file
 from tidelog.cli.files.verify import FINDINGS_SHOWN_MAX
-from tidelog.storage.files import OsFiles
+from tidelog.storage.os_files import OsFiles
 
 
 def run(*arguments: str | Path) -> Result:

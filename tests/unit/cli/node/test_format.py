@@ -9,8 +9,8 @@ import pytest
 from tests.support.command_line import json_lines, tidelog
 from tidelog.controller.snapshot_file import read_snapshot
 from tidelog.raft.control_records import Voters
-from tidelog.storage.files import OsFiles
 from tidelog.storage.meta_properties import read_meta_properties
+from tidelog.storage.os_files import OsFiles
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 
 
