@@ -11,8 +11,9 @@ an earlier life is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from typing import TypeVar
 
 from tidelog.controller.broker_sessions import BrokerSession, BrokerSessions
 from tidelog.controller.cluster_view import (
@@ -36,6 +37,8 @@ from tidelog.model.ids import DirectoryId, NodeId, Offset, is_reserved, uuid_to_
 from tidelog.wire.internal_records import FramedRecord
 from tidelog.wire.messages import broker_lifecycle as wire
 from tidelog.wire.messages.internal import cluster_metadata as records
+
+T = TypeVar("T")
 
 _FENCE, _UNFENCE = 1, -1
 _STOP = 1
@@ -84,20 +87,8 @@ def decide_register_broker(
         broker_id=node,
         incarnation_id=request.incarnation_id,
         broker_epoch=epoch,
-        end_points=[
-            records.BrokerEndpoint(
-                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
-            )
-            for each in request.listeners
-        ],
-        features=[
-            records.BrokerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in request.features
-        ],
+        end_points=_end_points(records.BrokerEndpoint, request.listeners),
+        features=_features(records.BrokerFeature, request.features),
         rack=request.rack,
         fenced=existing.fenced if existing is not None and is_same_life else True,
         in_controlled_shutdown=existing is not None and is_same_life and existing.in_controlled_shutdown,
@@ -105,6 +96,27 @@ def decide_register_broker(
     )
     answer = wire.BrokerRegistrationResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, broker_epoch=epoch)
     return Decision(answer, (*cleanup, framed(image, record)))
+
+
+# A broker's and a controller's registration name the same things, in structs of their own.
+
+
+def _end_points(kind: Callable[..., T], listeners: Sequence[wire.Listener]) -> list[T]:
+    return [
+        kind(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+        for each in listeners
+    ]
+
+
+def _features(kind: Callable[..., T], features: Sequence[wire.Feature]) -> list[T]:
+    return [
+        kind(
+            name=each.name,
+            min_supported_version=each.min_supported_version,
+            max_supported_version=each.max_supported_version,
+        )
+        for each in features
+    ]
 
 
 def refuse_register_broker(
@@ -320,20 +332,8 @@ def decide_register_controller(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=False,
-        end_points=[
-            records.ControllerEndpoint(
-                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
-            )
-            for each in request.listeners
-        ],
-        features=[
-            records.ControllerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in request.features
-        ],
+        end_points=_end_points(records.ControllerEndpoint, request.listeners),
+        features=_features(records.ControllerFeature, request.features),
     )
     answer = wire.ControllerRegistrationResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None)
     return Decision(answer, (FramedRecord(record, 0),))

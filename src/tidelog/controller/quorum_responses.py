@@ -55,38 +55,32 @@ def response_to_wire(response: raft.Response, version: int, listener: str) -> Re
     """An answer in Kafka's words, for a request that came in by `listener` in `version`."""
     match response:
         case raft.VoteResponse():
-            vote = wire.VotePartitionData(
-                partition_index=PARTITION,
-                error_code=response.error,
-                leader_id=leader_id_of(response),
-                leader_epoch=response.epoch,
+            return _answer(
+                wire.VoteResponse,
+                wire.VoteTopicData,
+                wire.VotePartitionData,
+                response,
+                version,
+                listener,
                 vote_granted=response.granted,
             )
-            return _answer(wire.VoteResponse, wire.VoteTopicData, vote, response, version, listener)
         case raft.BeginQuorumEpochResponse():
-            begun = wire.BeginQuorumEpochResponsePartitionData(
-                partition_index=PARTITION,
-                error_code=response.error,
-                leader_id=leader_id_of(response),
-                leader_epoch=response.epoch,
-            )
             return _answer(
                 wire.BeginQuorumEpochResponse,
                 wire.BeginQuorumEpochResponseTopicData,
-                begun,
+                wire.BeginQuorumEpochResponsePartitionData,
                 response,
                 version,
                 listener,
             )
         case raft.EndQuorumEpochResponse():
-            ended = wire.EndQuorumEpochResponsePartitionData(
-                partition_index=PARTITION,
-                error_code=response.error,
-                leader_id=leader_id_of(response),
-                leader_epoch=response.epoch,
-            )
             return _answer(
-                wire.EndQuorumEpochResponse, wire.EndQuorumEpochResponseTopicData, ended, response, version, listener
+                wire.EndQuorumEpochResponse,
+                wire.EndQuorumEpochResponseTopicData,
+                wire.EndQuorumEpochResponsePartitionData,
+                response,
+                version,
+                listener,
             )
         case raft.FetchResponse():
             return _fetch_answer_to_wire(response, version, listener)
@@ -119,15 +113,24 @@ def response_to_wire(response: raft.Response, version: int, listener: str) -> Re
 def _answer(
     answer: Callable[..., Response],
     topic: Callable[..., Any],
-    partition: object,
+    partition: Callable[..., Any],
     response: raft.VoteResponse | raft.BeginQuorumEpochResponse | raft.EndQuorumEpochResponse,
     version: int,
     listener: str,
+    **more: object,
 ) -> Response:
+    """What the three requests of an election are answered: they differ in their classes, and in what a vote says `more`."""
     if response.epoch == raft.NO_EPOCH:
         # It failed as a whole.
         return answer(error_code=response.error, topics=[])
-    topics = [topic(topic_name=TOPIC, partitions=[partition])]
+    answered = partition(
+        partition_index=PARTITION,
+        error_code=response.error,
+        leader_id=leader_id_of(response),
+        leader_epoch=response.epoch,
+        **more,
+    )
+    topics = [topic(topic_name=TOPIC, partitions=[answered])]
     return answer(
         error_code=0, topics=topics, node_endpoints=leader_nodes(wire.NodeEndpoint, response, listener, version >= 1)
     )

@@ -13,8 +13,8 @@ there, such as a limit on the rate of connections, are refused with the reason (
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from tidelog.broker.config import loggers
 from tidelog.broker.config.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
@@ -27,10 +27,17 @@ from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
 from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigType, UpdateMode, did_you_mean
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
+from tidelog.model.pending import Pending, when_all
 from tidelog.model.unused_config import Effect, unused_keys
-from tidelog.wire.messages.configs import AlterConfigsResourceResponse
+from tidelog.wire.messages.configs import (
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsResponse,
+)
 
 log = logging.getLogger(__name__)
+
+A = TypeVar("A", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 
 class Outcome(NamedTuple):
@@ -83,7 +90,29 @@ def broker_config(node: Node) -> BrokerConfig:
     return BrokerConfig(node.node_id, node.static_config.table, dynamic)
 
 
-def told(
+def answer_changes(
+    response: type[A],
+    resources: Sequence[ResourceChanges],
+    outcomes: Sequence[Outcome | None],
+    ask_controller: Callable[[], A | Pending[A]],
+) -> A | Pending[A]:
+    """The answer for all resources in their order; once the controller has decided where one of them has no outcome yet."""
+
+    def packed(outcomes: Sequence[Outcome | None], throttle_time_ms: int) -> A:
+        return response(
+            throttle_time_ms=throttle_time_ms,
+            responses=[resource.response(outcome) for resource, outcome in zip(resources, outcomes, strict=True)],
+        )
+
+    if None not in outcomes:
+        return packed(outcomes, 0)
+    return when_all(
+        [ask_controller()],
+        lambda decided: packed(_told(resources, outcomes, decided[0].responses), decided[0].throttle_time_ms),
+    )
+
+
+def _told(
     resources: Sequence[ResourceChanges],
     outcomes: Sequence[Outcome | None],
     decided: Iterable[AlterConfigsResourceResponse],

@@ -79,37 +79,41 @@ class InternalTopics:
 
 def _consumer_offsets(config: ConfigValues) -> CreatableTopic:
     keys = group_coordinator_config
-    return CreatableTopic(
-        name=CONSUMER_OFFSETS,
-        num_partitions=config[keys.OFFSETS_TOPIC_NUM_PARTITIONS],
-        replication_factor=config[keys.OFFSETS_TOPIC_REPLICATION_FACTOR],
-        assignments=[],
-        configs=_configs(
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config[keys.OFFSETS_TOPIC_SEGMENT_BYTES]),
-            }
-        ),
+    return _topic(
+        CONSUMER_OFFSETS,
+        config[keys.OFFSETS_TOPIC_NUM_PARTITIONS],
+        config[keys.OFFSETS_TOPIC_REPLICATION_FACTOR],
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config[keys.OFFSETS_TOPIC_SEGMENT_BYTES]),
+        },
     )
 
 
 def _transaction_state(config: ConfigValues) -> CreatableTopic:
     keys = transaction_config
+    return _topic(
+        TRANSACTION_STATE,
+        config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
+        config[keys.TRANSACTION_STATE_LOG_REPLICATION_FACTOR],
+        {
+            "unclean.leader.election.enable": "false",
+            "compression.type": "uncompressed",
+            "cleanup.policy": "compact",
+            "min.insync.replicas": str(config[keys.TRANSACTION_STATE_LOG_MIN_ISR]),
+            "segment.bytes": str(config[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
+        },
+    )
+
+
+def _topic(name: TopicName, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> CreatableTopic:
     return CreatableTopic(
-        name=TRANSACTION_STATE,
-        num_partitions=config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
-        replication_factor=config[keys.TRANSACTION_STATE_LOG_REPLICATION_FACTOR],
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
         assignments=[],
-        configs=_configs(
-            {
-                "unclean.leader.election.enable": "false",
-                "compression.type": "uncompressed",
-                "cleanup.policy": "compact",
-                "min.insync.replicas": str(config[keys.TRANSACTION_STATE_LOG_MIN_ISR]),
-                "segment.bytes": str(config[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
-            }
-        ),
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
 
 
@@ -117,7 +121,3 @@ _TOPICS: Mapping[TopicName, Callable[[ConfigValues], CreatableTopic]] = {
     CONSUMER_OFFSETS: _consumer_offsets,
     TRANSACTION_STATE: _transaction_state,
 }
-
-
-def _configs(values: Mapping[str, str]) -> list[CreatableTopicConfig]:
-    return [CreatableTopicConfig(name=name, value=value) for name, value in values.items()]

@@ -5,12 +5,11 @@ Superseded by IncrementalAlterConfigs, with which it shares everything but two t
 
 from __future__ import annotations
 
-from tidelog.broker.config.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
+from tidelog.broker.config.config_changes import Change, ResourceChanges, answer_changes, broker_config, check_resources
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
 from tidelog.controller.configs import Operation
-from tidelog.model.pending import when_all
 from tidelog.wire.messages.configs import AlterConfigsRequest, AlterConfigsResponse
 
 
@@ -26,20 +25,7 @@ def alter_configs(request: AlterConfigsRequest, caller: Caller, node: Node) -> A
     ]
     outcomes = check_resources(resources, caller, broker_config(node), incremental=False, apply=False)
     remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
-    if not remaining:
-        return _response(resources, outcomes, 0)
     asked = AlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
-
-    def answer(decided: list[AlterConfigsResponse]) -> AlterConfigsResponse:
-        return _response(resources, told(resources, outcomes, decided[0].responses), decided[0].throttle_time_ms)
-
-    return when_all([node.forward(asked, AlterConfigsResponse, caller)], answer)
-
-
-def _response(
-    resources: list[ResourceChanges], outcomes: list[Outcome | None], throttle_time_ms: int
-) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        throttle_time_ms=throttle_time_ms,
-        responses=[resource.response(outcome) for resource, outcome in zip(resources, outcomes, strict=True)],
+    return answer_changes(
+        AlterConfigsResponse, resources, outcomes, lambda: node.forward(asked, AlterConfigsResponse, caller)
     )

@@ -6,11 +6,10 @@ keeps the order of the request. `config_changes` says what is done here and what
 
 from __future__ import annotations
 
-from tidelog.broker.config.config_changes import Change, Outcome, ResourceChanges, broker_config, check_resources, told
+from tidelog.broker.config.config_changes import Change, ResourceChanges, answer_changes, broker_config, check_resources
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
-from tidelog.model.pending import when_all
 from tidelog.wire.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 
@@ -30,20 +29,10 @@ def incremental_alter_configs(
         resources, caller, broker_config(node), incremental=True, apply=not request.validate_only
     )
     remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
-    if not remaining:
-        return _response(resources, outcomes, 0)
     asked = IncrementalAlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
-
-    def answer(decided: list[IncrementalAlterConfigsResponse]) -> IncrementalAlterConfigsResponse:
-        return _response(resources, told(resources, outcomes, decided[0].responses), decided[0].throttle_time_ms)
-
-    return when_all([node.forward(asked, IncrementalAlterConfigsResponse, caller)], answer)
-
-
-def _response(
-    resources: list[ResourceChanges], outcomes: list[Outcome | None], throttle_time_ms: int
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        throttle_time_ms=throttle_time_ms,
-        responses=[resource.response(outcome) for resource, outcome in zip(resources, outcomes, strict=True)],
+    return answer_changes(
+        IncrementalAlterConfigsResponse,
+        resources,
+        outcomes,
+        lambda: node.forward(asked, IncrementalAlterConfigsResponse, caller),
     )

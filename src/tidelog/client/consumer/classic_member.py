@@ -144,14 +144,9 @@ class ClassicMember:
             # The coordinator has given out an id; joining counts only with it (KIP-394).
             self.member_id = answer.member_id
             return Next.REJOIN
-        if code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.forget_identity("the coordinator does not know the member id")
-            return Next.LOST
-        if code is ErrorCode.FENCED_INSTANCE_ID:
-            return self._fenced()
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             return Next.REJOIN
-        return _RETRIED.get(code) or Failed(refusal(code, None, about=f"group {self.settings.group_id!r}"))
+        return self._membership_refused(code)
 
     def _enter(self, answer: JoinGroupResponse) -> Leading | Next | Failed:
         if answer.protocol_type not in {None, PROTOCOL_TYPE} or answer.protocol_name not in self._assignors:
@@ -249,6 +244,9 @@ class ClassicMember:
             self.generation_id = NO_GENERATION
             self.rejoin("the generation is over")
             return Next.LOST
+        return self._membership_refused(code)
+
+    def _membership_refused(self, code: ErrorCode) -> Next | Failed:
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.forget_identity("the coordinator does not know the member id")
             return Next.LOST
