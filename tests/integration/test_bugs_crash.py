@@ -28,6 +28,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.pending import Pending
 from tidelog.net.address import Address
+from tidelog.net.connection import Connection
 from tidelog.net.socket_server import SocketServer
 from tidelog.replication.replica_fetcher import ReplicaFetcher
 from tidelog.storage.durability import Durability
@@ -287,13 +288,17 @@ def test_a_request_that_cannot_be_handled_ends_its_connection(
 def test_what_escapes_from_a_clients_connection_ends_that_connection(
     tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    class BrokenChannel:
-        """Fails what the transport asks at the end of the stream."""
+    class BrokenProtocol(asyncio.Protocol):
+        """Fails at the end of the stream."""
 
-        sends_files = True
-        is_held = property(planted)
+        def __init__(self, connection: Connection) -> None:
+            self._connection = connection
 
-        def close(self) -> None: ...
+        def eof_received(self) -> bool:
+            planted()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._connection.connection_lost(exc)
 
     with RunningNode(tmp_path, new_loop=new_loop) as running:
         host, port = running.bootstrap.rsplit(":", 1)
@@ -302,8 +307,8 @@ def test_what_escapes_from_a_clients_connection_ends_that_connection(
             connections = running.node._server.connections
             wait_until(lambda: any(each.peer_address.port == ours for each in connections.values()), "it is accepted")
             (connection,) = [each for each in connections.values() if each.peer_address.port == ours]
-            wait_until(lambda: connection._channel is not None, "it is open")
-            connection._channel = BrokenChannel()  # type: ignore[assignment]
+            wait_until(lambda: connection._transport is not None, "it is open")
+            on_loop(running, lambda _: connection._transport.set_protocol(BrokenProtocol(connection)))  # type: ignore[union-attr]
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
         check_serves(running)

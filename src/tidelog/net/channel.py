@@ -18,9 +18,6 @@ from tidelog.net.socket_channel import SocketChannel
 class WatchedChannel(Channel, Protocol):
     """A channel that says when it takes bytes again."""
 
-    is_held: bool
-    """Whether the transport has bytes that wait for the socket."""
-
     def watch(self, writable: Callable[[], None]) -> None:
         """Calls `writable` from the loop once bytes would be taken. Asked again after each call that did not suffice."""
         ...

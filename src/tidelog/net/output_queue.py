@@ -173,10 +173,8 @@ class OutputQueue:
 
     def _send(self, data: Bytes, count: int, more_follows: bool) -> int:
         sender = self._sender
-        if sender is not None:
+        if sender is not None:  # noqa: SIM108 - one expression of both would make an object of the number
             sent = sender._send(data, more_follows)  # noqa: SLF001 - without the keyword, which would cost
-            if sent == _WOULD_BLOCK:
-                sent = sender.hand_over(data)
         else:
             sent = self._channel.send(data, more_follows=more_follows)
         if sent > count:

@@ -1,9 +1,8 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The way out of a connection that has a plain socket: past the transport, so that files leave by `sendfile`.
 
-Neither uvloop nor asyncio lets anyone else wait for a transport's descriptor, and a duplicate of it would make every connection
-cost two. So where the socket takes nothing, `SocketChannel` hands the next few bytes to the transport: that waits for the socket,
-sends them, and says when they have left (`resume_writing`). Until then nothing else is written, so nothing overtakes them.
+While a socket takes nothing more, `WritableSockets` waits for it. Nothing is ever written through the transport, so nothing can
+overtake what is written here.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.net import page_cache as _page_cache, parts as _parts
+from tidelog.net.writable_sockets import writable_sockets
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
     import cython
@@ -39,9 +39,6 @@ _MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
 # What a thread brings into memory in one go before the sending goes on.
 WARMED_BYTES_MAX = 1024 * 1024
 
-# What the transport is given to wait with. It is copied, so it is little.
-HANDED_OVER_BYTES_MAX = 16 * 1024
-
 
 class SocketChannel:
     """Writes to the socket of a transport, through which nobody else writes.
@@ -52,14 +49,14 @@ class SocketChannel:
 
     __slots__ = (
         "_descriptor",
-        "_loop",
+        "_is_waited_for",
         "_slow_work",
+        "_sockets",
         "_transport",
         "_warm_end",
         "_warm_file",
         "_warming",
         "_writable",
-        "is_held",
         "sends_files",
     )
 
@@ -68,9 +65,9 @@ class SocketChannel:
     ) -> None:
         # -1 once it is closed: its number may be another's by then.
         self._descriptor: int = transport.get_extra_info("socket").fileno()
-        # However little waits in the transport, we are told when it has left.
-        transport.set_write_buffer_limits(high=0)
-        self._loop = loop
+        # Made with the first connection, not when a socket is full: by then there may be no descriptor left.
+        self._sockets = writable_sockets(loop)
+        self._is_waited_for = False
         self._transport: asyncio.Transport | None = transport
         self._slow_work = slow_work
         self._writable: Callable[[], None] | None = None
@@ -79,16 +76,12 @@ class SocketChannel:
         self._warm_file = -1
         self._warm_end = 0
         self.sends_files = True
-        self.is_held = False
-        """Whether the transport has bytes that wait for the socket, and nothing may overtake them."""
 
     def send(self, data: Bytes, *, more_follows: bool) -> int:
         """How many bytes were taken, or WOULD_BLOCK."""
         return self._send(data, more_follows)
 
     def _send(self, data: Bytes, more_follows: bool) -> int:
-        if self.is_held:
-            return _WOULD_BLOCK
         if cython.compiled:
             return _send_bytes(self._descriptor, data, _MORE_FOLLOWS if more_follows else 0)
         # Only a socket object takes flags. Without them a send is a packet of its own, which is only slower.
@@ -98,8 +91,6 @@ class SocketChannel:
             return _WOULD_BLOCK
 
     def send_file(self, descriptor: int, position: int, count: int) -> int:
-        if self.is_held:
-            return _WOULD_BLOCK
         if (descriptor != self._warm_file or position + count > self._warm_end) and self._slow_work is not None:
             count = self._warm_count(self._slow_work, descriptor, position, count)
             if not count:
@@ -107,32 +98,24 @@ class SocketChannel:
         try:
             return os.sendfile(self._descriptor, descriptor, position, count)
         except BlockingIOError:
-            return self.hand_over(os.pread(descriptor, min(count, HANDED_OVER_BYTES_MAX), position))
-
-    def hand_over(self, data: Bytes) -> int:
-        """The socket takes nothing now. How many bytes were left to the transport, or WOULD_BLOCK."""
-        transport = self._transport
-        if self.is_held or transport is None:
             return _WOULD_BLOCK
-        taken = bytes(memoryview(data)[:HANDED_OVER_BYTES_MAX])
-        transport.write(taken)
-        self.is_held = transport.get_write_buffer_size() > 0
-        return len(taken)
 
-    def pause(self) -> None: ...
+    def pause(self) -> None:
+        """Nothing is written through the transport, so it is never behind."""
 
     def resume(self) -> None:
-        self.is_held = False
-        if self._writable is not None:
-            self.watch(self._writable)
+        """As `pause`."""
 
     def watch(self, writable: Callable[[], None]) -> None:
         self._writable = writable
-        if not self.is_held and not self._warming:
-            self._loop.call_soon(self._tell)
+        # The socket may well take bytes while a file is read, only there are none: to wait for it would spin.
+        if not self._is_waited_for and not self._warming and self._descriptor >= 0:
+            self._sockets.watch(self._descriptor, self._tell)
+            self._is_waited_for = True
 
     def unwatch(self) -> None:
         self._writable = None
+        self._stop_waiting()
 
     def is_broken(self) -> bool:
         transport = self._transport
@@ -150,8 +133,13 @@ class SocketChannel:
         self._transport = None
 
     def _tell(self) -> None:
-        if self._writable is not None and not self.is_held and not self._warming:
+        if self._writable is not None:
             self._writable()
+
+    def _stop_waiting(self) -> None:
+        if self._is_waited_for:
+            self._is_waited_for = False
+            self._sockets.unwatch(self._descriptor)
 
     def _warm_count(self, slow_work: SlowWork, descriptor: int, position: int, count: int) -> int:
         """How much of the region can be sent without waiting for the disk. 0: it is being read now."""
@@ -163,6 +151,7 @@ class SocketChannel:
             self._warm_file, self._warm_end = descriptor, position + count
             return count
         self._warming = True
+        self._stop_waiting()
         # Whoever asks meanwhile is to be told to wait.
         self._warm_file = -1
         count = min(count, WARMED_BYTES_MAX)

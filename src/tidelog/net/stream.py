@@ -433,10 +433,6 @@ class FrameStream(Waiting):
             self._channel.resume()
 
     def eof_received(self) -> bool:
-        channel = self._channel
-        if channel is not None and channel.sends_files and channel.is_held:
-            # The transport would first wait for the peer to read what the channel gave it.
-            self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -14,7 +16,8 @@ import pytest
 from tidelog.net import page_cache
 from tidelog.net.output_queue import OutputQueue
 from tidelog.net.parts import WOULD_BLOCK
-from tidelog.net.socket_channel import HANDED_OVER_BYTES_MAX, WARMED_BYTES_MAX, SocketChannel
+from tidelog.net.socket_channel import WARMED_BYTES_MAX, SocketChannel
+from tidelog.net.writable_sockets import WritableSockets, writable_sockets
 
 T = TypeVar("T")
 
@@ -40,45 +43,28 @@ class LaterWork:
 
 
 class LaterLoop:
-    """Calls what is to be called soon when the test says so."""
+    """Looks for sockets that take bytes when the test says so."""
 
     def __init__(self) -> None:
-        self.soon: list[Callable[[], None]] = []
+        self._told: list[Callable[[], None]] = []
 
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
+    def add_reader(self, _descriptor: int, callback: Callable[[], None]) -> None:
+        self._told.append(callback)
 
     def go_round(self) -> None:
-        soon, self.soon = self.soon, []
-        for each in soon:
+        for each in self._told:
             each()
 
 
 class SocketTransport:
-    """Keeps what is written until the test sends it."""
+    """Nothing may be written through it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        self.waiting = b""
 
     def get_extra_info(self, name: str) -> socket.socket:
         assert name == "socket"
         return self._socket
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        assert high == 0
-
-    def write(self, data: bytes) -> None:
-        self.waiting += data
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.waiting)
-
-    def send(self, channel: SocketChannel) -> None:
-        """The socket takes bytes again, as far as it does."""
-        self.waiting = self.waiting[self._socket.send(self.waiting) :]
-        if not self.waiting:
-            channel.resume()
 
 
 @pytest.fixture
@@ -124,7 +110,8 @@ def test_a_cold_file_is_read_ahead_while_the_channel_blocks(
     assert channel.send_file(descriptor, 0, 2 * WARMED_BYTES_MAX) == WOULD_BLOCK
     channel.watch(lambda: told.append("writable"))
     # To be told at once would spin: the socket takes bytes, only there are none.
-    assert loop.soon == []
+    loop.go_round()
+    assert told == []
     assert channel.send_file(descriptor, 0, 2 * WARMED_BYTES_MAX) == WOULD_BLOCK
     assert len(work.waiting) == 1
 
@@ -147,12 +134,14 @@ def test_a_channel_that_closes_while_a_file_is_read_hears_no_more(
     loop, work = LaterLoop(), LaterWork()
     channel = make(loop, pair[0], work)
     channel.send_file(descriptor, 0, 100_000)
-    channel.watch(lambda: None)
+    told: list[str] = []
+    channel.watch(lambda: told.append("writable"))
     channel.close()
 
     work.do_all()
 
-    assert loop.soon == []
+    loop.go_round()
+    assert told == []
 
 
 def test_a_warm_file_is_sent_at_once(pair: tuple[socket.socket, socket.socket], descriptor: int) -> None:
@@ -169,11 +158,11 @@ def test_a_file_that_ends_early_takes_nothing(pair: tuple[socket.socket, socket.
     assert channel.send_file(descriptor, 3 * WARMED_BYTES_MAX, 100) == 0
 
 
-def test_what_the_socket_does_not_take_the_transport_waits_with_and_nothing_overtakes_it(
-    pair: tuple[socket.socket, socket.socket], descriptor: int
+def test_what_the_socket_does_not_take_is_sent_when_it_takes_bytes_again(
+    pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    transport, loop = SocketTransport(pair[0]), LaterLoop()
-    channel = SocketChannel(loop, transport)  # type: ignore[arg-type]
+    loop = LaterLoop()
+    channel = SocketChannel(loop, SocketTransport(pair[0]))  # type: ignore[arg-type]
     queue = OutputQueue(channel)
     content = bytes(range(256)) * 40_000
     told: list[str] = []
@@ -182,22 +171,20 @@ def test_what_the_socket_does_not_take_the_transport_waits_with_and_nothing_over
     queue.push_frames(content)
     assert not queue.flush()
     assert queue.is_blocked
-    assert 0 < len(transport.waiting) <= HANDED_OVER_BYTES_MAX
     channel.watch(lambda: told.append("writable"))
-    # There may be room in the socket by now; who writes next must not use it before the transport has.
-    received = bytearray(pair[1].recv(1 << 20))
-    assert channel.send(b"too early", more_follows=False) == WOULD_BLOCK
-    assert channel.send_file(descriptor, 0, 10) == WOULD_BLOCK
-    assert (loop.soon, told) == ([], [])
-
-    transport.send(channel)
+    channel.watch(lambda: told.append("writable"))
     loop.go_round()
-    assert told == ["writable"]
-    while not queue.flush() or transport.waiting or len(received) < 4 + len(content):
+    assert told == []
+
+    received = bytearray()
+    while not queue.flush() or len(received) < 4 + len(content):
         assert queue.pending_bytes + queue.sent_bytes == len(content)
         received += pair[1].recv(1 << 20)
-        if transport.waiting:
-            transport.send(channel)
+    loop.go_round()
+    assert told == ["writable"]
+    channel.unwatch()
+    loop.go_round()
+    assert told == ["writable"]
 
     assert received == b"head" + content
     pair[1].close()
@@ -205,24 +192,65 @@ def test_what_the_socket_does_not_take_the_transport_waits_with_and_nothing_over
         channel.send(b"tail", more_follows=False)
 
 
-def test_a_piece_of_a_file_is_read_for_a_socket_that_takes_nothing(
-    pair: tuple[socket.socket, socket.socket], tmp_path: Path
+def test_a_file_waits_for_a_socket_that_takes_nothing(
+    pair: tuple[socket.socket, socket.socket], descriptor: int
 ) -> None:
-    content = bytes(range(251)) * 4000
-    (tmp_path / "log").write_bytes(content)
-    transport = SocketTransport(pair[0])
-    channel = SocketChannel(LaterLoop(), transport)  # type: ignore[arg-type]
-    filled = 0
+    channel = SocketChannel(LaterLoop(), SocketTransport(pair[0]))  # type: ignore[arg-type]
     with contextlib.suppress(BlockingIOError):
         while True:
-            filled += pair[0].send(bytes(1 << 20))
+            pair[0].send(bytes(1 << 20))
 
-    with (tmp_path / "log").open("rb") as file:
-        sent = channel.send_file(file.fileno(), 1000, len(content) - 1000)
+    assert channel.send_file(descriptor, 1000, 100_000) == WOULD_BLOCK
 
-    assert transport.waiting == content[1000 : 1000 + sent]
-    assert 0 < sent <= HANDED_OVER_BYTES_MAX
-    assert channel.is_held
+
+def test_a_socket_that_breaks_while_it_is_waited_for_is_told_of(pair: tuple[socket.socket, socket.socket]) -> None:
+    loop, told = LaterLoop(), list[str]()
+    channel = SocketChannel(loop, SocketTransport(pair[0]))  # type: ignore[arg-type]
+    while channel.send(bytes(1 << 20), more_follows=False) != WOULD_BLOCK:
+        pass
+    channel.watch(lambda: told.append("writable"))
+    pair[1].close()
+
+    loop.go_round()
+
+    assert told == ["writable"]
+    channel.close()
+
+
+def test_a_channel_that_another_one_closes_in_the_same_round_hears_no_more() -> None:
+    loop, told = LaterLoop(), list[int]()
+    with contextlib.ExitStack() as open_sockets:
+        channels: list[SocketChannel] = []
+        for _ in range(2):
+            near, far = socket.socketpair()
+            open_sockets.enter_context(far)
+            channels.append(SocketChannel(loop, SocketTransport(open_sockets.enter_context(near))))  # type: ignore[arg-type]
+
+        def writable(number: int) -> None:
+            told.append(number)
+            for each in channels:
+                each.close()
+
+        channels[0].watch(lambda: writable(0))
+        channels[1].watch(lambda: writable(1))
+        loop.go_round()
+
+    assert len(told) == 1
+
+
+def test_a_loop_has_one_selector_that_ends_with_it() -> None:
+    loop = asyncio.new_event_loop()
+    sockets = writable_sockets(loop)
+    assert writable_sockets(loop) is sockets
+    number = sockets.descriptor()
+    os.fstat(number)
+    loop.close()
+    del loop
+    gc.collect()
+
+    with pytest.raises(ValueError, match="closed"):
+        sockets.descriptor()
+    assert isinstance(sockets, WritableSockets)
 
 
 def test_a_closed_channel_sends_nothing_to_who_has_its_number_now(
