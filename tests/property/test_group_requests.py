@@ -13,23 +13,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
+from tests.support.by_hand import answer_by_hand
 from tests.support.data_node import NODE, OTHER, Denying
 from tests.support.examples import examples
 from tests.unit.broker.group_node import GroupNode
 from tidelog.broker.node.node import load_handlers
-from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.dispatch import Dispatcher
-from tidelog.broker.requests.handling import HANDLERS
 from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
-from tidelog.model.pending import Pending
 from tidelog.net.connection import Connection
-from tidelog.wire.apis import api
-from tidelog.wire.codec import encode, generated_decode_from, generated_encode_parts
-from tidelog.wire.errors import MalformedError
 from tidelog.wire.frames import read_response, request_frame
 from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -53,7 +48,6 @@ from tidelog.wire.messages.groups_classic import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
 from tidelog.wire.schema import Request, Response
 
 load_handlers()
@@ -88,36 +82,11 @@ class Served:
 
     def read(self, frame: bytes) -> None:
         if self._by_hand:
-            self._read_by_hand(frame)
+            answer_by_hand(frame, self.connection, self.node, self.node.authorizer)
             return
         connection = cast("Connection", self.connection)
         self.dispatcher.frame(connection, memoryview(bytearray(frame)))
         self.dispatcher.frames_done(connection)
-
-    def _read_by_hand(self, frame: bytes) -> None:
-        key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
-        asked, handler = api(key), HANDLERS[key]
-        try:
-            header, position = generated_decode_from(RequestHeader, asked.request_header_version(version), frame)
-            request, _ = generated_decode_from(asked.request, version, frame, position)
-        except MalformedError:
-            self.connection.close_when_sent()
-            return
-        connection = cast("Connection", self.connection)
-        caller = Caller(connection, header.client_id, key, version, self.node.authorizer)
-        slot = self.connection.expect_answer()
-        answered_in = asked.response_header_version(version)
-
-        def send(answer: Response) -> None:
-            head = encode(ResponseHeader(correlation_id=header.correlation_id), answered_in)
-            slot.send([head, b"".join(cast("list[bytes]", generated_encode_parts(answer, version)))])
-
-        outcome = handler.answer(request, caller, cast("Node", self.node))
-        assert outcome is not None
-        if isinstance(outcome, Pending):
-            outcome.then(send)
-        else:
-            send(outcome)
 
     def ask(self, request: Request, version: int) -> Response:
         self.read(frame_of(request, version))

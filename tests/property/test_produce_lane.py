@@ -75,7 +75,6 @@ class Served:
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
         if not has_lane:
             self.dispatcher._lane = None
-            self.dispatcher._takers.clear()
 
     def read(self, frames: Sequence[bytes]) -> None:
         """All frames of one read, as a connection hands them over."""

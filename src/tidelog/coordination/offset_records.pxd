@@ -1,5 +1,12 @@
 cimport cython
 
+cdef long long _HEADER_BYTES
+cdef long long _NAME_BYTES_MAX
+cdef long long _KEY_BYTES
+cdef long long _VALUE_BYTES
+cdef long long _TOPIC_ID_BYTES
+cdef long long _VERSION
+
 
 @cython.final
 cdef class OffsetCommits:
@@ -13,7 +20,6 @@ cdef class OffsetCommits:
         size=cython.longlong,
         key_bytes=cython.longlong,
         value_bytes=cython.longlong,
-        body_bytes=cython.longlong,
         number=cython.longlong,
         count=cython.longlong,
         has_topic_id=cython.bint,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tidelog.coordination.coordinator_batch import HEADER_BYTES
 from tidelog.coordination.decision import record, tombstone
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ZERO_UUID
-from tidelog.wire.crc32c import crc32c
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 
@@ -21,24 +21,24 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
+    from cython.cimports.tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
     from cython.cimports.tidelog.wire.kernels.frame_bytes import (
         put16,
         put32,
         put64,
         put_bytes,
         put_varint,
-        record_body_bytes,
         room_in,
         varint_bytes,
     )
 else:
+    from tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
     from tidelog.wire.kernels._plain_frame_bytes import (
         put16,
         put32,
         put64,
         put_bytes,
         put_varint,
-        record_body_bytes,
         room_in,
         varint_bytes,
     )
@@ -50,15 +50,15 @@ NOT_WRITTEN = -1
 _VERSION = 4
 _VERSION_WITH_EXPIRY = 1
 
+# The same for this module alone: what C knows by its type, Python does not see.
+_HEADER_BYTES = HEADER_BYTES
 # What a key's length can say.
 _NAME_BYTES_MAX = 2**15 - 1
 
-_HEADER_BYTES = 61
 # Without metadata, names and topic id: type, two lengths, partition; version, offset, epoch, commit time, tagged fields.
 _KEY_BYTES = 10
 _VALUE_BYTES = 23
 _TOPIC_ID_BYTES = 18
-_TRANSACTIONAL = 0x10
 
 
 class Committed(msgspec.Struct, gc=False):
@@ -126,18 +126,14 @@ class OffsetCommits:
             if has_topic_id:
                 value_bytes += _TOPIC_ID_BYTES
             encoded.append((name, text, key_bytes, value_bytes))
-            body_bytes = record_body_bytes(number, key_bytes, value_bytes)
-            size += varint_bytes(body_bytes, 1) + body_bytes
+            size += record_bytes(number, key_bytes, value_bytes)
         batch = bytearray(size)
         out = room_in(batch)
         at = _HEADER_BYTES
         for number in range(count):
             _, partition, committed = self.rows[number]
             name, text, key_bytes, value_bytes = encoded[number]
-            at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes), 1)
-            # No attributes, and the batch's own time.
-            at = put_varint(out, at + 2, number, 1)
-            at = put_varint(out, at, key_bytes, 1)
+            at = begin_record(out, at, number, key_bytes, value_bytes)
             put16(out, at, 1)
             put16(out, at + 2, len(group))
             at = put_bytes(out, at + 4, group)
@@ -161,21 +157,7 @@ class OffsetCommits:
                 at = put_bytes(out, at + 11, topic_id)
             # No headers.
             at += 1
-        put32(out, 8, size - 12)
-        put32(out, 12, -1)
-        out[16] = 2
-        put32(out, 23, count - 1)
-        put64(out, 27, timestamp_ms)
-        put64(out, 35, timestamp_ms)
-        # No sequence numbers, nor a producer.
-        for number in range(43, 57):
-            out[number] = 0xFF
-        if self.producer_id >= 0:
-            out[22] = _TRANSACTIONAL
-            put64(out, 43, self.producer_id)
-            put16(out, 51, self.producer_epoch)
-        put32(out, 57, count)
-        put32(out, 17, crc32c(memoryview(batch)[21:]))
+        seal(batch, count, timestamp_ms, self.producer_id, self.producer_epoch)
         return batch
 
 

@@ -38,7 +38,6 @@ cdef class LaterAnswer:
 
 cdef class Dispatcher:
     cdef public object _lane
-    cdef public dict _takers
     cdef readonly object _node
     cdef readonly object _authorizer
     cdef readonly object _listener_kind

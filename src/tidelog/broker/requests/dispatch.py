@@ -19,7 +19,6 @@ from tidelog import plain_cython
 from tidelog.broker.data.produce_lane import ProduceLane
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS, Handler
-from tidelog.broker.transactions.transaction_lane import TransactionLane
 from tidelog.model.pending import Failed, Pending
 from tidelog.wire.apis import Api, api
 from tidelog.wire.codec import decode_from, encode, encode_parts, parts_bytes
@@ -32,7 +31,6 @@ from tidelog.wire.typed.message import TypedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
 
     import cython
 
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
     from tidelog.broker.requests.node_view import Node
     from tidelog.net.connection import AnswerSlot, Connection
     from tidelog.wire.schema import Response
-
-    # Given a request and when it was begun: whether it goes a short way. If not, nothing of it was noted or changed.
-    Taker: TypeAlias = "Callable[[Connection, memoryview, int], bool]"
 else:
     cython = plain_cython
 
@@ -146,19 +141,14 @@ class Dispatcher:
         "_node",
         "_now_ns",
         "_served",
-        "_takers",
         "is_ready",
     )
 
     def __init__(self, node: Node, authorizer: Authorizer, listener_kind: str) -> None:
         # What clients send all day has a fast path; the listener of a controller has none.
         self._lane: ProduceLane | None = None
-        # By API, those who may take a request, in the order in which they are asked.
-        self._takers: dict[int, tuple[Taker, ...]] = {}
         if listener_kind == "broker":
             self._lane = ProduceLane(node, authorizer)
-            others = TransactionLane(node, authorizer).takers()
-            self._takers.update({key: (take,) for key, take in others.items()})
         self._node = node
         self._authorizer = authorizer
         self._listener_kind = listener_kind
@@ -197,14 +187,7 @@ class Dispatcher:
             # Whatever this request sees, it comes after those before it.
             if lane.is_open:
                 lane.finish(connection)
-        begun_ns = self._begun_ns or self._now_ns()
-        takers = self._takers.get(key)
-        if takers is not None:
-            for take in takers:
-                if take(connection, frame, begun_ns):
-                    self._begun_ns = self._now_ns()
-                    return
-        self._handle(connection, frame, begun_ns)
+        self._handle(connection, frame, self._begun_ns or self._now_ns())
 
     # --- requests ----------------------------------------------------------------------------------------------------------
 

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True, boundscheck=False
+# mypy: disable-error-code="valid-type, index, attr-defined"
 """The state of a transactional id as a record of `__transaction_state`, byte for byte as Apache Kafka 4.3 writes it.
 
 Version 1 of the value, from `transaction.version` 1 on, adds what version 2 of transactions and two-phase commit need. The list
@@ -6,84 +8,220 @@ of partitions is null in the state Empty alone, as in Kafka; their order, which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import groupby
-from typing import overload
+from typing import TYPE_CHECKING
 
+from tidelog.coordination.coordinator_batch import HEADER_BYTES
 from tidelog.coordination.coordinator_log import UnreadableLogError
 from tidelog.coordination.decision import record, tombstone
 from tidelog.coordination.transaction.metadata import TransactionMetadata
 from tidelog.coordination.transaction.states import RECORDED_STATES, TransactionState
-from tidelog.kernel_choice import load
-from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PartitionIndex, TopicName, TopicPartition
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-_kernel = load("tidelog.wire.kernels", "transaction_kernel")
+if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
+    import cython
+else:
+    from tidelog import plain_cython as cython
 
+if cython.compiled:
+    from cython.cimports.tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        room_in,
+        varint_bytes,
+    )
+else:
+    from tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
+    from tidelog.wire.kernels._plain_frame_bytes import (
+        put16,
+        put32,
+        put64,
+        put_bytes,
+        put_varint,
+        room_in,
+        varint_bytes,
+    )
+
+# The same for this module alone: what C knows by its type, Python does not see.
+_HEADER_BYTES = HEADER_BYTES
 # What a key's length can say.
 _ID_BYTES_MAX = 2**15 - 1
 
+# Version and length of the id. Version, producer's id and epoch, time-out, state; then the partitions; two times.
+_KEY_BYTES = 4
+_VALUE_BYTES = 33
 
-class TransactionRecords(Sequence[CoordinatorRecord]):
-    """The states that one id goes through, as records. Each is made for whoever looks at it: the log takes all as a batch."""
+# An enum member as a module constant, since every record needs it: see docs/style.md.
+_EMPTY = TransactionState.EMPTY
+
+
+class TransactionRecords:
+    """The states that one id goes through: `Records` of a decision.
+
+    A record is made for whoever looks at it: the log takes all as a batch.
+    """
 
     __slots__ = ("_steps", "_transaction_version")
 
-    def __init__(self, steps: Sequence[TransactionMetadata], transaction_version: int) -> None:
+    def __init__(self, steps: list[TransactionMetadata], transaction_version: int) -> None:
         self._steps = steps
         self._transaction_version = transaction_version
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    @overload
-    def __getitem__(self, place: int) -> CoordinatorRecord: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[CoordinatorRecord]: ...
-
-    def __getitem__(self, place: int | slice) -> CoordinatorRecord | list[CoordinatorRecord]:
-        if isinstance(place, slice):
-            return [transaction_record(each, self._transaction_version) for each in self._steps[place]]
-        return transaction_record(self._steps[place], self._transaction_version)
+    def __iter__(self) -> Iterator[CoordinatorRecord]:
+        return iter([transaction_record(each, self._transaction_version) for each in self._steps])
 
     def to_batch(self, timestamp_ms: int) -> bytearray | None:
-        """All of them; None for an id that no record can name."""
+        """What `records.build_batch` makes of the records, byte for byte, in one pass. None for an id that no record can name."""
         transactional_id = self._steps[0].transactional_id.encode()
         if len(transactional_id) > _ID_BYTES_MAX:
             return None
-        value_version = 1 if self._transaction_version >= 1 else 0
-        batch: bytearray = _kernel.transaction_state_batch(
-            transactional_id, [_packed(each) for each in self._steps], value_version, timestamp_ms
-        )
+        is_tagged = self._transaction_version >= 1
+        key_bytes = _KEY_BYTES + len(transactional_id)
+        count = len(self._steps)
+        by_topic = [_by_topic_bytes(each) for each in self._steps]
+        size = _HEADER_BYTES
+        for number in range(count):
+            size += record_bytes(number, key_bytes, _value_bytes(self._steps[number], by_topic[number], is_tagged))
+        batch = bytearray(size)
+        out = room_in(batch)
+        at = _HEADER_BYTES
+        for number in range(count):
+            value_bytes = _value_bytes(self._steps[number], by_topic[number], is_tagged)
+            at = begin_record(out, at, number, key_bytes, value_bytes)
+            # Version 0 of the key.
+            put16(out, at + 2, len(transactional_id))
+            at = put_bytes(out, at + 4, transactional_id)
+            at = put_varint(out, at, value_bytes, 1)
+            # No headers.
+            at = _put_value(out, at, self._steps[number], by_topic[number], is_tagged) + 1
+        seal(batch, count, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         return batch
 
 
-def _packed(metadata: TransactionMetadata) -> tuple[object, ...]:
-    """The fields as the kernel packs them."""
-    topics: list[tuple[bytes, list[int]]] | None = None
-    if metadata.state is not TransactionState.EMPTY:
-        topics = []
-        last: str | None = None
-        for topic, partition in sorted(metadata.partitions):
-            if topic != last:
-                last = topic
-                topics.append((topic.encode(), []))
-            topics[-1][1].append(partition)
-    return (
-        metadata.producer_id,
-        metadata.producer_epoch,
-        metadata.timeout_ms,
-        metadata.state,
-        topics,
-        metadata.last_update_ms,
-        metadata.start_ms,
-        metadata.previous_producer_id,
-        metadata.next_producer_id,
-        metadata.next_producer_epoch,
-        metadata.client_transaction_version,
-    )
+def _by_topic_bytes(metadata: TransactionMetadata) -> list[tuple[bytes, list[int]]] | None:
+    """The partitions as a record has them: by topic, in ascending order."""
+    if metadata.state is _EMPTY:
+        return None
+    topics: list[tuple[bytes, list[int]]] = []
+    last: str | None = None
+    partitions: list[int] = []
+    for topic, partition in sorted(metadata.partitions):
+        if topic != last:
+            last = topic
+            partitions = []
+            topics.append((topic.encode(), partitions))
+        partitions.append(partition)
+    return topics
+
+
+def _value_bytes(metadata: TransactionMetadata, topics: list[tuple[bytes, list[int]]] | None, is_tagged: bool) -> int:
+    size = _VALUE_BYTES
+    if not is_tagged:
+        size += 4
+        if topics is not None:
+            for name, partitions in topics:
+                size += 6 + len(name) + 4 * len(partitions)
+        return size
+    size += 1 if topics is None else varint_bytes(len(topics) + 1, 0)
+    if topics is not None:
+        for name, partitions in topics:
+            count = len(partitions)
+            size += varint_bytes(len(name) + 1, 0) + len(name) + varint_bytes(count + 1, 0) + 4 * count + 1
+    # How many tagged fields there are; of each the tag and the size.
+    size += 1
+    if metadata.previous_producer_id != -1:
+        size += 10
+    if metadata.next_producer_id != -1:
+        size += 10
+    if metadata.client_transaction_version != 0:
+        size += 4
+    if metadata.next_producer_epoch != -1:
+        size += 4
+    return size
+
+
+def _put_value(
+    out: bytearray,
+    at: int,
+    metadata: TransactionMetadata,
+    topics: list[tuple[bytes, list[int]]] | None,
+    is_tagged: bool,
+) -> int:
+    """Where it ends."""
+    put16(out, at, 1 if is_tagged else 0)
+    put64(out, at + 2, metadata.producer_id)
+    put16(out, at + 10, metadata.producer_epoch)
+    put32(out, at + 12, metadata.timeout_ms)
+    out[at + 16] = metadata.state
+    at += 17
+    if topics is None:
+        if is_tagged:
+            # Null, as the byte is already.
+            at += 1
+        else:
+            put32(out, at, -1)
+            at += 4
+    else:
+        if is_tagged:
+            at = put_varint(out, at, len(topics) + 1, 0)
+        else:
+            put32(out, at, len(topics))
+            at += 4
+        for name, partitions in topics:
+            if is_tagged:
+                at = put_bytes(out, put_varint(out, at, len(name) + 1, 0), name)
+                at = put_varint(out, at, len(partitions) + 1, 0)
+            else:
+                put16(out, at, len(name))
+                at = put_bytes(out, at + 2, name)
+                put32(out, at, len(partitions))
+                at += 4
+            for index in partitions:
+                put32(out, at, index)
+                at += 4
+            if is_tagged:
+                at += 1
+    put64(out, at, metadata.last_update_ms)
+    put64(out, at + 8, metadata.start_ms)
+    at += 16
+    if not is_tagged:
+        return at
+    tags_at = at
+    at += 1
+    if metadata.previous_producer_id != -1:
+        out[tags_at] += 1
+        at = _put_tagged(out, at, 0, 8)
+        put64(out, at - 8, metadata.previous_producer_id)
+    if metadata.next_producer_id != -1:
+        out[tags_at] += 1
+        at = _put_tagged(out, at, 1, 8)
+        put64(out, at - 8, metadata.next_producer_id)
+    if metadata.client_transaction_version != 0:
+        out[tags_at] += 1
+        at = _put_tagged(out, at, 2, 2)
+        put16(out, at - 2, metadata.client_transaction_version)
+    if metadata.next_producer_epoch != -1:
+        out[tags_at] += 1
+        at = _put_tagged(out, at, 3, 2)
+        put16(out, at - 2, metadata.next_producer_epoch)
+    return at
+
+
+def _put_tagged(out: bytearray, at: int, tag: int, count: int) -> int:
+    """A tagged field without its bytes. Where those end."""
+    out[at] = tag
+    out[at + 1] = count
+    return at + 2 + count
 
 
 def transaction_record(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:

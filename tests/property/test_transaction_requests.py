@@ -1,33 +1,27 @@
-"""The short way of transactions against the ordinary one: the same answers, byte for byte, the same files and the same counts,
-whatever producers send."""
+"""Requests of transactions through a dispatcher against the same handlers called by hand, with messages that generated functions
+read and write: the same answers, byte for byte, the same files and the same stable offsets, whatever producers send."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import cast
-from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
+from tests.support.by_hand import answer_by_hand
 from tests.support.data_node import OTHER, Denying
 from tests.support.examples import examples
-from tests.support.kernel_twins import TWINS, twin_of
 from tests.unit.broker.transaction_node import TransactionNode
-from tidelog.broker.data import produce_lane
 from tidelog.broker.handlers.init_producer_id import init_producer_id
 from tidelog.broker.node.node import load_handlers
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node
-from tidelog.broker.transactions import transaction_lane
-from tidelog.broker.transactions.transaction_lane import ADD_PARTITIONS_KEY
-from tidelog.coordination.transaction import records as transaction_records
 from tidelog.coordination.transaction.metadata import TransactionMetadata
 from tidelog.coordination.transaction.records import TransactionRecords, transaction_record
 from tidelog.coordination.transaction.states import TransactionState
-from tidelog.kernel_choice import Twin
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicName, TopicPartition
@@ -56,9 +50,9 @@ CLIENT = "a client"
 
 
 class Served:
-    """A node that coordinates behind a dispatcher, with or without the short ways."""
+    """A node that coordinates, behind a dispatcher or behind a few lines that do what one does."""
 
-    def __init__(self, *, has_lanes: bool, replicas: tuple[int, ...] = (1,), verifies: bool = True) -> None:
+    def __init__(self, *, by_hand: bool = False, replicas: tuple[int, ...] = (1,), verifies: bool = True) -> None:
         denying = Denying((AclOperation.WRITE, "hidden"), (AclOperation.WRITE, "secret"))
         self.node = TransactionNode(
             authorizer=denying,
@@ -69,27 +63,29 @@ class Served:
             self.node.create_topic(name, partitions=partitions)
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
-        if not has_lanes:
-            self.dispatcher._takers.clear()
-            self.dispatcher._lane = None
+        self._by_hand = by_hand
 
     def read(self, *frames: bytes) -> None:
         connection = cast("Connection", self.connection)
         for frame in frames:
-            if not self.connection.is_closed:
+            if self.connection.is_closed:
+                continue
+            if self._by_hand:
+                answer_by_hand(frame, self.connection, self.node, self.node.authorizer)
+            else:
                 self.dispatcher.frame(connection, memoryview(bytearray(frame)))
         self.dispatcher.frames_done(connection)
 
     def counted(self) -> object:
-        requests = {
-            key: (each.count, each.request_bytes, each.response_bytes, dict(each.errors))
-            for key, each in self.node.metrics.requests.items()
-        }
+        """Of topics and admission; requests are counted by a dispatcher alone."""
         topics = {
             name: (counts.messages_in, counts.bytes_in, counts.total_produce_requests, counts.failed_produce_requests)
             for name, counts in self.node.metrics.topics.items()
         }
-        return requests, topics, self.node.transaction_admission.failure_count
+        return topics, self.node.transaction_admission.failure_count
+
+    def requests(self) -> int:
+        return sum(each.count for each in self.node.metrics.requests.values())
 
     def stable(self) -> list[tuple[int, int]]:
         logs = [partition.log for name in TOPICS for partition in self.node.partitions.named(TopicName(name)).values()]
@@ -210,101 +206,38 @@ def a_frame(random: Random, request: Request, version: int, correlation_id: int,
     return bytes(frame)
 
 
-@pytest.mark.parametrize("twin", TWINS)
-@examples(25)
+@examples(50)
 @given(seed=st.integers(0, 2**32))
-def test_both_ways_answer_write_and_count_the_same(twin: Twin, seed: int) -> None:
+def test_a_dispatcher_answers_writes_and_counts_what_the_handlers_do(seed: int) -> None:
     random = Random(seed)
     verifies = random.random() < 0.8
     producers = [AProducer(IDS[0], raises_epochs=False), AProducer(IDS[1], raises_epochs=True)]
-    kernel = twin_of("transaction_kernel", twin)
-    with (
-        mock.patch.object(transaction_lane, "_kernel", kernel),
-        mock.patch.object(transaction_records, "_kernel", kernel),
-        mock.patch.object(produce_lane, "_read_produce", twin_of("produce_kernel", twin).read_produce),
-    ):
-        short, ordinary = (Served(has_lanes=has_lanes, verifies=verifies) for has_lanes in (True, False))
-        for correlation_id in range(random.randrange(5, 40)):
-            is_odd = random.random() < 0.2
-            producer = random.choice(producers)
-            request, version = a_request(random, producer, is_odd=is_odd)
-            frame = a_frame(random, request, version, correlation_id, is_odd=is_odd)
-            for served in (short, ordinary):
-                served.read(frame)
-            assert short.connection.answers == ordinary.connection.answers
-            assert short.connection.is_closed == ordinary.connection.is_closed
-            if short.connection.is_closed:
-                break
-            passed_ms = random.choice([0, 0, 25])
-            for served in (short, ordinary):
-                served.node.timers.advance(passed_ms)
-            answer = short.connection.answers[-1]
-            if answer is not None and not is_odd:
-                producer.take_in(request, read_response(answer, request.api_key, version)[1])
-
-    assert short.node.files() == ordinary.node.files()
-    assert short.stable() == ordinary.stable()
-    assert short.counted() == ordinary.counted()
-
-
-@examples(40)
-@given(seed=st.integers(0, 2**32))
-def test_the_twins_read_the_same(seed: int) -> None:
-    random = Random(seed)
-    # A process of the plain twin has no other.
-    adds = [twin_of("transaction_kernel", twin).read_add_partitions for twin in TWINS]
-    produces = [twin_of("produce_kernel", twin).read_produce for twin in TWINS]
-    for make in (an_add, a_produce, an_end):
-        producer = AProducer(IDS[0], raises_epochs=random.random() < 0.5)
-        producer.producer_id, producer.epoch = random.choice([0, 2**40]), random.choice([0, 32_766])
-        is_odd = random.random() < 0.5
-        request, version = make(random, producer, is_odd=is_odd)
-        frame = memoryview(bytearray(a_frame(random, request, version, 1, is_odd=is_odd)))
-        for readers in (adds, produces):
-            found = [read(frame) for read in readers]
-            assert all(each == found[0] for each in found)
-
-
-@pytest.mark.parametrize("raises_epochs", [False, True])
-def test_plain_requests_go_the_short_way(raises_epochs: bool) -> None:
-    """The comparison above would prove nothing if the lanes took none of them."""
-    random = Random(7)
-    served = Served(has_lanes=True)
-    connection = cast("Connection", served.connection)
-    producer = AProducer(IDS[0], raises_epochs=raises_epochs)
-
-    def taken(request: Request, version: int) -> Response:
-        frame = memoryview(bytearray(request_frame(request, version, 1, CLIENT)[4:]))
-        lane = served.dispatcher._lane
-        assert lane is not None
-        if request.api_key == ADD_PARTITIONS_KEY:
-            assert served.dispatcher._takers[request.api_key][0](connection, frame, 0), request
-        else:
-            assert lane.take(connection, frame), request
-            lane.finish(connection)
+    served, by_hand = (Served(by_hand=by_hand, verifies=verifies) for by_hand in (False, True))
+    asked = 0
+    for correlation_id in range(random.randrange(5, 40)):
+        is_odd = random.random() < 0.2
+        producer = random.choice(producers)
+        request, version = a_request(random, producer, is_odd=is_odd)
+        frame = a_frame(random, request, version, correlation_id, is_odd=is_odd)
+        for each in (served, by_hand):
+            each.read(frame)
+        assert served.connection.answers == by_hand.connection.answers
+        assert served.connection.is_closed == by_hand.connection.is_closed
+        if served.connection.is_closed:
+            break
+        asked += 1
+        passed_ms = random.choice([0, 0, 25])
+        for each in (served, by_hand):
+            each.node.timers.advance(passed_ms)
         answer = served.connection.answers[-1]
-        assert answer is not None
-        return read_response(answer, request.api_key, version)[1]
+        if answer is not None and not is_odd:
+            producer.take_in(request, read_response(answer, request.api_key, version)[1])
 
-    request, version = producer.begin()
-    served.read(request_frame(request, version, 1, CLIENT)[4:])
-    answer = served.connection.answers[-1]
-    assert answer is not None
-    producer.take_in(request, read_response(answer, request.api_key, version)[1])
-    for _ in range(20):
-        if not raises_epochs:
-            taken(add(producer, [("orders", [0, 1, 2]), ("p", [0])]), random.randrange(4))
-        for _ in range(3):
-            request, version = a_produce(random, producer, is_odd=False)
-            response = taken(request, version)
-            assert isinstance(response, ProduceResponse)
-            assert [each.error_code for topic in response.responses for each in topic.partition_responses].count(0)
-            producer.take_in(request, response)
-        request, version = an_end(random, producer, is_odd=False)
-        served.read(request_frame(request, version, 1, CLIENT)[4:])
-        answer = served.connection.answers[-1]
-        assert answer is not None
-        producer.take_in(request, read_response(answer, request.api_key, version)[1])
+    assert served.node.files() == by_hand.node.files()
+    assert served.stable() == by_hand.stable()
+    assert served.counted() == by_hand.counted()
+    if not served.connection.is_closed:
+        assert served.requests() == asked
 
 
 # --- a coordinator with another replica --------------------------------------------------------------------------------------
@@ -332,9 +265,9 @@ def given_up(served: Served) -> None:
 def test_what_waits_for_another_replica_is_answered_as_by_the_handler(
     ending: Callable[[Served], None], adding_version: int, ending_version: int
 ) -> None:
-    short, ordinary = (Served(has_lanes=has_lanes, replicas=(1, OTHER)) for has_lanes in (True, False))
+    both = Served(replicas=(1, OTHER)), Served(replicas=(1, OTHER), by_hand=True)
     producer = AProducer(IDS[0], raises_epochs=False)
-    for served in (short, ordinary):
+    for served in both:
         request, version = producer.begin()
         served.read(request_frame(request, version, 1, CLIENT)[4:])
         followed(served)
@@ -352,10 +285,10 @@ def test_what_waits_for_another_replica_is_answered_as_by_the_handler(
             assert served.connection.answers[-1] is None
         ending(served)
 
-    assert short.connection.answers == ordinary.connection.answers
-    assert None not in short.connection.answers
-    assert short.node.files() == ordinary.node.files()
-    assert short.counted() == ordinary.counted()
+    assert both[0].connection.answers == both[1].connection.answers
+    assert None not in both[0].connection.answers
+    assert both[0].node.files() == both[1].node.files()
+    assert both[0].counted() == both[1].counted()
 
 
 def test_who_waits_for_the_log_is_told_to_come_again_after_request_timeout_ms() -> None:
@@ -372,9 +305,9 @@ def test_who_waits_for_the_log_is_told_to_come_again_after_request_timeout_ms() 
     assert given.value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.parametrize("has_lanes", [True, False])
-def test_every_question_to_a_coordinator_is_timed(has_lanes: bool) -> None:
-    served = Served(has_lanes=has_lanes)
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_every_question_to_a_coordinator_is_timed(by_hand: bool) -> None:
+    served = Served(by_hand=by_hand)
     producer = AProducer(IDS[0], raises_epochs=False)
 
     def ask(request: Request, version: int) -> None:
@@ -420,11 +353,10 @@ METADATA = st.builds(
 )
 
 
-@pytest.mark.parametrize("twin", TWINS)
 @examples(60)
 @given(steps=st.lists(METADATA, min_size=1, max_size=3), version=st.integers(0, 2), timestamp_ms=st.integers(0, 2**61))
 def test_a_batch_of_states_is_that_of_their_records(
-    twin: Twin, steps: list[TransactionMetadata], version: int, timestamp_ms: int
+    steps: list[TransactionMetadata], version: int, timestamp_ms: int
 ) -> None:
     rows = []
     for place, each in enumerate(steps):
@@ -433,8 +365,7 @@ def test_a_batch_of_states_is_that_of_their_records(
         value = encode_coordinator_value(record.value, record.version)
         rows.append(Record(place, timestamp_ms, encode_coordinator_key(record.key), value, ()))
 
-    with mock.patch.object(transaction_records, "_kernel", twin_of("transaction_kernel", twin)):
-        batch = TransactionRecords(steps, version).to_batch(timestamp_ms)
+    batch = TransactionRecords(steps, version).to_batch(timestamp_ms)
 
     assert batch is not None
     assert bytes(batch) == build_batch(rows)
