@@ -10,6 +10,7 @@ COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model tests/uni
 COMPILED_PACKAGES += tests/unit/storage tests/property/test_log_twins.py tests/property/test_partition_log.py \
 	tests/property/test_tail_reads.py tests/property/test_producer_state.py tests/property/test_follower_append.py \
 	tests/simulation/test_cluster_mutants.py
+COMPILED_PACKAGES += tests/unit/replication tests/property/test_partition_twins.py
 COMPILED_PACKAGES += tests/unit/coordination/test_deadlines.py tests/property/test_offset_records.py tests/property/test_group_requests.py \
 	tests/property/test_transaction_requests.py
 

@@ -378,7 +378,7 @@ class Course:
             log = each.node.log(name, index)
             log.roll()
             log.delete_records_before(log.high_watermark)
-            each.node.partition(name, index).log_start_moved()
+            each.node.partition(name, index).changed()
 
 
 @examples(120)

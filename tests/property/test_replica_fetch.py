@@ -15,7 +15,7 @@ from tests.support.appends import produced
 from tests.support.both_ways import TRANSACTIONAL, BothWays
 from tests.support.data_node import NODE, OTHER, THIRD, DataNode
 from tests.support.examples import examples
-from tests.support.kernel_twins import TWINS, twin_of
+from tests.support.kernel_twins import TWINS, plain_only, twin_of
 from tests.support.model_dispatcher import ModelDispatcher
 from tidelog.broker.handlers.fetch import fetch
 from tidelog.broker.requests.dispatch import Dispatcher
@@ -308,6 +308,7 @@ def a_batch() -> bytes:
     return build_batch([Record(0, 1000, None, b"value", ())])
 
 
+@plain_only
 def test_a_fetch_looks_at_what_has_changed_alone() -> None:
     leader = Served()
     followers = [a_follower_at_the_end(leader, node) for node in FOLLOWERS]

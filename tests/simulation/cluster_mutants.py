@@ -55,17 +55,17 @@ def answer_before_the_high_watermark(patch: Patch) -> None:
 
 def count_only_the_leader(patch: Patch) -> None:
     """The high watermark is the leader's own log end."""
-    patch.setattr(Partition, "_replicated", lambda _self, _leading, end: end)
+    patch.setattr(Leading, "replicated_up_to", lambda _self, end: end)
 
 
 def count_one_follower(patch: Patch) -> None:
     """The high watermark is what the quickest follower in sync has, not the slowest."""
 
-    def replicated(_self: Partition, leading: Leading, end: int) -> int:
+    def replicated_up_to(leading: Leading, end: int) -> int:
         ends = [follower.log_end_offset for node, follower in leading.followers.items() if node in leading.isr]
         return min(end, max(ends, default=end))
 
-    patch.setattr(Partition, "_replicated", replicated)
+    patch.setattr(Leading, "replicated_up_to", replicated_up_to)
 
 
 def take_writes_below_the_minimum(patch: Patch) -> None:
@@ -90,7 +90,7 @@ def tell_the_end_too_early(patch: Patch) -> None:
 
 def count_a_stale_replica(patch: Patch) -> None:
     """A follower counts as in sync as soon as it asks for anything."""
-    patch.setattr(Partition, "_has_committed", lambda _self, _leading, _follower: True)
+    patch.setattr(Leading, "has_committed", lambda _self, _follower: True)
 
 
 def shrink_without_asking(patch: Patch) -> None:

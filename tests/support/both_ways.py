@@ -19,6 +19,7 @@ from tests.support.appends import checked, coordinated, produced
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset, ProducerId, TopicName
+from tidelog.replication.following import take_fetched, truncate_diverged
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Following, Leading
 from tidelog.storage.append import AppendInfo, AppendRefused, AppendRule
@@ -322,7 +323,7 @@ class BothWays:
             cut = EpochEndOffset(LeaderEpoch(epoch - 1), end)
             for each in self.partitions:
                 assert isinstance(each.role, Following)
-                each.truncate_diverged(cut, epoch)
+                truncate_diverged(each, cut, epoch)
         for _ in range(random.randrange(4)):
             self._fetch(epoch)
         if random.random() < 0.9:
@@ -345,5 +346,5 @@ class BothWays:
             sent = bytearray(a_marker(log, producer_id, commit=commit, base_offset=end, leader_epoch=epoch))
             next_offset = end + 1
         committed = random.randint(log.high_watermark, next_offset)
-        errors = [each.take_fetched(bytes(sent), epoch, committed, log.log_start_offset) for each in self.partitions]
+        errors = [take_fetched(each, bytes(sent), epoch, committed, log.log_start_offset) for each in self.partitions]
         assert errors[0] == errors[1]

@@ -7,12 +7,10 @@ twins can be had in a process that runs compiled.
 
 from __future__ import annotations
 
-import importlib
 import shutil
-import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -42,26 +40,6 @@ def can_compile() -> bool:
 def twin_of(kernel: str, twin: Twin, package: str = PACKAGE) -> ModuleType:
     """One twin, whichever this process has chosen."""
     return load_twin(package, kernel, twin)
-
-
-def modules_on(twin: Twin, package: ModuleType, kernels: Sequence[str], shorts: Sequence[str]) -> dict[str, ModuleType]:
-    """Modules of `package` that have classes of its kernels, subclasses of them or objects of those, by their short names: loaded
-    once more, on this twin. Everybody else goes on with what this process has chosen."""
-    for kernel in kernels:
-        room, _, name = f"{package.__name__}.{kernel}".rpartition(".")
-        twin_of(name, twin, f"{room}.kernels")
-    names = {short: f"{package.__name__}.{short}" for short in shorts}
-    with ExitStack() as restored:
-        restored.enter_context(mock.patch.object(kernel_choice, "choice", kernel_choice.Choice(twin)))
-        restored.enter_context(mock.patch.dict(sys.modules))
-        for name in names.values():
-            room, _, short = name.rpartition(".")
-            restored.enter_context(
-                mock.patch.object(importlib.import_module(room), short, importlib.import_module(name))
-            )
-        for name in names.values():
-            del sys.modules[name]
-        return {short: importlib.import_module(name) for short, name in names.items()}
 
 
 @contextmanager

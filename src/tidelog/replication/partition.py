@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """One replica of a partition, on this node.
 
     Offline    -> Leading | Following      by `lead` and `follow`, with the log that was opened for it
@@ -11,8 +12,7 @@ the one place where the role changes.
 The high watermark is the smallest log end among the in-sync replicas. It only moves forward, and stands still while fewer than
 `min.insync.replicas` are in sync. With one replica it moves with every append, so nobody ever waits for it.
 
-What comes with every write and every read is in `PartitionCore` of [partition_kernel](kernels/partition_kernel.py): `append`,
-`when_committed`, `read`, `watch`... and the high watermark. The rest is here.
+What a replica that follows does with its leader's answers is next door, in `following`.
 
 What a client got wrong is a value: `AppendRefused` or an `ErrorCode`. So is a fault of the disk, which takes the replica offline:
 no method raises.
@@ -23,38 +23,45 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel_choice import load
-from tidelog.model.clock import Clock
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_LEADER_EPOCH, NodeId, Offset, TopicId, TopicPartition
-from tidelog.model.pending import Pending
+from tidelog.model.ids import NO_LEADER_EPOCH, Offset
 from tidelog.replication.follower_progress import FollowerProgress
-from tidelog.replication.metadata_view import PartitionMetadata
-from tidelog.replication.roles import Following, Leading, Offline, Role
-from tidelog.replication.topic_config import TopicConfig
-from tidelog.replication.waiting import Wakeups
-from tidelog.storage.append import AppendOutcome, AppendRefused, AppendRule
-from tidelog.storage.checked_batches import CheckedBatch, check_copied
+from tidelog.replication.roles import Following, Leading, Offline
+from tidelog.replication.waiting import OffsetWaiters
+from tidelog.storage.append import AppendRefused, AppendRule
 from tidelog.storage.errors import StorageError
+from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
-from tidelog.storage.partition_log import PartitionLog
-from tidelog.wire.record_batch import BytesLike
 
 if TYPE_CHECKING:
-    from tidelog.replication.kernels.partition_kernel import PartitionCore
-else:
-    PartitionCore = load("tidelog.replication.kernels", "partition_kernel").PartitionCore
+    from tidelog.model.clock import Clock
+    from tidelog.model.ids import LeaderEpoch, NodeId, TopicId, TopicPartition
+    from tidelog.model.pending import Pending
+    from tidelog.replication.follower_progress import FetchClock
+    from tidelog.replication.metadata_view import PartitionMetadata
+    from tidelog.replication.roles import Role
+    from tidelog.replication.topic_config import TopicConfig
+    from tidelog.replication.waiting import Wakeups, Watcher
+    from tidelog.storage.append import AppendOutcome
+    from tidelog.storage.checked_batches import CheckedBatch
+    from tidelog.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
 # `acks`: wait for all in-sync replicas. The other two are 0 and 1.
 ALL_IN_SYNC = -1
 
-# A member that is reached through its class costs more, and this one is every write's.
-_NONE = ErrorCode.NONE
-
 # In DeleteRecords: everything that consumers have been able to read.
 UP_TO_HIGH_WATERMARK = -1
+
+# The same for this module alone: what C knows by its type, Python does not see.
+_ALL_IN_SYNC = ALL_IN_SYNC
+_NO_LEADER_EPOCH = NO_LEADER_EPOCH
+
+# A member that is reached through its class costs more, and every write or read asks for these.
+_LOG_END = FetchIsolation.LOG_END
+_FOLLOWER = AppendRule.FOLLOWER
 
 
 class Diverged(NamedTuple):
@@ -66,10 +73,26 @@ class Diverged(NamedTuple):
     log_start_offset: Offset
 
 
-class Partition(PartitionCore):
+class Partition:
     """One replica. All partitions of a node share its `wakeups`."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_clock",
+        "_committed",
+        "_deleted",
+        "_node_id",
+        "_wakeups",
+        "_watchers",
+        "adding_replicas",
+        "config",
+        "leader_epoch",
+        "partition_epoch",
+        "removing_replicas",
+        "replicas",
+        "role",
+        "topic_id",
+        "topic_partition",
+    )
 
     def __init__(
         self,
@@ -81,13 +104,48 @@ class Partition(PartitionCore):
         wakeups: Wakeups,
         clock: Clock,
     ) -> None:
-        role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
-        super().__init__(topic_partition, topic_id, node_id, config, wakeups, clock, role)
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+        self.partition_epoch = -1
+        self.replicas: tuple[NodeId, ...] = ()
+        self.adding_replicas: tuple[NodeId, ...] = ()
+        self.removing_replicas: tuple[NodeId, ...] = ()
+        self.role: Role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
+        self._node_id = node_id
+        self._wakeups = wakeups
+        self._clock = clock
+        self._committed = OffsetWaiters()
+        self._deleted = OffsetWaiters()
+        self._watchers: dict[Watcher, None] = {}
 
     def __repr__(self) -> str:
         return f"Partition({self.topic_partition}, {type(self.role).__name__}, epoch {self.leader_epoch})"
 
     # --- the role ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_leading(self) -> bool:
+        return isinstance(self.role, Leading)
+
+    @property
+    def log(self) -> PartitionLog | None:
+        """The replica's log, unless it is offline."""
+        role = self.role
+        return None if isinstance(role, Offline) else role.log
+
+    def log_at(self, current_leader_epoch: int, *, leader_only: bool) -> PartitionLog | ErrorCode:
+        """The log, for a caller that believes in `current_leader_epoch` (-1: in none in particular)."""
+        role = self.role
+        if isinstance(role, Offline):
+            return role.error
+        if current_leader_epoch not in (_NO_LEADER_EPOCH, self.leader_epoch):
+            behind = current_leader_epoch < self.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH
+        if leader_only and not isinstance(role, Leading):
+            return role.error
+        return role.log
 
     def lead(self, log: PartitionLog, metadata: PartitionMetadata) -> None:
         """Lead in the epoch that the metadata gives, or go on leading with another in-sync set."""
@@ -128,6 +186,13 @@ class Partition(PartitionCore):
         """Serve nothing any more; everybody who waits gets `error`."""
         self._become(Offline(error, reason), None, tell=True)
 
+    def disk_failed(self, error: StorageError) -> ErrorCode:
+        """Go offline for a fault of the disk. Returns what whoever met it is told."""
+        if not isinstance(self.role, Offline):
+            logger.error("%s is offline: %s", self.topic_partition, error)
+            self.go_offline(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
     def _become(self, role: Role, metadata: PartitionMetadata | None, *, tell: bool) -> None:
         self.role = role
         if metadata is not None:
@@ -137,13 +202,12 @@ class Partition(PartitionCore):
             self.adding_replicas = metadata.adding_replicas
             self.removing_replicas = metadata.removing_replicas
         if not isinstance(role, Leading):
-            error = role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._committed.fail(error)
-            self._deleted.fail(error)
+            self._committed.fail(role.error)
+            self._deleted.fail(role.error)
             if isinstance(role, Following):
                 role.log.forget_fresh(also_uncommitted=True)
-        if tell and self._watchers:
-            self._wakeups.changed(self)
+        if tell:
+            self.changed()
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by another configuration from now on."""
@@ -156,51 +220,79 @@ class Partition(PartitionCore):
             role.min_in_sync = min(config.min_insync_replicas, len(self.replicas))
             self._advance_and_tell(role)
 
-    def _advance_and_tell(self, leading: Leading) -> None:
-        before = leading.log.high_watermark
-        self._advance_high_watermark(leading)
-        if self._watchers and leading.log.high_watermark != before:
-            self._wakeups.changed(self)
-
     def replace_log(self, log: PartitionLog) -> None:
         """Go on with a copy of the log that has all that the present one has: the replica has moved to another directory."""
         role = self.role
         if not isinstance(role, Offline):
             role.log = log
-            if self._watchers:
-                self._wakeups.changed(self)
-
-    def _log_of(self, role: Following | Offline) -> PartitionLog | None:
-        return None if isinstance(role, Offline) else role.log
-
-    def log_at(self, current_leader_epoch: int, *, leader_only: bool) -> PartitionLog | ErrorCode:
-        """The log, for a caller that believes in `current_leader_epoch` (-1: in none in particular)."""
-        role = self.role
-        if isinstance(role, Offline):
-            return role.error
-        if current_leader_epoch not in (NO_LEADER_EPOCH, self.leader_epoch):
-            behind = current_leader_epoch < self.leader_epoch
-            return ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH
-        if leader_only and not isinstance(role, Leading):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return role.log
+            self.changed()
 
     # --- writing -----------------------------------------------------------------------------------------------------------
 
-    def _append_otherwise(self, batches: list[CheckedBatch], rule: AppendRule) -> list[AppendOutcome]:
-        """`append` of a replica that does not lead, or is not to."""
+    def takes_writes(self, required_acks: int) -> bool:
+        """Whether an append is refused by nothing that is known beforehand."""
         role = self.role
-        if not isinstance(role, Following) or rule is not AppendRule.FOLLOWER:
-            refused = (
-                AppendRefused(ErrorCode.FENCED_LEADER_EPOCH, f"this broker does not follow {self.topic_partition}")
-                if isinstance(role, Leading)
-                else self._refuse_to_append(role)
+        if not isinstance(role, Leading):
+            return False
+        leading = role
+        return required_acks != _ALL_IN_SYNC or leading.has_enough_in_sync()
+
+    def commits_at_once(self, required_acks: int) -> bool:
+        """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return False
+        leading = role
+        return required_acks != _ALL_IN_SYNC or (not leading.followers and leading.has_enough_in_sync())
+
+    def append(
+        self, batches: list[CheckedBatch], rule: AppendRule, required_acks: int = _ALL_IN_SYNC
+    ) -> list[AppendOutcome]:
+        """Append batches that have been checked, each by itself: an outcome for each, as `PartitionLog.append` says.
+
+        By the rule FOLLOWER they are the leader's, and this replica follows; by any other it must lead. A fault of the disk
+        refuses all. The high watermark moves at once where nobody has to be waited for; `when_committed` tells when it has
+        passed the records.
+        """
+        role = self.role
+        if rule is _FOLLOWER or not isinstance(role, Leading):
+            return self._append_as_follower(batches, rule)
+        leading = role
+        if required_acks == _ALL_IN_SYNC and not leading.has_enough_in_sync():
+            refused = AppendRefused(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(leading.isr)} replicas of {self.topic_partition} are in sync, and {leading.min_in_sync} must be",
             )
             return [refused] * len(batches)
+        log = leading.log
+        before = log.log_end_offset
         try:
-            return role.log.append(batches, rule)
+            outcomes = log.append(batches, rule, self.leader_epoch, self._is_awaited())
         except StorageError as error:
-            return [AppendRefused(self._fail(error), str(error))] * len(batches)
+            return [AppendRefused(self.disk_failed(error), str(error))] * len(batches)
+        if log.log_end_offset != before:
+            self._advance_high_watermark(leading)
+            if self._watchers:
+                self._wakeups.changed(self)
+        return outcomes
+
+    def _append_as_follower(self, batches: list[CheckedBatch], rule: AppendRule) -> list[AppendOutcome]:
+        """`append` of a replica that does not lead, or is not to."""
+        role = self.role
+        if isinstance(role, Following) and rule is _FOLLOWER:
+            try:
+                return role.log.append(batches, rule)
+            except StorageError as error:
+                return [AppendRefused(self.disk_failed(error), str(error))] * len(batches)
+        if isinstance(role, Leading):
+            refused = AppendRefused(
+                ErrorCode.FENCED_LEADER_EPOCH, f"this broker does not follow {self.topic_partition}"
+            )
+        elif isinstance(role, Offline):
+            refused = AppendRefused(role.error, role.reason)
+        else:
+            refused = AppendRefused(role.error, f"this broker does not lead {self.topic_partition}")
+        return [refused] * len(batches)
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, raises_epochs: bool
@@ -208,26 +300,161 @@ class Partition(PartitionCore):
         """The guard for a transactional batch whose coordinator is about to be asked: see `ProducerStateTable`."""
         role = self.role
         if not isinstance(role, Leading):
-            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return role.error
         return role.log.producers.begin_verification(
             producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
         )
 
-    def _refuse_to_append(self, role: Following | Offline) -> AppendRefused:
-        if isinstance(role, Offline):
-            return AppendRefused(role.error, role.reason)
-        return AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
+    def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
+        """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return role.error
+        leading = role
+        if leading.log.high_watermark < offset:
+            return self._committed.wait_for(offset)
+        return leading.commit_error()
+
+    def _advance_high_watermark(self, leading: Leading) -> None:
+        """Something has changed by which more may be committed."""
+        if not leading.has_enough_in_sync():
+            return
+        log = leading.log
+        committed: int = log.log_end_offset
+        if leading.followers:
+            committed = leading.replicated_up_to(committed)
+        if committed <= log.high_watermark:
+            return
+        log.commit_up_to(committed)
+        if self._committed.heap:
+            self._committed.reached(committed, leading.commit_error())
+
+    def _advance_and_tell(self, leading: Leading) -> None:
+        before = leading.log.high_watermark
+        self._advance_high_watermark(leading)
+        if leading.log.high_watermark != before:
+            self.changed()
 
     # --- reading -----------------------------------------------------------------------------------------------------------
 
-    def _divergence(self, log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
-        """What a reader is told that has `last_fetched_epoch` up to `offset`, where this log does not. None: it may go on."""
-        end = log.end_offset_for_epoch(last_fetched_epoch)
-        if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
-            return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        return None
+    def read(
+        self,
+        offset: int,
+        bytes_max: int,
+        isolation: FetchIsolation,
+        current_leader_epoch: int = _NO_LEADER_EPOCH,
+        min_one_batch: bool = True,
+        leader_only: bool = True,
+        last_fetched_epoch: int = _NO_LEADER_EPOCH,
+    ) -> Fetched | Diverged | ErrorCode:
+        """The batches from `offset` on, as far as `isolation` lets the reader see."""
+        role = self.role
+        if isinstance(role, Leading) and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch):
+            leading = role
+            log = leading.log
+        else:
+            found = self.log_at(current_leader_epoch, leader_only=leader_only)
+            if isinstance(found, ErrorCode):
+                return found
+            log = found
+        if last_fetched_epoch != _NO_LEADER_EPOCH and not log.reaches(offset, last_fetched_epoch):
+            diverged = _divergence(log, offset, last_fetched_epoch)
+            if diverged is not None:
+                return diverged
+        try:
+            return log.read(offset, bytes_max, isolation, min_one_batch)
+        except StorageError as error:
+            return self.disk_failed(error)
+
+    def has_nothing_new(
+        self, offset: int, current_leader_epoch: int, known_high_watermark: int, known_log_start_offset: int
+    ) -> bool:
+        """Whether a consumer that has read up to the high watermark, and knows where it and the log's start are, need not look.
+
+        The quick way past the many partitions of a session to which nothing has happened.
+        """
+        role = self.role
+        if not isinstance(role, Leading) or offset != known_high_watermark:
+            return False
+        leading = role
+        high_watermark = leading.log.high_watermark
+        log_start_offset = leading.log.log_start_offset
+        return (
+            offset == high_watermark
+            and log_start_offset == known_log_start_offset
+            and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch)
+        )
+
+    def end_offset_for_epoch(
+        self, current_leader_epoch: int, leader_epoch: int, *, leader_only: bool = True
+    ) -> EpochEndOffset | ErrorCode:
+        """Where the largest epoch at or below `leader_epoch` ends (KIP-101, KIP-279)."""
+        log = self.log_at(current_leader_epoch, leader_only=leader_only)
+        return log if isinstance(log, ErrorCode) else log.end_offset_for_epoch(leader_epoch)
+
+    # --- followers ---------------------------------------------------------------------------------------------------------
+
+    def read_as_follower(
+        self,
+        node: NodeId,
+        offset: int,
+        bytes_max: int,
+        broker_epoch: int,
+        log_start_offset: int,
+        current_leader_epoch: int = _NO_LEADER_EPOCH,
+        last_fetched_epoch: int = _NO_LEADER_EPOCH,
+        min_one_batch: bool = True,
+        note_progress: bool = True,
+    ) -> Fetched | Diverged | ErrorCode:
+        """What `read` gives up to the log's end, to another replica. That it asks from `offset` says how far it is."""
+        leading: Leading | None = None
+        if isinstance(self.role, Leading):
+            leading = self.role
+            if node not in leading.followers:
+                # With its epoch it may know of a reassignment before we do; without, all we can say is that one of us is behind.
+                known = current_leader_epoch == self.leader_epoch
+                return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        outcome = self.read(offset, bytes_max, _LOG_END, current_leader_epoch, min_one_batch, True, last_fetched_epoch)
+        if note_progress and leading is not None and isinstance(outcome, Fetched):
+            self._note_progress(leading, node, offset, log_start_offset, outcome.log_end_offset, broker_epoch)
+        return outcome
+
+    def _note_progress(
+        self, leading: Leading, node: NodeId, offset: int, log_start_offset: int, leader_end: int, broker_epoch: int
+    ) -> None:
+        follower = leading.followers[node]
+        follower.fetched(offset, log_start_offset, leader_end, broker_epoch, self._clock.monotonic_ms())
+        before = leading.log.high_watermark
+        self._advance_high_watermark(leading)
+        if self._deleted.heap:
+            self._deleted.reached(leading.low_watermark())
+        if self._watchers and leading.log.high_watermark != before:
+            self._wakeups.changed(self)
+        tell = self._wakeups.on_caught_up
+        if tell is not None and node not in leading.isr and leading.has_committed(follower):
+            tell(self, node)
+
+    def rest_follower(self, node: NodeId, clock: FetchClock) -> bool:
+        """Whether a follower is in sync and has all there is: then the fetches of its session, by that clock, count for this
+        partition without naming it, until `rouse_follower`, which is due at the partition's next change."""
+        role = self.role
+        if not isinstance(role, Leading):
+            return False
+        leading = role
+        follower = leading.followers.get(node)
+        if follower is None or node not in leading.isr or follower.log_end_offset < leading.log.log_end_offset:
+            return False
+        follower.rest(clock)
+        return True
+
+    def rouse_follower(self, node: NodeId) -> None:
+        """The partition has changed: what a follower's next fetch says of it is to be looked at."""
+        role = self.role
+        if isinstance(role, Leading):
+            leading = role
+            follower = leading.followers.get(node)
+            if follower is not None:
+                follower.rouse()
 
     def count_joining(self, nodes: tuple[NodeId, ...]) -> None:
         """From now on nothing is committed without `nodes`: the controller is asked to count them as in sync. Empty to undo it,
@@ -237,125 +464,45 @@ class Partition(PartitionCore):
             role.joining = nodes
             self._advance_and_tell(role)
 
-    # --- following ---------------------------------------------------------------------------------------------------------
+    # --- watching ----------------------------------------------------------------------------------------------------------
 
-    def take_fetched(
-        self, records: BytesLike, leader_epoch: int, high_watermark: int, leader_log_start_offset: int
-    ) -> ErrorCode:
-        """Append what the leader of `leader_epoch` answered to a fetch from this log's end, as it is; and learn from the leader
-        how far is committed and where its log starts. OFFSET_OUT_OF_RANGE is the leader's to say, and never the outcome here."""
-        role = self.role
-        if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        log = role.log
-        try:
-            if records:
-                refused = self._append_fetched(log, records)
-                if self.role is not role:
-                    return ErrorCode.KAFKA_STORAGE_ERROR
-                if refused is not None:
-                    return self._refuse_fetched(role, refused)
-                role.refusal = _NONE
-            if high_watermark >= 0:
-                log.set_high_watermark(min(high_watermark, log.log_end_offset))
-            if log.log_start_offset < leader_log_start_offset <= log.high_watermark:
-                log.delete_records_before(leader_log_start_offset)
-        except StorageError as error:
-            return self._fail(error)
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` of every change until `unwatch`."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Harmless for one that does not watch."""
+        self._watchers.pop(watcher, None)
+
+    @property
+    def watcher_count(self) -> int:
+        return len(self._watchers)
+
+    def changed(self) -> None:
+        """Something has happened to the log or to the role: the watchers are told, or will be when the request is through."""
         if self._watchers:
             self._wakeups.changed(self)
-        return _NONE
 
-    def _append_fetched(self, log: PartitionLog, records: BytesLike) -> AppendRefused | None:
-        """None where all of it is appended, or nothing was whole."""
-        batches = check_copied(records)
-        if isinstance(batches, AppendRefused):
-            return batches
-        if not batches:
-            return None
-        outcomes = self.append(batches, AppendRule.FOLLOWER)
-        if isinstance(outcomes[0], AppendRefused) and self._begin_with_whole_batch(log, batches[0], outcomes[0]):
-            outcomes = self.append(batches, AppendRule.FOLLOWER)
-        last = outcomes[-1]
-        return last if isinstance(last, AppendRefused) else None
-
-    def _begin_with_whole_batch(self, log: PartitionLog, first: CheckedBatch, refused: AppendRefused) -> bool:
-        """Begin anew with the first batch, if the leader's log starts within it, as this one does, which is still empty:
-        records were deleted up to there. The start follows the leader's once the batch is there. Returns whether it was so."""
-        if refused.error is not ErrorCode.OFFSET_OUT_OF_RANGE or log.log_start_offset != log.log_end_offset:
-            return False
-        if not first.base_offset < log.log_end_offset <= first.base_offset + first.last_offset_delta:
-            return False
-        logger.info(
-            "%s begins at offset %d: the leader's log starts at %d, within the batch there",
-            self.topic_partition,
-            first.base_offset,
-            log.log_end_offset,
-        )
-        log.truncate_fully_and_start_at(first.base_offset)
-        return True
-
-    def _refuse_fetched(self, role: Following, refused: AppendRefused) -> ErrorCode:
-        error = refused.error
-        if error is not role.refusal:
-            # The fetch is tried again and again: what stays as it is has been told.
-            logger.warning("%s: what the leader sent is refused: %s", self.topic_partition, refused)
-            role.refusal = error
-        return ErrorCode.INVALID_RECORD if error is ErrorCode.OFFSET_OUT_OF_RANGE else error
-
-    def truncate_diverged(self, leader_end: EpochEndOffset, leader_epoch: int) -> ErrorCode:
-        """Cut off what the leader of `leader_epoch` does not have, which says where an epoch ends in its log (KIP-595).
-
-        Where this log has no such epoch, it goes back to the last one before, and the next fetch tells whether that was enough.
-        """
-        role = self.role
-        if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        log = role.log
-        own = log.end_offset_for_epoch(leader_end.leader_epoch)
-        if own == UNDEFINED_EPOCH_END:
-            offset = leader_end.end_offset
-        elif own.leader_epoch == leader_end.leader_epoch:
-            offset = min(own.end_offset, leader_end.end_offset)
-        else:
-            offset = own.end_offset
-        return self._cut(log, max(0, min(offset, log.log_end_offset)))
-
-    def restart_within(self, leader_start: int, leader_end: int, leader_epoch: int) -> ErrorCode:
-        """The leader of `leader_epoch` has nothing at this log's end: cut the log at the leader's end, or, where all of it lies
-        before the leader's start, begin anew there."""
-        role = self.role
-        if not isinstance(role, Following) or leader_epoch != self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        log = role.log
-        if leader_end < log.log_end_offset:
-            logger.warning("%s is cut from %d to the leader's %d", self.topic_partition, log.log_end_offset, leader_end)
-            return self._cut(log, leader_end)
-        if leader_start <= log.log_end_offset:
-            return _NONE
+    def tell_watchers(self) -> None:
+        """For `Wakeups` alone: everybody else reports a change by `changed`."""
+        watchers = self._watchers
         try:
-            log.truncate_fully_and_start_at(leader_start)
-        except StorageError as error:
-            return self._fail(error)
-        if self._watchers:
-            self._wakeups.changed(self)
-        return _NONE
+            for watcher in tuple(watchers):
+                if watcher in watchers:
+                    watcher.partition_changed(self)
+        except Exception as error:
+            raise BugError(f"telling the watchers of {self.topic_partition} broke off") from error
+        role = self.role
+        if isinstance(role, Leading):
+            leading = role
+            leading.log.forget_fresh()
 
-    def _cut(self, log: PartitionLog, offset: int) -> ErrorCode:
-        try:
-            log.truncate_to(offset)
-        except StorageError as error:
-            return self._fail(error)
-        if self._watchers:
-            self._wakeups.changed(self)
-        return _NONE
-
-    def end_offset_for_epoch(
-        self, current_leader_epoch: int, leader_epoch: int, *, leader_only: bool = True
-    ) -> EpochEndOffset | ErrorCode:
-        """Where the largest epoch at or below `leader_epoch` ends (KIP-101, KIP-279)."""
-        log = self.log_at(current_leader_epoch, leader_only=leader_only)
-        return log if isinstance(log, ErrorCode) else log.end_offset_for_epoch(leader_epoch)
+    def _is_awaited(self) -> bool:
+        """Whether somebody waits for what is written, and does not only want to know of it."""
+        for watcher in self._watchers:  # noqa: SIM110 - a generator costs more
+            if watcher.is_waiting:
+                return True
+        return False
 
     # --- deleting ----------------------------------------------------------------------------------------------------------
 
@@ -366,7 +513,7 @@ class Partition(PartitionCore):
         """
         role = self.role
         if not isinstance(role, Leading):
-            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return role.error
         if self.config.log.compacts and not self.config.log.deletes:
             return ErrorCode.POLICY_VIOLATION
         offset = role.log.high_watermark if before == UP_TO_HIGH_WATERMARK else Offset(before)
@@ -375,41 +522,30 @@ class Partition(PartitionCore):
         try:
             error = role.log.delete_records_before(offset)
         except StorageError as fault:
-            return self._fail(fault)
+            return self.disk_failed(fault)
         if error is not ErrorCode.NONE:
             return error
-        if self._watchers:
-            self._wakeups.changed(self)
+        self.changed()
         return offset
-
-    def log_start_moved(self) -> None:
-        """Retention has moved the log's start."""
-        if self._watchers:
-            self._wakeups.changed(self)
 
     def when_deleted(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once the log of no in-sync replica starts before `offset`."""
         role = self.role
         if not isinstance(role, Leading):
-            return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE if self._low_watermark(role) >= offset else self._deleted.wait_for(offset)
+            return role.error
+        return ErrorCode.NONE if role.low_watermark() >= offset else self._deleted.wait_for(offset)
 
     @property
     def low_watermark(self) -> Offset:
         """Where the log starts on all in-sync replicas; -1 where this node does not lead."""
-        return self._low_watermark(self.role) if isinstance(self.role, Leading) else Offset(-1)
+        return self.role.low_watermark() if isinstance(self.role, Leading) else Offset(-1)
 
-    def _low_watermark(self, leading: Leading) -> Offset:
-        lowest = leading.log.log_start_offset
-        for node, follower in leading.followers.items():
-            if node in leading.isr and follower.log_start_offset < lowest:
-                lowest = Offset(follower.log_start_offset)
-        return lowest
 
-    # --- faults ------------------------------------------------------------------------------------------------------------
-
-    def _fail(self, error: StorageError) -> ErrorCode:
-        if not isinstance(self.role, Offline):
-            logger.error("%s is offline: %s", self.topic_partition, error)
-            self.go_offline(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        return ErrorCode.KAFKA_STORAGE_ERROR
+def _divergence(log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
+    """What a reader is told that has `last_fetched_epoch` up to `offset`, where this log does not. None: it may go on."""
+    end = log.end_offset_for_epoch(last_fetched_epoch)
+    if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
+        return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+    return None

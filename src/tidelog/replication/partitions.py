@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The replicas on this node, by the name and by the id of their topic.
 
 They follow the cluster's metadata: `apply` opens, moves between roles, reconfigures and deletes what a new image asks for.
@@ -16,9 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from tidelog.kernel_choice import load
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import (
@@ -51,11 +50,6 @@ from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
-if TYPE_CHECKING:
-    from tidelog.replication.kernels.partition_kernel import PartitionsCore
-else:
-    PartitionsCore = load("tidelog.replication.kernels", "partition_kernel").PartitionsCore
-
 logger = logging.getLogger(__name__)
 
 # By partition index.
@@ -67,14 +61,38 @@ PER_TURN_MAX = 32
 TURN_MS_MAX = 10
 _UNLIMITED = 2**62
 
+_NOTHING: dict[int, Partition] = {}
 
-class Partitions(PartitionsCore):
+
+class Partitions:
     """All replicas on a node. `config_of` gives a topic's configuration as it is at the moment of the call.
 
     `on_placed` is told where a replica lies if the metadata says otherwise: the controller must learn it (AssignReplicasToDirs).
     `later` calls back once others had their turn; without it nothing is put off. `on_role` is told of each partition to which
     the metadata gave a role, also the one that it had, and of those that are gone. Without `throttles` nobody is held back.
     """
+
+    __slots__ = (
+        "_by_id",
+        "_by_name",
+        "_clock",
+        "_config_of",
+        "_directories",
+        "_image",
+        "_is_put_off",
+        "_later",
+        "_node_id",
+        "_on_placed",
+        "_on_role",
+        "_to_delete",
+        "_to_open",
+        "_turn_ends_ms",
+        "_turn_left",
+        "_waiting_for_opened",
+        "throttles",
+        "traffic",
+        "wakeups",
+    )
 
     def __init__(
         self,
@@ -88,7 +106,9 @@ class Partitions(PartitionsCore):
         on_role: Callable[[Partition], None] | None = None,
         throttles: ReplicationThrottles | None = None,
     ) -> None:
-        super().__init__()
+        # Each topic with its partitions by their index, by the topic's name and by its id.
+        self._by_name: dict[TopicName, dict[int, Partition]] = {}
+        self._by_id: dict[TopicId, dict[int, Partition]] = {}
         self.wakeups = Wakeups()
         self.throttles = throttles or ReplicationThrottles(node_id, clock)
         self.traffic = ReplicationTraffic(node_id)
@@ -121,9 +141,17 @@ class Partitions(PartitionsCore):
         """Retention has moved the start of a log."""
         partition = self.named(topic_partition.topic).get(topic_partition.partition)
         if partition is not None and partition.log is log:
-            partition.log_start_moved()
+            partition.changed()
 
-    # --- looking up: also by `named` and `identified` ----------------------------------------------------------------------
+    # --- looking up --------------------------------------------------------------------------------------------------------
+
+    def named(self, topic: TopicName) -> TopicReplicas:
+        """The replicas of a topic on this node."""
+        return self._by_name.get(topic, _NOTHING)
+
+    def identified(self, topic_id: TopicId) -> TopicReplicas:
+        """The same by the topic's id."""
+        return self._by_id.get(topic_id, _NOTHING)
 
     def led_partition(self, topic: TopicName, index: int) -> Partition | ErrorCode:
         """The partition, if this node leads it; otherwise what a client is to be told."""
@@ -131,9 +159,7 @@ class Partitions(PartitionsCore):
         if partition is None:
             return self.missing(topic, index)
         role = partition.role
-        if isinstance(role, Leading):
-            return partition
-        return role.error if isinstance(role, Offline) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return partition if isinstance(role, Leading) else role.error
 
     def missing(self, topic: TopicName, index: int) -> ErrorCode:
         """Why this node has no replica: there is no such partition, or it is elsewhere."""

@@ -33,6 +33,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicId
 from tidelog.model.timers import Timer, Timers
 from tidelog.replication.follower_session import FollowerSession, Place
+from tidelog.replication.following import restart_within, take_fetched, truncate_diverged
 from tidelog.replication.leader_link import LeaderLink
 from tidelog.replication.offset_lookup import EARLIEST, LATEST
 from tidelog.replication.partition import Partition
@@ -458,7 +459,7 @@ class ReplicaFetcher:
         diverging = data.diverging_epoch
         if diverging.epoch >= 0:
             end = EpochEndOffset(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
-            return followed.partition.truncate_diverged(end, followed.leader_epoch)
+            return truncate_diverged(followed.partition, end, followed.leader_epoch)
         records = data.records
         if records is None:
             records = b""
@@ -468,7 +469,7 @@ class ReplicaFetcher:
     def _append(self, followed: _Followed, records: BytesLike, high_watermark: int, log_start_offset: int) -> ErrorCode:
         partition = followed.partition
         self._throttles.received(partition, len(records))
-        error = partition.take_fetched(records, followed.leader_epoch, high_watermark, log_start_offset)
+        error = take_fetched(partition, records, followed.leader_epoch, high_watermark, log_start_offset)
         if error is ErrorCode.NONE and partition.log is not None:
             followed.lag = high_watermark - partition.log.log_end_offset
             self._traffic.received(partition, len(records))
@@ -499,7 +500,7 @@ class ReplicaFetcher:
             log = followed.partition.log
             if len(found) == 2 and log is not None:
                 end = log.log_end_offset
-                restarted = followed.partition.restart_within(found[EARLIEST], found[LATEST], followed.leader_epoch)
+                restarted = restart_within(followed.partition, found[EARLIEST], found[LATEST], followed.leader_epoch)
                 if restarted is ErrorCode.NONE and log.log_end_offset != end:
                     followed.not_before_ms = 0
                     self._has_news = True

@@ -14,6 +14,7 @@ from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.net.node_connection import Event, NodeConnection
 from tidelog.replication.follower_session import FollowerSession
+from tidelog.replication.following import restart_within
 from tidelog.replication.leader_link import LeaderLink
 from tidelog.replication.offset_lookup import EARLIEST
 from tidelog.replication.replica_fetcher import LOOK_AT_ALL_MS, FetchSettings, ReplicaFetcher
@@ -323,7 +324,7 @@ def test_a_batch_that_does_not_follow_the_log_pauses_the_partition_and_is_told_o
     follower: Follower, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     if len(sent) == len(batch("a", offset=0)):
-        follower.partition.restart_within(1, 9, 0)
+        restart_within(follower.partition, 1, 9, 0)
     else:
         follower.answer(records=batch("a", "b", offset=0), high_watermark=2)
     follower.fetcher.forget(follower.partition)

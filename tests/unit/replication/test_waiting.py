@@ -1,21 +1,15 @@
-"""Who waits for an offset, and who watches a partition: both twins of the kernel."""
+"""Who waits for an offset, and who watches a partition."""
 
 from __future__ import annotations
-
-import pytest
 
 from tests.support.appends import produced
 from tests.support.data_node import DataNode
 from tests.support.log_builder import LogBuilder
-from tests.support.replication_twins import replication_kernel, replication_twin  # noqa: F401 - a fixture
-from tidelog.kernel_choice import Twin
 from tidelog.model.errors import ErrorCode
 from tidelog.replication.partition import Partition
 from tidelog.replication.waiting import OffsetWaiters
 
 BATCHES = LogBuilder()
-
-pytestmark = pytest.mark.usefixtures("replication_twin")
 
 
 class Recorder:
@@ -33,10 +27,8 @@ class Recorder:
             partition.unwatch(self)
 
 
-def test_waiters_are_told_in_the_order_of_their_offsets_and_of_their_coming(
-    replication_twin: Twin,  # noqa: F811
-) -> None:
-    waiters: OffsetWaiters = replication_kernel(replication_twin).OffsetWaiters()
+def test_waiters_are_told_in_the_order_of_their_offsets_and_of_their_coming() -> None:
+    waiters = OffsetWaiters()
     told: list[str] = []
     waiters.wait_for(7).then(lambda _error: told.append("7"))
     waiters.wait_for(5).then(lambda _error: told.append("5a"))
@@ -52,8 +44,8 @@ def test_waiters_are_told_in_the_order_of_their_offsets_and_of_their_coming(
     assert len(waiters) == 0
 
 
-def test_waiters_get_the_error_that_came_between(replication_twin: Twin) -> None:  # noqa: F811
-    waiters: OffsetWaiters = replication_kernel(replication_twin).OffsetWaiters()
+def test_waiters_get_the_error_that_came_between() -> None:
+    waiters = OffsetWaiters()
     outcomes = [waiters.wait_for(offset) for offset in (3, 1, 2)]
 
     waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
