@@ -79,6 +79,8 @@ R = TypeVar("R", bound=Response)
 
 TIME_MS = 1_700_000_000_000
 VALUE = b"v" * 1_000
+# What clients ask for by default: less than one batch would not be answered from memory, however new it is.
+CLIENTS_MAX_BYTES = 1_048_576
 TIMEOUT_S = 120.0
 # librdkafka 2.x and the Java client of Kafka 4.
 LIBRDKAFKA_PRODUCE, JAVA_PRODUCE = 10, 13
@@ -241,10 +243,12 @@ def fetch(
     session: tuple[int, int] = (0, -1),
     replica: ReplicaState | None = None,
     max_wait_ms: int = 0,
+    partition_max_bytes: int = 1,
 ) -> FetchRequest:
-    """One batch of each partition."""
+    """One batch of each partition, where no other bound is given."""
     partitions = [
-        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1) for index, offset in offsets.items()
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=partition_max_bytes)
+        for index, offset in offsets.items()
     ]
     return FetchRequest(
         replica_state=replica or ReplicaState(),
@@ -495,7 +499,9 @@ class RoundTrip(Operation):
 
     def _fetch_frames(self, topic_id: bytes, times: int) -> list[bytes]:
         return [
-            self._reader.frame(fetch(topic_id, {0: number}, max_wait_ms=60_000), self.version)
+            self._reader.frame(
+                fetch(topic_id, {0: number}, max_wait_ms=60_000, partition_max_bytes=CLIENTS_MAX_BYTES), self.version
+            )
             for number in range(times)
         ]
 
@@ -513,7 +519,8 @@ class SessionRoundTrip(RoundTrip):
     version = JAVA_FETCH
 
     def _fetch_frames(self, topic_id: bytes, times: int) -> list[bytes]:
-        opened = self._reader.ask(fetch(topic_id, {0: 0}, session=(0, 0)), self.version, FetchResponse)
+        opening = fetch(topic_id, {0: 0}, session=(0, 0), partition_max_bytes=CLIENTS_MAX_BYTES)
+        opened = self._reader.ask(opening, self.version, FetchResponse)
         check(opened.error_code)
         return [
             self._reader.frame(
@@ -523,6 +530,7 @@ class SessionRoundTrip(RoundTrip):
                     {0: number} if number else {},
                     session=(opened.session_id, number + 1),
                     max_wait_ms=60_000,
+                    partition_max_bytes=CLIENTS_MAX_BYTES,
                 ),
                 self.version,
             )
