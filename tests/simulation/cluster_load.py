@@ -21,7 +21,7 @@ from tidelog.client.errors import (
 )
 from tidelog.client.options import parse_options
 from tidelog.client.producer.async_producer import AsyncProducer
-from tidelog.client.producer.topic_buffer import Delivery
+from tidelog.client.producer.batch_builder import Delivery
 from tidelog.client.seams import ClientSeams
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.simulation.cluster import PORT, SimulatedCluster

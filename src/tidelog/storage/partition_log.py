@@ -46,8 +46,8 @@ from tidelog.storage.log_parts import LogHost, LogParts
 from tidelog.storage.log_reader import FoundRegion, LogReader
 from tidelog.storage.partition_metadata import (
     begin_partition_metadata,
-    force_partition_metadata,
     name_partition_metadata,
+    settle_partition_metadata,
 )
 from tidelog.storage.producer import Duplicate, ProducerState
 from tidelog.storage.producer_replay import marker_of
@@ -289,7 +289,7 @@ class PartitionLog:
                 offset = end
                 epoch = leader_epoch
                 if size > self._segment_bytes or delta >= _OFFSET_MAX - offset:
-                    outcomes.append(self._refuse_to_place(batch, offset))
+                    outcomes.append(_append.refuse_to_place(batch, offset, self._segment_bytes))
                     continue
             state: ProducerState | None = None
             if batch.producer_id >= 0 and (not batch.attributes & _CONTROL_BIT or batch.marker is not None):
@@ -379,33 +379,14 @@ class PartitionLog:
                     f"the batch at offset {offset} does not follow the log, which ends at {following}",
                 )
             if batch.last_offset_delta >= _OFFSET_MAX - offset:
-                return self._refuse_to_place(batch, offset)
+                return _append.refuse_to_place(batch, offset, self._segment_bytes)
             following = offset + batch.last_offset_delta + 1
             if batch.attributes & _CONTROL_BIT and batch.producer_id >= 0:
                 try:
                     batch.marker = marker_of(batch.header, batch.buffer, batch.position)
                 except CorruptBatchError as error:
                     return AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error))
-        return self._refuse_epochs(batches) if rule is _RAFT else None
-
-    def _refuse_epochs(self, batches: list[CheckedBatch]) -> AppendRefused | None:
-        latest = self.leader_epochs.latest_epoch
-        epoch: int = NO_LEADER_EPOCH if latest is None else latest
-        for batch in batches:
-            if batch.leader_epoch < epoch:
-                reason = f"the batch at offset {batch.base_offset} is of epoch {batch.leader_epoch}, after {epoch}"
-                return AppendRefused(ErrorCode.INVALID_RECORD, reason)
-            epoch = batch.leader_epoch
-        return None
-
-    def _refuse_to_place(self, batch: CheckedBatch, offset: int) -> AppendRefused:
-        if batch.last_offset_delta >= _OFFSET_MAX - offset:
-            reason = f"the offsets of the batch at {offset} run over the largest offset there is"
-            return AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)
-        return AppendRefused(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{batch.size_bytes} bytes do not fit into one segment of {self._segment_bytes} bytes",
-        )
+        return _append.refuse_epochs(batches, self.leader_epochs.latest_epoch) if rule is _RAFT else None
 
     def _not_appended(self, batch: CheckedBatch, judged: Duplicate | ErrorCode) -> AppendOutcome:
         if isinstance(judged, ErrorCode):
@@ -682,26 +663,13 @@ class PartitionLog:
     def _settle(self) -> None:
         if self.is_settled:
             return
-        files = self.seams.files
-        if self.topic_id is not None:
-            force_partition_metadata(files, self.directory)
-            self._name_topic_id()
-        files.sync_directory(self.directory)
-        files.sync_directory(parent_of(self.directory))
+        settle_partition_metadata(self.seams.files, self.directory, has_topic_id=self.topic_id is not None)
         self.is_settled = True
 
     def name_topic_id(self) -> None:
         """The content of `partition.metadata` is on disk: it may have its name."""
         with self.disk():
-            self._name_topic_id()
-
-    def _name_topic_id(self) -> None:
-        try:
             name_partition_metadata(self.seams.files, self.directory)
-        except StorageError as error:
-            # It has its name already: slow work was between its two steps.
-            if not error.is_missing:
-                raise
 
     def note_settled(self) -> None:
         """The topic id and all names are on disk. Of a log without a record that is all there is."""

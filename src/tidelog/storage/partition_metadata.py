@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidelog.model.ids import ZERO_UUID, TopicId, uuid_from_text, uuid_to_text
 from tidelog.storage.errors import DamagedFileError, StorageError
-from tidelog.storage.files import TEMPORARY_SUFFIX, Files, read_if_present
+from tidelog.storage.files import TEMPORARY_SUFFIX, Files, parent_of, read_if_present
 
 FILE_NAME = "partition.metadata"
 FILE_BYTES_MAX = 4 * 1024
@@ -67,9 +67,22 @@ def force_partition_metadata(files: Files, directory: str) -> None:
 
 
 def name_partition_metadata(files: Files, directory: str) -> None:
-    """Third step: the content gets its name, which is durable once the directory is."""
+    """Third step: the content gets its name, which is durable once the directory is. Harmless where it has it already."""
     path = f"{directory}/{FILE_NAME}"
-    files.rename(path + TEMPORARY_SUFFIX, path)
+    try:
+        files.rename(path + TEMPORARY_SUFFIX, path)
+    except StorageError as error:
+        if not error.is_missing:
+            raise
+
+
+def settle_partition_metadata(files: Files, directory: str, *, has_topic_id: bool) -> None:
+    """All that is left of the steps, at once: what was begun, and the names of the directory and of its files, are on disk."""
+    if has_topic_id:
+        force_partition_metadata(files, directory)
+        name_partition_metadata(files, directory)
+    files.sync_directory(directory)
+    files.sync_directory(parent_of(directory))
 
 
 def _content(topic_id: TopicId) -> bytes:

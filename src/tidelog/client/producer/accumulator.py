@@ -19,10 +19,11 @@ from typing import Any
 
 from tidelog.client.errors import ClientError, RecordTooLargeError
 from tidelog.client.producer.batch import ProducerBatch
+from tidelog.client.producer.batch_builder import Delivery, required_bytes
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import next_sticky
 from tidelog.client.producer.sequences import PartitionSequences
-from tidelog.client.producer.topic_buffer import Delivery, TopicBuffer, Turn, required_bytes
+from tidelog.client.producer.topic_buffer import TopicBuffer, Turn
 from tidelog.model.clock import Clock
 from tidelog.wire.record_batch import HEADER_BYTES
 

@@ -17,9 +17,9 @@ from tidelog.client.errors import RecordTooLargeError, RefusedError, TimedOutErr
 from tidelog.client.producer.accumulator import TopicQueues
 from tidelog.client.producer.async_producer import wait_for_room
 from tidelog.client.producer.batch import ProducerBatch
+from tidelog.client.producer.batch_builder import checked_timestamp
 from tidelog.client.producer.core import ProducerCore
 from tidelog.client.producer.murmur2 import partition_rows
-from tidelog.client.producer.topic_buffer import checked_timestamp
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.columns import EncodedRecords, encode_columns
 from tidelog.wire.record_batch import HEADER_BYTES

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.closing import AsyncClosedAtExit
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
+from tidelog.client.producer.batch_builder import Delivery
 from tidelog.client.producer.core import PreparedRecord, ProducerCore
 from tidelog.client.producer.options import ProducerArguments, parse_producer_options
 from tidelog.client.producer.prepared_transaction import PreparedTransaction
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
-from tidelog.client.producer.topic_buffer import Delivery
 from tidelog.client.producer.transaction_state import State
 from tidelog.client.seams import ClientSeams
 

@@ -19,8 +19,8 @@ from struct import Struct
 from typing import Any
 
 from tidelog.client.errors import ClientError, ClosedError, TimedOutError
+from tidelog.client.producer.batch_builder import BatchBuilder, report, required_bytes
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
-from tidelog.client.producer.topic_buffer import BatchBuilder, report, required_bytes
 from tidelog.wire.compression import Compression
 from tidelog.wire.crc32c import crc32c
 from tidelog.wire.record_batch import CHECKED_POSITION, CRC_LAYOUT, CRC_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT

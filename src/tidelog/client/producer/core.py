@@ -21,6 +21,7 @@ from tidelog.client.errors import (
     TransactionStateError,
 )
 from tidelog.client.producer.accumulator import Accumulator, TopicQueues
+from tidelog.client.producer.batch_builder import Delivery, checked_timestamp
 from tidelog.client.producer.batch_sender import BatchSender
 from tidelog.client.producer.observing import (
     ProducerMetrics,
@@ -31,7 +32,6 @@ from tidelog.client.producer.observing import (
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.partitioners import Partitioner, RoundRobin
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
-from tidelog.client.producer.topic_buffer import Delivery, checked_timestamp
 from tidelog.client.producer.transaction_requests import TransactionRequests
 from tidelog.client.producer.transactions import Transactions
 from tidelog.client.seams import ClientSeams

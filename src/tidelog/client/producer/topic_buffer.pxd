@@ -1,1 +1,2 @@
-# The types of `topic_buffer` are in its annotations.
+# The types of `topic_buffer` itself are in its annotations.
+from tidelog.client.producer.batch_builder cimport BatchBuilder, Delivery

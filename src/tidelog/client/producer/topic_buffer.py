@@ -1,16 +1,12 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return, type-arg"
-"""What a producer does for every record: choose a partition, write the record behind the others of its batch, remember it.
+"""What a producer does for every record: choose a partition, and write the record to the batch that is open for it.
 
 The types in the annotations are C types to the compiler and nothing to Python.
-
-A record is encoded when it is sent, so that nothing of it is kept but its bytes, and a batch is finished by a header alone.
-`ProducerBatch` and the accumulator hold the contracts: who may call what, and under which lock.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
@@ -18,355 +14,14 @@ if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin need
 else:
     from tidelog import plain_cython as cython
 
+from tidelog.client.producer.batch_builder import BatchBuilder, Delivery, checked_timestamp
+
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.tidelog.client.producer.batch_builder import bytes_of, deliver
     from cython.cimports.tidelog.client.producer.murmur2 import partition_of
 else:
+    from tidelog.client.producer.batch_builder import bytes_of, deliver
     from tidelog.client.producer.murmur2 import partition_of
-
-_new_tuple = cython.declare(object, tuple.__new__)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _varint_bytes(number: cython.longlong) -> cython.Py_ssize_t:
-    """How many bytes the zigzag form of `number` takes."""
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    size: cython.Py_ssize_t = 1
-    while bits >= 0x80:
-        bits >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _write_varint(
-    out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, number: cython.longlong
-) -> cython.Py_ssize_t:
-    """Write the zigzag form of `number` and return where it ends. There is room: the caller has measured."""
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    while bits >= 0x80:
-        out[position] = (bits & 0x7F) | 0x80
-        bits >>= 7
-        position += 1
-    out[position] = bits
-    return position + 1
-
-
-@cython.cfunc
-@cython.inline
-def _write_field(
-    out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, data: bytes | None, length: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    position = _write_varint(out, position, length)
-    if length > 0:
-        if cython.compiled:
-            memcpy(out + position, cython.cast(cython.p_char, cython.cast(bytes, data)), length)
-        else:
-            out[position : position + length] = data
-        position += length
-    return position
-
-
-@cython.cfunc
-@cython.inline
-def _bytes_of(field: object) -> bytes | None:
-    if field is None or type(field) is bytes:
-        return field
-    if isinstance(field, (bytes, bytearray, memoryview)):
-        return bytes(field)
-    raise TypeError(f"keys and values are bytes or None, not {type(field).__name__}: set a serializer")
-
-
-def checked_timestamp(given: Any) -> int:
-    """The time of a record as a number that a batch can hold. TypeError for what is no whole number, ValueError for one
-    that is negative or too large."""
-    try:
-        number = operator.index(given)
-    except TypeError:
-        raise TypeError(f"timestamp_ms is a whole number of milliseconds, not {type(given).__name__}") from None
-    if not 0 <= number <= 0x7FFFFFFFFFFFFFFF:
-        raise ValueError(f"timestamp_ms is {number}: it is in milliseconds since 1970, and never negative")
-    return number
-
-
-@cython.cfunc
-def _varint(number: cython.longlong) -> bytes:
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while bits >= 0x80:
-        out.append((bits & 0x7F) | 0x80)
-        bits >>= 7
-    out.append(bits)
-    return bytes(out)
-
-
-@cython.cfunc
-def _header_block(headers: Any) -> bytes:
-    """The headers of one record as on the wire, their count before them."""
-    parts = [b""]
-    count: cython.Py_ssize_t = 0
-    # More than once: a generator would be empty the second time.
-    if not isinstance(headers, (list, tuple)):
-        raise TypeError(f"headers are a list of pairs such as [('key', b'value')], not {type(headers).__name__}")
-    for pair in headers:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(
-                "headers are a list of pairs such as [('key', b'value')]: each has a string, and bytes or None"
-            )
-        key, value = pair
-        if not isinstance(key, str):
-            raise TypeError(f"the key of a header is a string, not {type(key).__name__}")
-        if value is not None and not isinstance(value, (bytes, bytearray, memoryview)):
-            raise TypeError(f"the value of the header {key!r} is bytes or None, not {type(value).__name__}")
-        try:
-            key_bytes = key.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"the key of the header {key!r} has characters that UTF-8 does not have") from None
-        parts += (_varint(len(key_bytes)), key_bytes)
-        value_bytes = _bytes_of(value)
-        if value_bytes is None:
-            parts.append(b"\1")
-        else:
-            parts += (_varint(len(value_bytes)), value_bytes)
-        count += 1
-    parts[0] = _varint(count)
-    return b"".join(parts)
-
-
-@cython.cclass
-class BatchBuilder:
-    """The records of one batch, encoded one by one behind room for a header. Ends when the next one does not fit."""
-
-    buffer: bytearray
-    out: cython.pointer[cython.uchar]
-    position: cython.Py_ssize_t
-    capacity: cython.Py_ssize_t
-    count: cython.longlong
-    base_timestamp: cython.longlong
-    max_timestamp: cython.longlong
-    reported: list
-    written_as: object
-    written_topic: object
-    written_partition: object
-    written_offset: cython.longlong
-    written_time: cython.longlong
-
-    def __init__(self, capacity: cython.Py_ssize_t, prefix_bytes: cython.Py_ssize_t) -> None:
-        """`capacity` is in bytes, those of the header included."""
-        if capacity < prefix_bytes:
-            raise ValueError("a batch has room for its header at least")
-        if cython.compiled:
-            # Every byte that is kept is written, so that none need be zeroed but the header's.
-            self.buffer = PyByteArray_FromStringAndSize(cython.NULL, capacity)
-            self.out = cython.cast(cython.pointer[cython.uchar], PyByteArray_AS_STRING(self.buffer))
-        else:
-            self.buffer = bytearray(capacity)
-            self.out = self.buffer
-        self.position = prefix_bytes
-        self.capacity = capacity
-        self.count = 0
-        self.base_timestamp = self.max_timestamp = -1
-        self.reported = []
-        self.written_as = None
-
-    @property
-    def record_count(self) -> int:
-        return self.count
-
-    @property
-    def size_bytes(self) -> int:
-        """What the batch takes so far, its header included."""
-        return self.position
-
-    @property
-    def capacity_bytes(self) -> int:
-        return self.capacity
-
-    @cython.cfunc
-    def write(self, timestamp: cython.longlong, key: object, value: object, headers: object) -> cython.longlong:
-        """The place of the record in the batch, or -1 where there is no room for it."""
-        key_bytes: bytes | None = _bytes_of(key)
-        value_bytes: bytes | None = _bytes_of(value)
-        key_length: cython.Py_ssize_t = -1
-        value_length: cython.Py_ssize_t = -1
-        position: cython.Py_ssize_t = self.position
-        delta: cython.longlong
-        body: cython.Py_ssize_t
-        index: cython.longlong = self.count
-        block: bytes | None = None
-        if key_bytes is not None:
-            key_length = len(key_bytes)
-        if value_bytes is not None:
-            value_length = len(value_bytes)
-        delta = 0 if index == 0 else timestamp - self.base_timestamp
-        body = 1 + _varint_bytes(delta) + _varint_bytes(index) + _varint_bytes(key_length) + _varint_bytes(value_length)
-        if key_length > 0:
-            body += key_length
-        if value_length > 0:
-            body += value_length
-        if headers:
-            block = _header_block(headers)
-            body += len(block)
-        else:
-            body += 1
-        if position + _varint_bytes(body) + body > self.capacity:
-            return -1
-        position = _write_varint(self.out, position, body)
-        # The attributes, of which none exist.
-        self.out[position] = 0
-        position = _write_varint(self.out, position + 1, delta)
-        position = _write_varint(self.out, position, index)
-        position = _write_field(self.out, position, key_bytes, key_length)
-        position = _write_field(self.out, position, value_bytes, value_length)
-        if block is None:
-            self.out[position] = 0
-            position += 1
-        elif cython.compiled:
-            memcpy(self.out + position, cython.cast(cython.p_char, block), len(block))
-            position += len(block)
-        else:
-            self.out[position : position + len(block)] = block
-            position += len(block)
-        if index == 0:
-            self.base_timestamp = timestamp
-            self.max_timestamp = timestamp
-        elif timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-        self.position = position
-        self.count = index + 1
-        return index
-
-    def append(
-        self, timestamp: cython.longlong, key: object, value: object, headers: object, on_delivery: object
-    ) -> Delivery | None:
-        """Write a record. None where the batch has no room for it, and so has ended."""
-        return _deliver(self, self.write(timestamp, key, value, headers), timestamp, on_delivery)
-
-    def finish(self) -> tuple[bytearray, int, int]:
-        """The records behind room for a header, and the first and the largest timestamp. The batch is at its end."""
-        buffer: bytearray = self.buffer
-        position: cython.Py_ssize_t = self.position
-        if self.capacity:
-            self.capacity = 0
-            self.out = cython.NULL if cython.compiled else b""
-            del buffer[position:]
-        return buffer, self.base_timestamp, self.max_timestamp
-
-    def adopt(self, buffer: bytearray, count: int, base_timestamp: int, max_timestamp: int) -> None:
-        """Take records that were encoded elsewhere, behind room for a header. Nothing is added to them."""
-        self.buffer = buffer
-        self.position = len(buffer)
-        self.capacity = 0
-        self.count = count
-        self.base_timestamp = base_timestamp
-        self.max_timestamp = max_timestamp
-
-    def forget(self) -> None:
-        """The bytes are no longer needed."""
-        self.capacity = 0
-        self.out = cython.NULL if cython.compiled else b""
-        self.buffer = bytearray()
-
-    def take_reported(self) -> list[Any]:
-        """Each callback, the place of its record and the record's timestamp, one behind the other. They are the caller's now."""
-        reported, self.reported = self.reported, []
-        return reported
-
-    def written(
-        self, metadata: Any, topic: str, partition: int, base_offset: cython.longlong, append_time_ms: cython.longlong
-    ) -> None:
-        """All records have their places, and a delivery needs to ask nobody for its own. The offset is -1 where nobody said."""
-        self.written_topic = topic
-        self.written_partition = partition
-        self.written_offset = base_offset
-        self.written_time = append_time_ms
-        self.written_as = metadata
-
-    @cython.cfunc
-    def metadata_at(self, index: cython.longlong, timestamp: cython.longlong) -> object:
-        offset = self.written_offset + index if self.written_offset >= 0 else -1
-        if self.written_time >= 0:
-            timestamp = self.written_time
-        # Without the constructor that a named tuple has in Python.
-        return _new_tuple(self.written_as, (self.written_topic, self.written_partition, offset, timestamp))
-
-
-def required_bytes(key: object, value: object, headers: object) -> int:
-    """What a record can take at most in a batch that holds nothing else."""
-    key_bytes = _bytes_of(key)
-    value_bytes = _bytes_of(value)
-    # Its own length, attributes, deltas and the lengths of key and value, each at its longest.
-    size = 5 + 1 + 10 + 5 + 5 + 5
-    size += 0 if key_bytes is None else len(key_bytes)
-    size += 0 if value_bytes is None else len(value_bytes)
-    return size + (len(_header_block(headers)) if headers else 1)
-
-
-def _given(value: object) -> Generator[Any, None, Any]:
-    """What waits for nothing, in the form that `await` asks for. The compiled twin returns from it without an exception."""
-    if value is None:
-        # Never so: but only what could yield is a generator.
-        yield
-    return value
-
-
-# A program may keep a million of them, and the garbage collector need look at none: a batch knows nothing of its deliveries.
-@cython.no_gc
-@cython.cclass
-class Delivery:
-    """The fate of one record: `await` it, or call `result()`. Costs nothing until then.
-
-    delivery = await producer.send("orders", b"...")
-    metadata = await delivery          # RecordMetadata(topic, partition, offset, timestamp_ms), or DeliveryFailedError
-    """
-
-    batch: BatchBuilder
-    index: cython.longlong
-    timestamp: cython.longlong
-
-    def __init__(self, batch: BatchBuilder, index: int, timestamp: int) -> None:
-        self.batch = batch
-        self.index = index
-        self.timestamp = timestamp
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the outcome is known."""
-        return cython.cast(object, self.batch).is_done
-
-    def result(self, timeout_s: float | None = None) -> Any:
-        """Wait for the outcome: RecordMetadata, or the error as an exception. TimedOutError after `timeout_s`."""
-        if self.batch.written_as is not None:
-            return self.batch.metadata_at(self.index, self.timestamp)
-        return cython.cast(object, self.batch).wait(self.index, self.timestamp, timeout_s)
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        if self.batch.written_as is not None:
-            return _given(self.batch.metadata_at(self.index, self.timestamp))
-        return cython.cast(object, self.batch).wait_async(self.index, self.timestamp).__await__()
-
-
-@cython.cfunc
-@cython.inline
-def _deliver(
-    batch: BatchBuilder, index: cython.longlong, timestamp: cython.longlong, on_delivery: object
-) -> Delivery | None:
-    if index < 0:
-        return None
-    delivery: Delivery = Delivery.__new__(Delivery)
-    delivery.batch = batch
-    delivery.index = index
-    delivery.timestamp = timestamp
-    if on_delivery is not None:
-        batch.reported.append(on_delivery)
-        batch.reported.append(index)
-        batch.reported.append(timestamp)
-    return delivery
 
 
 @cython.cclass
@@ -421,7 +76,7 @@ class TopicBuffer:
     def choose(self, key: object) -> int:
         """The partition for a key, -1 where one is to be chosen for records without."""
         if key is not None and self.hashes_keys:
-            return partition_of(_bytes_of(key), self.partition_count)
+            return partition_of(bytes_of(key), self.partition_count)
         return self.sticky
 
     def append(
@@ -460,7 +115,7 @@ class TopicBuffer:
         timestamp: cython.longlong
         if partition < 0:
             if key is not None and self.hashes_keys:
-                partition = partition_of(_bytes_of(key), self.partition_count)
+                partition = partition_of(bytes_of(key), self.partition_count)
             else:
                 partition = self.sticky
                 if partition < 0:
@@ -472,27 +127,4 @@ class TopicBuffer:
             return None
         batch: BatchBuilder = cython.cast(BatchBuilder, found)
         timestamp = self.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        return _deliver(batch, batch.write(timestamp, key, value, headers), timestamp, on_delivery)
-
-
-def report(
-    reported: list[Any],
-    metadata: Any,
-    topic: str,
-    partition: int,
-    base_offset: cython.longlong,
-    append_time_ms: cython.longlong,
-) -> list[BaseException]:
-    """Call what `take_reported` gave with each record's metadata. What they raise is returned: for the log, not the producer."""
-    failures: list[BaseException] = []
-    at: cython.Py_ssize_t
-    index: cython.longlong
-    for at in range(0, len(reported), 3):
-        index = reported[at + 1]
-        offset = base_offset + index if base_offset >= 0 else -1
-        timestamp = reported[at + 2] if append_time_ms < 0 else append_time_ms
-        try:
-            reported[at](None, _new_tuple(metadata, (topic, partition, offset, timestamp)))
-        except Exception as error:  # noqa: BLE001 - the callback's own
-            failures.append(error)
-    return failures
+        return deliver(batch, batch.write(timestamp, key, value, headers), timestamp, on_delivery)
