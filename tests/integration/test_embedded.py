@@ -88,6 +88,17 @@ def test_a_directory_that_is_given_is_kept_and_can_be_started_again(tmp_path: Pa
         assert read(cluster.bootstrap_servers, "orders", 1) == [b"one"]
 
 
+def test_logs_whose_identity_is_lost_do_not_become_another_cluster(tmp_path: Path) -> None:
+    with EmbeddedCluster(directory=tmp_path):
+        pass
+    (tmp_path / "meta.properties").unlink()
+
+    with pytest.raises(ClusterError, match=r"holds logs, and its meta\.properties is missing: put the file back"):
+        EmbeddedCluster(directory=tmp_path).start()
+
+    assert not (tmp_path / "meta.properties").exists()
+
+
 def test_a_temporary_directory_is_removed() -> None:
     cluster = EmbeddedCluster().start()
     directory = Path(cluster.directory)

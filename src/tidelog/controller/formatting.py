@@ -32,6 +32,8 @@ from tidelog.storage.errors import DamagedFileError, StorageError
 from tidelog.storage.files import Files, parent_of
 from tidelog.storage.log_directory import METADATA_TOPIC
 from tidelog.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from tidelog.storage.partition_directory import parse_name
+from tidelog.storage.segment import LOG_SUFFIX
 from tidelog.wire.internal_records import FramedRecord
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 
@@ -157,6 +159,25 @@ def check_identity(files: Files, directory: str, cluster_id: str | None, node_id
             "or choose another directory"
         )
     return identity
+
+
+def refuse_lost_identity(files: Files, directory: str) -> None:
+    """FormatError where a directory without an identity holds logs: formatted on first use, they would be another cluster's.
+
+    As in Kafka, which formats nothing by itself. What a format that was broken off leaves is no log: it is begun again.
+    """
+    if not files.is_dir(directory):
+        return
+    for name in files.list_directory(directory):
+        named = parse_name(name)
+        if named is None:
+            continue
+        if named.topic_partition != METADATA_PARTITION or any(
+            each.endswith(LOG_SUFFIX) for each in files.list_directory(f"{directory}/{name}")
+        ):
+            raise FormatError(
+                f"{directory} holds logs, and its meta.properties is missing: put the file back, or choose another directory"
+            )
 
 
 def read_bootstrap(files: Files, directory: str) -> tuple[FramedRecord, ...]:

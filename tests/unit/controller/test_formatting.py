@@ -14,6 +14,7 @@ from tidelog.controller.formatting import (
     format_directories,
     new_cluster_id,
     read_bootstrap,
+    refuse_lost_identity,
 )
 from tidelog.controller.snapshot_file import read_snapshot
 from tidelog.model.clock import SystemClock
@@ -197,3 +198,31 @@ def test_a_new_cluster_id_is_an_id() -> None:
     cluster_id = new_cluster_id(Random(3))
 
     assert uuid_to_text(uuid_from_text(cluster_id)) == cluster_id
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "/a/orders-0",
+        "/a/__cluster_metadata-0/00000000000000000000.log",
+        "/a/orders-0.5f7b0c1e2d3a4b5c8d9e0f1a2b3c4d5e-stray",
+    ],
+)
+def test_logs_without_an_identity_are_not_given_a_new_one(left: str) -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/a")
+    disk.make_directory(left if left.count("/") == 2 else left.rpartition("/")[0])
+    if left.endswith(".log"):
+        disk.open(left, create=True).close()
+
+    with pytest.raises(FormatError, match=r"/a holds logs, and its meta\.properties is missing: put the file back"):
+        refuse_lost_identity(disk, "/a")
+
+
+def test_what_a_broken_off_format_leaves_is_not_taken_for_logs() -> None:
+    disk = SimulatedDisk()
+    formatted(disk, "/a")
+    disk.remove("/a/meta.properties")
+
+    refuse_lost_identity(disk, "/a")
+    refuse_lost_identity(disk, "/none")

@@ -15,6 +15,7 @@ from tidelog.controller.formatting import (
     check_identity,
     format_directories,
     new_cluster_id,
+    refuse_lost_identity,
 )
 from tidelog.controller.snapshot_file import read_snapshot, snapshot_name
 from tidelog.model.clock import Clock
@@ -31,6 +32,9 @@ def format_nodes(nodes: Sequence[LocalNode], *, files: Files, clock: Clock, rand
     All of them vote. A node that has lost its directory comes back without a vote: what it voted for is not known any more.
     """
     known = [check_identity(files, node.directory, None, NodeId(node.node_id)) for node in nodes]
+    for node, identity in zip(nodes, known, strict=True):
+        if identity is None:
+            refuse_lost_identity(files, node.directory)
     ids = list(dict.fromkeys(each.cluster_id for each in known if each is not None and each.cluster_id))
     if len(ids) > 1:
         raise FormatError(f"the nodes belong to several clusters, {' and '.join(ids)}: choose another directory")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from tidelog.broker.config.node_config import is_of_several, log_directories, voters_of
-from tidelog.controller.formatting import FormatError, format_directories, new_cluster_id
+from tidelog.controller.formatting import FormatError, format_directories, new_cluster_id, refuse_lost_identity
 from tidelog.controller.image import Endpoint
 from tidelog.model import broker_config as keys
 from tidelog.model.config import ConfigValues
@@ -64,6 +64,9 @@ def format_opened(
         raise FormatError(
             f"{opened[0].path} is not formatted, and the node belongs to a cluster of several: format it with that cluster's id"
         )
+    for directory, identity in zip(opened, identities, strict=True):
+        if identity is None:
+            refuse_lost_identity(seams.files, directory.path)
     known = next((identity.cluster_id for identity in identities if identity is not None and identity.cluster_id), None)
     formatted = format_directories(
         seams.files,

@@ -96,3 +96,13 @@ def test_a_configuration_without_controllers_is_one_sentence(nodes: list[LocalNo
 
     with pytest.raises(ConfigError, match=f"{server_properties_of(nodes[0])} does not name the cluster's controllers"):
         controller_ports_of(OsFiles(), str(tmp_path))
+
+
+def test_a_node_that_has_logs_and_no_identity_is_refused(nodes: list[LocalNode]) -> None:
+    formatted(nodes)
+    configured(nodes)
+    (Path(nodes[1].directory) / "orders-0").mkdir()
+    (Path(nodes[1].directory) / "meta.properties").unlink()
+
+    with pytest.raises(FormatError, match=r"meta\.properties is missing"):
+        formatted(nodes)
