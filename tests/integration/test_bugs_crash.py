@@ -23,9 +23,9 @@ from tests.support.running_node import RunningNode
 from tidelog.broker.handlers import create_topics
 from tidelog.broker.node.node import BrokerNode, NodeCrashedError
 from tidelog.broker.requests.handling import HANDLERS
-from tidelog.coordination.offsets import Offsets
+from tidelog.coordination.consumer import groups as consumer_groups
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import ZERO_UUID, TopicName
+from tidelog.model.ids import TopicName
 from tidelog.model.pending import Pending
 from tidelog.net.address import Address
 from tidelog.net.connection import Connection
@@ -36,14 +36,9 @@ from tidelog.storage.log_directory import LogDirectory
 from tidelog.testing import EmbeddedCluster
 from tidelog.testing.embedded_cluster import ClusterError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tidelog.wire.messages.group_admin import ListGroupsRequest, ListGroupsResponse
-from tidelog.wire.messages.group_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from tidelog.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.records import Record, build_batch
 
@@ -194,26 +189,26 @@ def test_a_write_that_breaks_off_stops_the_node(tmp_path: Path, monkeypatch: pyt
 def test_a_coordinator_that_does_not_take_in_what_it_wrote_stops_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    commit = OffsetCommitRequest(
+    joining = ConsumerGroupHeartbeatRequest(
         group_id="readers",
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[OffsetCommitRequestTopic(name=TOPIC, topic_id=ZERO_UUID, partitions=[partition])],
+        member_id="a-member",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[TOPIC],
+        topic_partitions=[],
     )
 
     def plant(_running: RunningNode, client: RawClient) -> None:
         client.call(FindCoordinatorRequest(key="readers", key_type=0, coordinator_keys=[]), FindCoordinatorResponse, 3)
 
-        def is_committed() -> bool:
-            answer = client.call(commit, OffsetCommitResponse, 8)
-            return answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        def has_joined() -> bool:
+            return client.call(joining, ConsumerGroupHeartbeatResponse, 1).error_code == ErrorCode.NONE
 
-        wait_until(is_committed, "the group has its coordinator")
-        monkeypatch.setattr(Offsets, "_take_in", planted)
-        commit.group_id = "others"
+        wait_until(has_joined, "the group has its coordinator")
+        monkeypatch.setattr(consumer_groups, "replay", planted)
+        joining.group_id = "others"
         with pytest.raises(ConnectionError):
-            is_committed()
+            has_joined()
         monkeypatch.undo()
 
     settings = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}

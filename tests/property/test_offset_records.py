@@ -152,9 +152,9 @@ def test_taking_in_a_commit_is_replaying_its_records(steps: list[Step], commits_
             log.log_end_offset += len(decisions[0].records)
             if commits_at_once:
                 log.high_watermark = log.log_end_offset
-            take_in, producer = decisions[0].take_in, decisions[1].producer
-            assert take_in is not None
-            take_in(first, log.high_watermark == log.log_end_offset)
+            taken_in_by, producer = decisions[0].taken_in_by, decisions[1].producer
+            assert taken_in_by is not None
+            taken_in_by.take_in(decisions[0].records, first, log.high_watermark == log.log_end_offset)
             for place, each in enumerate(decisions[1].records, first):
                 assert isinstance(each.key, OffsetCommitKey)
                 assert isinstance(each.value, OffsetCommitValue)

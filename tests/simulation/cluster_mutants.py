@@ -14,12 +14,12 @@ from tidelog.controller import brokers as controller_brokers, partitions as cont
 from tidelog.controller.image import NO_LEADER, ClusterImage, Partition as PartitionImage
 from tidelog.controller.partition_changes import _Change, _Elected
 from tidelog.controller.quorum import MetadataQuorum
+from tidelog.coordination.active_shard import ActiveShard
 from tidelog.coordination.classic import groups as classic_groups
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.classic.records import replayed_group
 from tidelog.coordination.decision import Decision
 from tidelog.coordination.group_shard import GroupShard
-from tidelog.coordination.host import ActiveShard
 from tidelog.coordination.offsets import Offsets
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
@@ -216,7 +216,7 @@ def apply_uncommitted_metadata(patch: Patch) -> None:
 def answer_before_the_coordinators_log(patch: Patch) -> None:
     """A coordinator answers when its own log has the decision: commits of offsets, assignments, ends of transactions."""
 
-    def answer(self: ActiveShard[Any], decision: Decision[Any], refuse: Callable[[ErrorCode], Any]) -> object:
+    def answer(self: ActiveShard, decision: Decision[Any], refuse: Callable[[ErrorCode], Any]) -> object:
         return self._settle(decision, ErrorCode.NONE, refuse)
 
     patch.setattr(ActiveShard, "_answer_committed", answer)

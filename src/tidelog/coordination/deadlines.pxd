@@ -7,7 +7,7 @@ cimport cython
 cdef class _Set:
     cdef readonly object at_ms
     cdef object heap_ms
-    cdef object number
+    cdef long long number
     cdef readonly object action
 
 
@@ -15,7 +15,7 @@ cdef class _Set:
 cdef class Deadlines:
     cdef readonly dict _by_key
     cdef readonly list _heap
-    cdef readonly object number
+    cdef readonly long long number
 
     @cython.locals(known=_Set)
     cpdef object set(self, object key, object at_ms, object action)

@@ -14,7 +14,7 @@ Records that belong to a producer's transaction (offsets that it commits) are ap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -43,6 +43,22 @@ class Records(Protocol):
     def __iter__(self) -> Iterator[CoordinatorRecord]: ...
 
 
+class PackedRecords(Protocol):
+    """Records that make their whole batch themselves, which is cheaper."""
+
+    def to_batch(self, timestamp_ms: int) -> bytearray | None:
+        """The batch of this time; None if it has to be made of the records."""
+        ...
+
+
+class TakesIn(Protocol):
+    """A part of a shard that takes in records as a whole."""
+
+    def take_in(self, records: Any, first_offset: int, is_committed: bool) -> None:
+        """`first_offset` is that of the first one; `is_committed` says whether all are already."""
+        ...
+
+
 class Decision(msgspec.Struct, Generic[A], frozen=True):
     """Without records the answer holds at once; it may be pending still (a member that waits for the others)."""
 
@@ -53,11 +69,10 @@ class Decision(msgspec.Struct, Generic[A], frozen=True):
     settled: Callable[[ErrorCode], None] | None = None
     """Called once: with NONE when the records are committed, otherwise with the reason why they are not. Before the answer."""
     producer: TransactionalProducer | None = None
-    batch: Callable[[int], bytearray | None] | None = None
-    """Makes the records' whole batch of this time in one go, where that is cheaper; None if it has to be made of the records."""
-    take_in: Callable[[int, bool], None] | None = None
-    """Takes in all records in one go, as a replay of each would, where that is cheaper. Given the offset of the first one, and
-    whether they are committed already."""
+    packed: PackedRecords | None = None
+    """The records once more, where they can be written as a whole."""
+    taken_in_by: TakesIn | None = None
+    """Who takes in all records in one go, as a replay of each would, where that is cheaper."""
 
 
 def record(key: CoordinatorKey, value: CoordinatorValue, version: int) -> CoordinatorRecord:

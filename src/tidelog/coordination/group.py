@@ -53,7 +53,6 @@ class Group(Protocol):
         epoch: int,
         api_version: int,
         now_ms: int,
-        *,
         is_transactional: bool = False,
     ) -> ErrorCode:
         """Whether this member may commit offsets now; `epoch` is its generation or member epoch. Counts as a sign of life.

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """All groups of one partition of `__consumer_offsets`, of every kind, with their offsets.
 
 Sends each request to the kind of group that it concerns. A group id belongs to one group; which kind that is may change while it
@@ -26,11 +27,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages import consumer_groups, group_admin
-from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tidelog.wire.messages.group_admin import DeletableGroupResult, ListedGroup
 from tidelog.wire.messages.group_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequestGroup,
@@ -38,8 +36,6 @@ from tidelog.wire.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 from tidelog.wire.messages.groups_classic import (
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -54,6 +50,9 @@ from tidelog.wire.messages.internal.offset_records import (
     OffsetCommitValue,
 )
 from tidelog.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from tidelog.wire.typed.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tidelog.wire.typed.group_offsets import OffsetCommitRequest, OffsetCommitResponse
+from tidelog.wire.typed.groups_classic import HeartbeatRequest, HeartbeatResponse
 
 # From this version of OffsetCommit on, a group that is not there has an error of its own.
 _COMMIT_KNOWS_MISSING_GROUPS = 9
@@ -61,7 +60,7 @@ _DESCRIBE_KNOWS_MISSING_GROUPS = 6
 
 _WRONG_EPOCH = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
-# A member that is reached through its class costs more, and this one is every commit's.
+# An enum member as a module constant, since every commit needs it: see docs/style.md.
 _NONE = ErrorCode.NONE
 
 _DEAD = "Dead"
@@ -160,7 +159,7 @@ class GroupShard:
                 return Decision(refuse(ErrorCode.ILLEGAL_GENERATION))
             group = self.classic.group_for_offsets(request.group_id, now_ms)
         error = group.check_commit(
-            request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms, is_transactional=True
+            request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms, True
         )
         if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
             # The request has no ids of topics.

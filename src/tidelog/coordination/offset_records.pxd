@@ -9,11 +9,24 @@ cdef long long _VERSION
 
 
 @cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class Committed:
+    cdef public long long offset
+    cdef public long long leader_epoch
+    cdef public str metadata
+    cdef public long long commit_timestamp_ms
+    cdef public long long expire_timestamp_ms
+    cdef public bytes topic_id
+    cdef public long long record_offset
+
+
+@cython.final
 cdef class OffsetCommits:
     cdef readonly str group_id
     cdef readonly list rows
-    cdef readonly object producer_id
-    cdef readonly object producer_epoch
+    cdef readonly long long producer_id
+    cdef readonly long long producer_epoch
 
     @cython.locals(
         at=cython.Py_ssize_t,
@@ -28,7 +41,10 @@ cdef class OffsetCommits:
         text=bytes,
         topic_id=bytes,
         encoded=list,
+        row=tuple,
+        committed=Committed,
+        partition=cython.longlong,
         batch=bytearray,
         out=cython.p_uchar,
     )
-    cpdef bytearray to_batch(self, object timestamp_ms)
+    cpdef bytearray to_batch(self, long long timestamp_ms)

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from tidelog.coordination.coordinator_batch import HEADER_BYTES
 from tidelog.coordination.decision import record, tombstone
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ZERO_UUID
@@ -61,16 +59,42 @@ _VALUE_BYTES = 23
 _TOPIC_ID_BYTES = 18
 
 
-class Committed(msgspec.Struct, gc=False):
+class Committed:  # noqa: PLW1641 - it changes
     """One committed offset. `record_offset` is where it stands in the coordinator's log, once it does."""
 
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int
-    topic_id: bytes
-    record_offset: int = NOT_WRITTEN
+    __slots__ = (
+        "commit_timestamp_ms",
+        "expire_timestamp_ms",
+        "leader_epoch",
+        "metadata",
+        "offset",
+        "record_offset",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        offset: int,
+        leader_epoch: int,
+        metadata: str,
+        commit_timestamp_ms: int,
+        expire_timestamp_ms: int,
+        topic_id: bytes,
+        record_offset: int = NOT_WRITTEN,
+    ) -> None:
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.metadata = metadata
+        self.commit_timestamp_ms = commit_timestamp_ms
+        self.expire_timestamp_ms = expire_timestamp_ms
+        self.topic_id = topic_id
+        self.record_offset = record_offset
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Committed) and _fields(self) == _fields(other)
+
+    def __repr__(self) -> str:
+        return f"Committed({self.offset}, {self.metadata!r}, at {self.record_offset})"
 
 
 class OffsetCommits:
@@ -112,7 +136,9 @@ class OffsetCommits:
         count = len(self.rows)
         encoded = []
         for number in range(count):
-            topic, _, committed = self.rows[number]
+            row = self.rows[number]
+            topic = row[0]
+            committed = row[2]
             if topic is not last:
                 last = topic
                 name = topic.encode()
@@ -131,7 +157,9 @@ class OffsetCommits:
         out = room_in(batch)
         at = _HEADER_BYTES
         for number in range(count):
-            _, partition, committed = self.rows[number]
+            row = self.rows[number]
+            partition = row[1]
+            committed = row[2]
             name, text, key_bytes, value_bytes = encoded[number]
             at = begin_record(out, at, number, key_bytes, value_bytes)
             put16(out, at, 1)
@@ -159,6 +187,18 @@ class OffsetCommits:
             at += 1
         seal(batch, count, timestamp_ms, self.producer_id, self.producer_epoch)
         return batch
+
+
+def _fields(committed: Committed) -> tuple[object, ...]:
+    return (
+        committed.offset,
+        committed.leader_epoch,
+        committed.metadata,
+        committed.commit_timestamp_ms,
+        committed.expire_timestamp_ms,
+        committed.topic_id,
+        committed.record_offset,
+    )
 
 
 def _offset_record(group_id: str, topic: str, partition: int, committed: Committed) -> CoordinatorRecord:

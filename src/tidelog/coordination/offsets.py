@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """How far the groups are: the offsets that they have committed, and for how long each is kept.
 
 An offset that is committed in a transaction counts once that has ended well; until then it is pending, and a reader who asks
@@ -8,23 +9,26 @@ transaction ends after it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
+from tidelog import plain_cython
 from tidelog.coordination.decision import Decision, TransactionalProducer
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
-from tidelog.coordination.offset_records import NO_EXPIRY, Committed, OffsetCommits, committed_of, offset_tombstone
+from tidelog.coordination.offset_records import (
+    NO_EXPIRY,
+    NOT_WRITTEN,
+    Committed,
+    OffsetCommits,
+    committed_of,
+    offset_tombstone,
+)
 from tidelog.coordination.timeline import Earlier, Timeline, as_committed
 from tidelog.model.config import LONG_MAX
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.group_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -36,16 +40,31 @@ from tidelog.wire.messages.group_offsets import (
 from tidelog.wire.messages.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.wire.messages.transactions import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from tidelog.wire.typed.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    import cython
+else:
+    cython = plain_cython
+
+if cython.compiled:
+    from cython.cimports.tidelog.wire.typed.fields import blank
+else:
+    from tidelog.wire.typed._plain_fields import blank
+
+A = TypeVar("A")
 
 NO_COMMITTED_OFFSET = -1
 _NO_LEADER_EPOCH = -1
-# An enum member as a module constant, since every commit needs it: see docs/style.md.
-_NONE = ErrorCode.NONE
 
 
 class _Table:
@@ -62,10 +81,13 @@ class _Table:
         return None if partitions is None else partitions.get(partition)
 
     def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        try:
-            self.by_group[group_id][topic][partition] = committed
-        except KeyError:
-            self.by_group.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        topics = self.by_group.get(group_id)
+        if topics is None:
+            topics = self.by_group[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        partitions[partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self.by_group.get(group_id)
@@ -103,25 +125,36 @@ class Offsets:
         """Commit what a member that may do so asks for."""
         retention_ms = request.retention_time_ms
         # A time beyond what the record can hold is as good as never.
-        expire_ms = NO_EXPIRY if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
+        expire_ms = NO_EXPIRY
+        if retention_ms >= 0:
+            expire_ms = LONG_MAX if retention_ms > LONG_MAX - now_ms else now_ms + retention_ms
         commits = OffsetCommits(request.group_id)
-        topics = []
+        # Every commit needs an answer of its own, and to set fields costs less than to name them.
+        answer = blank(OffsetCommitResponse)
+        answer.throttle_time_ms = 0
+        topics = answer.topics = []
         for topic in request.topics:
-            name, topic_id = topic.name, topic.topic_id
-            partitions = [
-                OffsetCommitResponsePartition(
-                    partition_index=each.partition_index,
-                    error_code=self._add(commits, name, topic_id, each, now_ms, expire_ms),
+            answered = blank(OffsetCommitResponseTopic)
+            answered.name = topic.name
+            answered.topic_id = topic.topic_id
+            partitions = answered.partitions = []
+            topics.append(answered)
+            for asked in topic.partitions:
+                outcome = blank(OffsetCommitResponsePartition)
+                outcome.partition_index = asked.partition_index
+                outcome.error_code = self._add(
+                    commits,
+                    topic.name,
+                    topic.topic_id,
+                    asked.partition_index,
+                    asked.committed_offset,
+                    asked.committed_leader_epoch,
+                    asked.committed_metadata,
+                    now_ms,
+                    expire_ms,
                 )
-                for each in topic.partitions
-            ]
-            topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions))
-        return Decision(
-            OffsetCommitResponse(throttle_time_ms=0, topics=topics),
-            commits,
-            batch=commits.to_batch,
-            take_in=partial(self._take_in, commits),
-        )
+                partitions.append(outcome)
+        return self._decision(answer, commits, None)
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, guard: int | None, now_ms: int
@@ -133,38 +166,56 @@ class Offsets:
             partitions = [
                 TxnOffsetCommitResponsePartition(
                     partition_index=each.partition_index,
-                    error_code=self._add(commits, topic.name, ZERO_UUID, each, now_ms, NO_EXPIRY),
+                    error_code=self._add(
+                        commits,
+                        topic.name,
+                        ZERO_UUID,
+                        each.partition_index,
+                        each.committed_offset,
+                        each.committed_leader_epoch,
+                        each.committed_metadata,
+                        now_ms,
+                        NO_EXPIRY,
+                    ),
                 )
                 for each in topic.partitions
             ]
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-        return Decision(
-            TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics),
-            commits,
-            producer=TransactionalProducer(request.producer_id, request.producer_epoch, guard),
-            batch=commits.to_batch,
-            take_in=partial(self._take_in, commits),
-        )
+        answer = TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
+        producer = TransactionalProducer(request.producer_id, request.producer_epoch, guard)
+        return self._decision(answer, commits, producer)
 
     def _add(
         self,
         commits: OffsetCommits,
         topic: str,
         topic_id: bytes,
-        asked: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+        partition: int,
+        offset: int,
+        leader_epoch: int,
+        metadata: str | None,
         now_ms: int,
         expire_ms: int,
-    ) -> ErrorCode:
-        """Add a partition to what is committed, unless its metadata is too long."""
-        metadata = asked.committed_metadata or ""
+    ) -> int:
+        """Add a partition to what is committed, unless its metadata is too long. The error code of its answer."""
+        text = metadata or ""
         # Kafka counts characters, whatever the key's name says.
-        if len(metadata) > self._metadata_max:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        committed = Committed(
-            asked.committed_offset, asked.committed_leader_epoch, metadata, now_ms, expire_ms, topic_id
-        )
-        commits.rows.append((topic, asked.partition_index, committed))
-        return _NONE
+        if len(text) > self._metadata_max:
+            return int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        committed = blank(Committed)
+        committed.offset = offset
+        committed.leader_epoch = leader_epoch
+        committed.metadata = text
+        committed.commit_timestamp_ms = now_ms
+        committed.expire_timestamp_ms = expire_ms
+        committed.topic_id = topic_id
+        committed.record_offset = NOT_WRITTEN
+        commits.rows.append((topic, partition, committed))
+        return 0
+
+    def _decision(self, answer: A, commits: OffsetCommits, producer: TransactionalProducer | None) -> Decision[A]:
+        """All of it is one batch, and is taken in at once."""
+        return Decision(answer, commits, True, None, producer, commits, self)
 
     def delete(self, request: OffsetDeleteRequest, group: Group) -> Decision[OffsetDeleteResponse]:
         """Delete what nobody in the group is subscribed to."""
@@ -315,20 +366,21 @@ class Offsets:
 
     # --- replaying ---------------------------------------------------------------------------------------------------------
 
-    def _take_in(self, commits: OffsetCommits, first_offset: int, is_committed: bool) -> None:
+    def take_in(self, records: OffsetCommits, first_offset: int, is_committed: bool) -> None:
         """What a replay of each of these records does, of which the first stands there."""
-        group_id = commits.group_id
-        is_pending = commits.producer_id >= 0
+        group_id = records.group_id
+        is_pending = records.producer_id >= 0
         is_noting = not is_committed and not is_pending and self._timeline.is_noting
-        table = self._pending.setdefault(commits.producer_id, _Table()) if is_pending else self._committed
-        timeline, put = self._timeline, table.put
-        for topic, partition, committed in commits.rows:
+        table = self._pending.setdefault(records.producer_id, _Table()) if is_pending else self._committed
+        for row in records.rows:
+            topic, partition = row[0], row[1]
+            committed = row[2]
             committed.record_offset = first_offset
             first_offset += 1
             if is_noting:
                 before = table.get(group_id, topic, partition)
-                timeline.note_at(first_offset, self._earlier, (group_id, topic, partition), before)
-            put(group_id, topic, partition, committed)
+                self._timeline.note_at(first_offset, self._earlier, (group_id, topic, partition), before)
+            table.put(group_id, topic, partition, committed)
 
     def _note(self, group_id: str, topic: str, partition: int) -> None:
         """What was committed for a partition is about to be replaced."""

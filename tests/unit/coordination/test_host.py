@@ -11,10 +11,11 @@ import pytest
 from tests.support.appends import own_batch
 from tests.support.data_node import NODE, OTHER, DataNode
 from tidelog.broker.coordinators.led_partition import LedPartition
+from tidelog.coordination.active_shard import RETRY_MS
 from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Decision, TransactionalProducer, record, tombstone
-from tidelog.coordination.host import RETRY_MS, CoordinatorHost, HostSeams
+from tidelog.coordination.host import CoordinatorHost, HostSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TimestampMs
 from tidelog.model.pending import Pending

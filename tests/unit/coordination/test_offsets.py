@@ -59,7 +59,6 @@ class AGroup:
         epoch: int,
         api_version: int,
         now_ms: int,
-        *,
         is_transactional: bool = False,
     ) -> ErrorCode:
         raise NotImplementedError

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """A replica that this node leads, as its coordinators see it: `coordination` knows nothing of `replication`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The group coordinator of a node: joins the shards of `coordination` with the node's partitions and the cluster's metadata."""
 
 from __future__ import annotations
@@ -5,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from tidelog.broker.coordinators.coordinator_elections import CoordinatorElections, Hosting
 from tidelog.broker.groups.group_limits import group_limits
@@ -13,11 +14,12 @@ from tidelog.broker.requests.caller import Caller
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.coordination import decision
+from tidelog.coordination.active_shard import ActiveShard
 from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.decision import Decision
 from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
 from tidelog.coordination.group_shard import GroupShard
-from tidelog.coordination.host import ActiveShard, CoordinatorHost, HostSeams
+from tidelog.coordination.host import CoordinatorHost, HostSeams
 from tidelog.model import group_coordinator_config as keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
@@ -154,9 +156,13 @@ class GroupCoordinator:
         """What the shard of a group can say at once, of what is committed."""
         return self._host.read_committed(self.partition_of(group_id), read, refuse)
 
-    def active(self, group_id: str) -> ActiveShard[GroupShard] | None:
-        """The shard of a group with its partition of the log, if it is here and decides."""
+    def active(self, group_id: str) -> ActiveShard | None:
+        """The shard of a group with its partition of the log, if it is here and decides. Where it is not: see `refusal`."""
         return self._host.active(partition_of(group_id, self._elections.partition_count))
+
+    def refusal(self, group_id: str) -> ErrorCode:
+        """Why no shard of this node decides about a group."""
+        return self._host.refusal(self.partition_of(group_id))
 
     @property
     def is_loading(self) -> bool:
@@ -195,5 +201,9 @@ def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGrou
 
 
 def member_of(caller: Caller) -> decision.Caller:
-    """Who asks, as a coordinator sees it."""
-    return decision.Caller(caller.client_id or "", f"/{caller.host}", caller.api_version, caller.may_describe)
+    """Who asks, as a coordinator sees it: the same for all requests of one API that a connection sends in a row."""
+    if caller.member is None:
+        caller.member = decision.Caller(
+            caller.client_id or "", f"/{caller.host}", caller.api_version, caller.may_describe
+        )
+    return cast("decision.Caller", caller.member)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """ConsumerGroupHeartbeat (68), v0-1: a member of a consumer group says what it wants and has, and is told what it gets (KIP-848).
 
 v1 subscription by regular expression · member ids are the client's own (KIP-1082)
@@ -7,30 +8,47 @@ Offered while the cluster's `group.version` is at least 1 and `group.coordinator
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.broker.groups.group_coordinator import member_of
-from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
-from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tidelog.wire.typed.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.requests.caller import Caller
+    from tidelog.broker.requests.node_view import Node
+    from tidelog.coordination.group_shard import GroupShard
+
+# Enum members as module constants, since every heartbeat needs them: see docs/style.md.
+_READ, _DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
+_GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 
 @handles(ConsumerGroupHeartbeatRequest)
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, caller: Caller, node: Node
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
-    if not node.groups.serves_consumer_protocol:
+    return _heartbeat(request, caller, node.groups)
+
+
+def _heartbeat(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, groups: GroupCoordinator
+) -> Answer[ConsumerGroupHeartbeatResponse]:
+    if not groups.serves_consumer_protocol:
         return refuse(ErrorCode.UNSUPPORTED_VERSION)
-    if not caller.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+    if not caller.may(_READ, _GROUP, request.group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    names = request.subscribed_topic_names
-    if names and not all(caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
-        return refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    member = member_of(caller)
-    return node.groups.decide(
-        request.group_id, lambda shard, now_ms: shard.consumer_heartbeat(request, member, now_ms), refuse
-    )
+    for name in request.subscribed_topic_names or ():
+        if not caller.may(_DESCRIBE, _TOPIC, name):
+            return refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    active = groups.active(request.group_id)
+    if active is None:
+        return refuse(groups.refusal(request.group_id))
+    shard: GroupShard = active.shard
+    return active.carry_out(shard.consumer_heartbeat(request, member_of(caller), active.now_ms()), refuse)
 
 
 def refuse(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """OffsetCommit (8), v2-10: how far a group is, partition by partition.
 
 v5 no retention time of its own any more · v6 leader epoch · v7 static members · v9 member epochs (KIP-848) · v10 topics by id
@@ -7,17 +8,15 @@ A topic or partition that does not exist has its own error; what is committed fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
-from tidelog.broker.requests.node_view import Node
-from tidelog.controller.image import Topic
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import PartitionIndex, TopicId, TopicName
+from tidelog.model.ids import TopicId, TopicName
 from tidelog.model.pending import when_all
-from tidelog.wire.messages.group_offsets import (
+from tidelog.wire.typed.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -26,7 +25,19 @@ from tidelog.wire.messages.group_offsets import (
     OffsetCommitResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.requests.caller import Caller
+    from tidelog.broker.requests.node_view import Node
+    from tidelog.controller.image import ClusterImage
+    from tidelog.coordination.group_shard import GroupShard
+    from tidelog.model.ids import PartitionIndex
+
 TOPIC_ID_VERSION = 10
+# The same for this module alone: what C knows by its type, Python does not see.
+_TOPIC_ID_VERSION = TOPIC_ID_VERSION
 
 _READ, _GROUP, _TOPIC = AclOperation.READ, ResourceType.GROUP, ResourceType.TOPIC
 
@@ -35,27 +46,10 @@ _READ, _GROUP, _TOPIC = AclOperation.READ, ResourceType.GROUP, ResourceType.TOPI
 def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> Answer[OffsetCommitResponse]:
     if not caller.may(_READ, _GROUP, request.group_id):
         return all_refused(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    version = caller.api_version
-    wanted: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        known, error = _known(topic, caller, node)
-        if known is None:
-            refused.append(_refused(topic, error))
-        else:
-            # Under both, as records have it. The request is ours: nobody reads it again.
-            topic.name, topic.topic_id = known.name, known.topic_id
-            _sort_out(topic, known.partitions, wanted, refused)
-    if not wanted:
+    refused = _sort_out(request, caller, node.image)
+    if not request.topics:
         return OffsetCommitResponse(throttle_time_ms=0, topics=refused)
-    request.topics = wanted
-
-    def refuse(error: ErrorCode) -> OffsetCommitResponse:
-        return all_refused(wanted, error)
-
-    committed = node.groups.decide(
-        request.group_id, lambda shard, now_ms: shard.commit_offsets(request, version, now_ms, refuse), refuse
-    )
+    committed = _commit(request, caller, node.groups)
     if not refused:
         return committed
     return when_all(
@@ -63,23 +57,47 @@ def offset_commit(request: OffsetCommitRequest, caller: Caller, node: Node) -> A
     )
 
 
-def _known(topic: OffsetCommitRequestTopic, caller: Caller, node: Node) -> tuple[Topic | None, ErrorCode]:
-    """The topic that is meant, if the caller may read it; or what is wrong."""
-    image = node.image
-    if caller.api_version >= TOPIC_ID_VERSION:
-        known, missing = image.topics.get(TopicId(topic.topic_id)), ErrorCode.UNKNOWN_TOPIC_ID
+def _commit(request: OffsetCommitRequest, caller: Caller, groups: GroupCoordinator) -> Answer[OffsetCommitResponse]:
+    refuse = partial(all_refused, request.topics)
+    active = groups.active(request.group_id)
+    if active is None:
+        return refuse(groups.refusal(request.group_id))
+    shard: GroupShard = active.shard
+    return active.carry_out(shard.commit_offsets(request, caller.api_version, active.now_ms(), refuse), refuse)
+
+
+def _sort_out(request: OffsetCommitRequest, caller: Caller, image: ClusterImage) -> list[OffsetCommitResponseTopic]:
+    """Leaves what can be committed in the request, which nobody reads again; what is wrong with the rest."""
+    wanted: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        known = _known(topic, caller, image)
+        if type(known) is ErrorCode:
+            refused.append(_refused(topic, known))
+        else:
+            # Under both, as records have it.
+            topic.name, topic.topic_id = known.name, known.topic_id
+            _sort_out_topic(topic, known.partitions, wanted, refused)
+    request.topics = wanted
+    return refused
+
+
+def _known(topic: OffsetCommitRequestTopic, caller: Caller, image: ClusterImage) -> Any:
+    """The topic that is meant, if the caller may read it; or an ErrorCode."""
+    if caller.api_version >= _TOPIC_ID_VERSION:
+        known = image.topics.get(TopicId(topic.topic_id))
         if known is None:
-            return None, missing
+            return ErrorCode.UNKNOWN_TOPIC_ID
         name = known.name
     else:
         name = TopicName(topic.name)
-        known, missing = image.topic(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        known = image.topic(name)
     if not caller.may(_READ, _TOPIC, name):
-        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return known, missing
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
 
 
-def _sort_out(
+def _sort_out_topic(
     topic: OffsetCommitRequestTopic,
     partitions: Mapping[PartitionIndex, object],
     wanted: list[OffsetCommitRequestTopic],

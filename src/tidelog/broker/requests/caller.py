@@ -48,7 +48,7 @@ class AllowAll:
 class Caller:
     """One request's sender and envelope."""
 
-    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection")
+    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "member")
 
     def __init__(
         self, connection: Connection, client_id: str | None, api_key: int, api_version: int, authorizer: Authorizer
@@ -58,6 +58,8 @@ class Caller:
         self.api_key = api_key
         self.api_version = api_version
         self.authorizer = authorizer
+        self.member: object = None
+        """The same sender as a coordinator of groups sees it, once one was asked (`group_coordinator.member_of`)."""
 
     @property
     def principal(self) -> Principal:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """A group of the classic protocol: its members, its generation, and the state in which both are.
 
     from \\ to              Empty   PreparingRebalance   CompletingRebalance   Stable   Dead
@@ -15,9 +16,9 @@ group that is loaded is Stable with the members of its last generation, or Empty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.coordination.classic.member import ClassicMember, ParkedJoin, Protocols
 from tidelog.coordination.classic.protocols import SupportedProtocols
@@ -29,6 +30,9 @@ from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.groups_classic import JoinGroupResponseMember
 from tidelog.wire.messages.internal.consumer_protocol import ConsumerProtocolSubscription
 from tidelog.wire.messages.internal.offset_records import GroupMetadataKey
+
+if TYPE_CHECKING:
+    from tidelog.coordination.classic.sessions import Sessions
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 # A subscription begins with its version. Version 0 is a prefix of all others, and has all that is read here.
@@ -58,10 +62,6 @@ _COMES_FROM: dict[GroupState, tuple[GroupState, ...]] = {
 }
 
 
-def _nobody_watches(_member: ClassicMember, _now_ms: int) -> None:
-    """A group that no coordinator has taken in yet has no sessions."""
-
-
 class ClassicGroup:
     """A `Group`. Those who decide about it (`rebalances`, `joining`...) change it through its methods."""
 
@@ -81,8 +81,8 @@ class ClassicGroup:
         self.pending_syncs: dict[str, None] = {}
         self.awaiting_joins_count = 0
         self.new_member_added = False
-        self.keep_alive: Callable[[ClassicMember, int], None] = _nobody_watches
-        """Called with a member that gave a sign of life, and the time. Set by the coordinator that takes the group in."""
+        self.sessions: Sessions | None = None
+        """Where members give signs of life. None until a coordinator takes the group in."""
         self._supported = SupportedProtocols()
         self._subscriptions: tuple[bytes, ...] | None = None
         self._subscribed_topics: frozenset[str] | None = None
@@ -140,12 +140,10 @@ class ClassicGroup:
         member_id: str,
         instance_id: str | None,
         epoch: int,
-        api_version: int,
+        api_version: int,  # noqa: ARG002 - all versions say the same to a classic group
         now_ms: int,
-        *,
         is_transactional: bool = False,
     ) -> ErrorCode:
-        del api_version  # All versions say the same to a classic group.
         state = self.state
         if state is _DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -162,7 +160,8 @@ class ClassicGroup:
         if state is _COMPLETING_REBALANCE and not is_transactional:
             # It knows the new generation, but not yet whether it still owns what it commits.
             return ErrorCode.REBALANCE_IN_PROGRESS
-        self.keep_alive(self.members[member_id], now_ms)
+        if self.sessions is not None:
+            self.sessions.renew(self, self.members[member_id], now_ms)
         return _NONE
 
     def as_committed(self) -> ClassicGroup:

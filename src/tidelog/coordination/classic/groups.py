@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The classic groups of one shard of the group coordinator. Decides purely; see `group` for the states of a group.
 
     decision = classic.join(request, caller, now_ms)
@@ -27,8 +28,6 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.group_admin import DescribedGroup, DescribedGroupMember
 from tidelog.wire.messages.groups_classic import (
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -37,10 +36,14 @@ from tidelog.wire.messages.groups_classic import (
     SyncGroupResponse,
 )
 from tidelog.wire.messages.internal.offset_records import GroupMetadataKey, GroupMetadataValue
+from tidelog.wire.typed.groups_classic import HeartbeatRequest, HeartbeatResponse
 
-# A member that is reached through its class costs more, and these are every heartbeat's.
+# Enum members as module constants, since every heartbeat needs them: see docs/style.md.
 _DEAD, _PREPARING_REBALANCE = GroupState.DEAD, GroupState.PREPARING_REBALANCE
-_NONE, _REBALANCING = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
+
+# What nearly all heartbeats come to: one decision for all of them, which nobody changes.
+_STAY = Decision(heartbeat_answer(ErrorCode.NONE))
+_JOIN_AGAIN = Decision(heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 class ClassicGroups:
@@ -50,6 +53,7 @@ class ClassicGroups:
         self._groups = groups
         self._settings = settings
         self._rebalances = Rebalances(groups, deadlines, settings)
+        self._sessions = self._rebalances.sessions
         self._joining = Joining(groups, self._rebalances, settings, random)
         self._syncing = Syncing(groups, self._rebalances)
         self._leaving = Leaving(groups, self._rebalances)
@@ -70,9 +74,10 @@ class ClassicGroups:
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Decision[HeartbeatResponse]:
         """A sign of life; the answer says whether the member has to join again."""
         self._rebalances.latest_ms = now_ms
-        group = self._groups.get(request.group_id)
-        if not isinstance(group, ClassicGroup):
+        known = self._groups.get(request.group_id)
+        if not isinstance(known, ClassicGroup):
             return Decision(heartbeat_answer(ErrorCode.UNKNOWN_MEMBER_ID))
+        group = known
         state = group.state
         if state is _DEAD:
             return Decision(heartbeat_answer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -81,8 +86,8 @@ class ClassicGroups:
             return Decision(heartbeat_answer(error))
         if request.generation_id != group.generation_id:
             return Decision(heartbeat_answer(ErrorCode.ILLEGAL_GENERATION))
-        self._rebalances.sessions.renew(group, group.members[request.member_id], now_ms)
-        return Decision(heartbeat_answer(_REBALANCING if state is _PREPARING_REBALANCE else _NONE))
+        self._sessions.renew(group, group.members[request.member_id], now_ms)
+        return _JOIN_AGAIN if state is _PREPARING_REBALANCE else _STAY
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, now_ms: int) -> Decision[LeaveGroupResponse]:
         """Answers for each member whether it has left; those who stay join again."""
@@ -132,7 +137,7 @@ class ClassicGroups:
         self._rebalances.latest_ms = now_ms
         self._take_in(group)
         for member in group.members.values():
-            self._rebalances.sessions.renew(group, member, now_ms)
+            self._sessions.renew(group, member, now_ms)
         return self._rebalances.start(group, "it was of another kind before", now_ms) if rebalances else ()
 
     def release(self, group: ClassicGroup) -> None:
@@ -159,7 +164,7 @@ class ClassicGroups:
         decisions = []
         for group in [group for group in self._groups.values() if isinstance(group, ClassicGroup)]:
             for member in group.members.values():
-                self._rebalances.sessions.renew(group, member, now_ms)
+                self._sessions.renew(group, member, now_ms)
             if len(group.members) > self._settings.max_size:
                 reason = f"it has {len(group.members)} members, and may have {self._settings.max_size}"
                 records = self._rebalances.start(group, reason, now_ms)
@@ -174,4 +179,4 @@ class ClassicGroups:
 
     def _take_in(self, group: ClassicGroup) -> None:
         self._groups[group.group_id] = group
-        self._rebalances.sessions.watch(group)
+        self._sessions.watch(group)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """A member of a classic group: what it said of itself when it joined, what it was assigned, what it waits for."""
 
 from __future__ import annotations

@@ -1,18 +1,23 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The sessions of members: each has to give a sign of life before its time-out, or it is taken out of the group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.classic.member import ClassicMember
 from tidelog.coordination.deadlines import Deadlines
-from tidelog.coordination.decision import Decision
 
-Expiry = Callable[[str, str, int], Decision[Any] | None]
-"""Given the group's id, the member's id and the time. The group may be another one by then."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from tidelog.coordination.decision import Decision
+
+    # Given the group's id, the member's id and the time. The group may be another one by then.
+    Expiry: TypeAlias = "Callable[[str, str, int], Decision[Any] | None]"
 
 
 class Sessions:
@@ -26,7 +31,7 @@ class Sessions:
 
     def watch(self, group: ClassicGroup) -> None:
         """Let a group report its members' signs of life here."""
-        group.keep_alive = partial(self.renew, group)
+        group.sessions = self
 
     def renew(self, group: ClassicGroup, member: ClassicMember, now_ms: int, timeout_ms: int | None = None) -> None:
         """The member lives: its session ends a time-out from now, its own unless another one is given."""

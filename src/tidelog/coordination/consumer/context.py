@@ -1,24 +1,30 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What all decisions about the consumer groups of a shard share: the groups, their deadlines, the cluster's topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.consumer.member import ConsumerMember, MemberState
 from tidelog.coordination.consumer.metadata_hash import MetadataHashes
 from tidelog.coordination.deadlines import Action, Deadlines
-from tidelog.coordination.decision import Decision
 from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.ids import TopicName, random_uuid, uuid_to_text
 
-Fence = Callable[[str, str, str, int], Decision[Any] | None]
-"""Given the group's id, the member's id, why, and the time."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from tidelog.coordination.decision import Decision
+
+    # Given the group's id, the member's id, why, and the time.
+    Fence: TypeAlias = "Callable[[str, str, str, int], Decision[Any] | None]"
 
 
 class GroupContext:

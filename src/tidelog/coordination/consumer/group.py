@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """One group of the consumer protocol: what the log says of it. Only replayed records change it.
 
 Its state is what its members and epochs say, nothing that is kept:
@@ -136,12 +137,10 @@ class ConsumerGroup:
         instance_id: str | None,
         epoch: int,
         api_version: int,
-        now_ms: int,
-        *,
+        now_ms: int,  # noqa: ARG002 - only heartbeats keep a member alive
         is_transactional: bool = False,
     ) -> ErrorCode:
         """An epoch before the member's own may be right for some partitions: see `check_commit_of`."""
-        del now_ms
         if epoch < 0 and not self.members:
             return ErrorCode.NONE
         if is_transactional and epoch == _NO_EPOCH and not member_id and instance_id is None:

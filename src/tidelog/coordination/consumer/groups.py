@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """The groups of the consumer protocol (KIP-848) of one shard of the group coordinator. Decides purely.
 
     decision = consumer.heartbeat(request, caller, now_ms)
@@ -32,14 +33,10 @@ from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.consumer_groups import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeTopicPartitions,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
     DescribedGroup,
     Member,
 )
 from tidelog.wire.messages.groups_classic import (
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -48,6 +45,8 @@ from tidelog.wire.messages.groups_classic import (
     SyncGroupResponse,
 )
 from tidelog.wire.messages.internal.consumer_group_records import ConsumerGroupMemberMetadataKey
+from tidelog.wire.typed.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tidelog.wire.typed.groups_classic import HeartbeatRequest, HeartbeatResponse
 
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1

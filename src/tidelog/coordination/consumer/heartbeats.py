@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """ConsumerGroupHeartbeat: joining, staying, leaving.
 
 A heartbeat of a member that has all it should have, and has nothing new to say, is the one that counts: it costs a few
@@ -6,8 +7,11 @@ comparisons and a moved deadline, whatever the size of the group.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
+from tidelog import plain_cython
 from tidelog.coordination.classic.group import ClassicGroup
 from tidelog.coordination.classic.groups import ClassicGroups
 from tidelog.coordination.consumer.context import GroupContext
@@ -42,14 +46,26 @@ from tidelog.coordination.consumer.validation import (
 from tidelog.coordination.decision import Caller, Decision
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.internal_records import CoordinatorRecord
-from tidelog.wire.messages.consumer_groups import (
+from tidelog.wire.typed.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
 
-_Answer = Decision[ConsumerGroupHeartbeatResponse]
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import cython
+
+    _Answer: TypeAlias = Decision[ConsumerGroupHeartbeatResponse]
+else:
+    cython = plain_cython
+
+if cython.compiled:
+    from cython.cimports.tidelog.wire.typed.fields import blank
+else:
+    from tidelog.wire.typed._plain_fields import blank
 
 # An enum member as a module constant, since every heartbeat needs it: see docs/style.md.
 _STABLE = MemberState.STABLE
@@ -64,11 +80,11 @@ class Heartbeats:
         self._classic = classic
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int) -> _Answer:
-        group = self._context.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            member = group.members.get(request.member_id)
-            if member is not None and _has_nothing_new(group, member, request, caller):
-                return Decision(self._stay(group, member, now_ms))
+        known = self._context.groups.get(request.group_id)
+        if isinstance(known, ConsumerGroup):
+            member = known.members.get(request.member_id)
+            if member is not None and _has_nothing_new(known, member, request, caller):
+                return Decision(self._stay(known, member, now_ms))
         try:
             check_request(request, caller.api_version, self._context.settings.consumer_assignors)
             if request.member_epoch < 0:
@@ -81,13 +97,16 @@ class Heartbeats:
         """Renew the member's session; the answer without an assignment."""
         limits = self._context.settings.consumer_limits_of(group.group_id)
         self._context.renew_session(group.group_id, member.member_id, limits.session_timeout_ms, now_ms)
-        return ConsumerGroupHeartbeatResponse(
-            throttle_time_ms=0,
-            error_code=0,
-            member_id=member.member_id,
-            member_epoch=member.member_epoch,
-            heartbeat_interval_ms=limits.heartbeat_interval_ms,
-        )
+        # Every heartbeat needs one, and to set fields costs less than to name them.
+        answer: ConsumerGroupHeartbeatResponse = blank(ConsumerGroupHeartbeatResponse)
+        answer.throttle_time_ms = 0
+        answer.error_code = 0
+        answer.error_message = None
+        answer.member_id = member.member_id
+        answer.member_epoch = member.member_epoch
+        answer.heartbeat_interval_ms = limits.heartbeat_interval_ms
+        answer.assignment = None
+        return answer
 
     def _progress(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int) -> _Answer:
         context = self._context

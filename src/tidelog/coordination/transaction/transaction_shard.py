@@ -335,7 +335,7 @@ class TransactionShard:
                 self._send_markers(self._markers_due(final))
 
         records = TransactionRecords(steps, self._settings.transaction_version())
-        return Decision(answer, records, replays=False, settled=settled, batch=records.to_batch)
+        return Decision(answer, records, replays=False, settled=settled, packed=records)
 
     def _keep(self, metadata: TransactionMetadata) -> None:
         self._transactions[metadata.transactional_id] = metadata

@@ -226,7 +226,6 @@ class _Other:
         epoch: int,
         api_version: int,
         now_ms: int,
-        *,
         is_transactional: bool = False,
     ) -> ErrorCode:
         return ErrorCode.NONE

@@ -1,0 +1,23 @@
+# The types of `group_coordinator`, for compiled modules.
+
+cimport cython
+
+from tidelog.broker.requests.caller cimport Caller
+
+
+@cython.final
+cdef class GroupCoordinator:
+    cdef readonly object settings
+    cdef object _node
+    cdef object _config
+    cdef object _config_now
+    cdef bint _allows_consumer_protocol
+    cdef object _random
+    cdef object _limits
+    cdef readonly object _elections
+    cdef readonly object _host
+
+    cpdef object active(self, object group_id)
+
+
+cpdef object member_of(Caller caller)
