@@ -27,7 +27,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, NodeId, PartitionIndex, TopicId, TopicName
 from tidelog.model.pending import Pending
 from tidelog.model.timers import Timer, Timers
-from tidelog.replication.partition import Diverged, Partition
+from tidelog.replication.divergence import Diverged
+from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import TopicReplicas
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort

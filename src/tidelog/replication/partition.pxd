@@ -28,7 +28,8 @@ cdef class Partition:
     cdef public object replicas
     cdef public object adding_replicas
     cdef public object removing_replicas
-    cdef public object role
+    cdef readonly object role
+    cdef readonly Leading leading
     cdef object _node_id
     cdef Wakeups _wakeups
     cdef object _clock

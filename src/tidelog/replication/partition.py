@@ -21,23 +21,23 @@ no method raises.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, Offset
-from tidelog.replication.follower_progress import FollowerProgress
-from tidelog.replication.roles import Following, Leading, Offline
+from tidelog.replication.divergence import divergence
+from tidelog.replication.roles import Following, Leading, Offline, lead_on
 from tidelog.replication.waiting import OffsetWaiters
 from tidelog.storage.append import AppendRefused, AppendRule
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched, FetchIsolation
-from tidelog.storage.leader_epochs import UNDEFINED_EPOCH_END, EpochEndOffset
 
 if TYPE_CHECKING:
     from tidelog.model.clock import Clock
     from tidelog.model.ids import LeaderEpoch, NodeId, TopicId, TopicPartition
     from tidelog.model.pending import Pending
+    from tidelog.replication.divergence import Diverged
     from tidelog.replication.follower_progress import FetchClock
     from tidelog.replication.metadata_view import PartitionMetadata
     from tidelog.replication.roles import Role
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tidelog.replication.waiting import Wakeups, Watcher
     from tidelog.storage.append import AppendOutcome
     from tidelog.storage.checked_batches import CheckedBatch
+    from tidelog.storage.leader_epochs import EpochEndOffset
     from tidelog.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -64,15 +65,6 @@ _LOG_END = FetchIsolation.LOG_END
 _FOLLOWER = AppendRule.FOLLOWER
 
 
-class Diverged(NamedTuple):
-    """The reader's last epoch ended elsewhere in this log: it has to go back to there and cut what it has beyond (KIP-595)."""
-
-    end: EpochEndOffset
-    high_watermark: Offset
-    last_stable_offset: Offset
-    log_start_offset: Offset
-
-
 class Partition:
     """One replica. All partitions of a node share its `wakeups`."""
 
@@ -86,6 +78,7 @@ class Partition:
         "adding_replicas",
         "config",
         "leader_epoch",
+        "leading",
         "partition_epoch",
         "removing_replicas",
         "replicas",
@@ -113,6 +106,8 @@ class Partition:
         self.adding_replicas: tuple[NodeId, ...] = ()
         self.removing_replicas: tuple[NodeId, ...] = ()
         self.role: Role = Offline(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has not been opened yet")
+        # The role once more, where it is that of the leader.
+        self.leading: Leading | None = None
         self._node_id = node_id
         self._wakeups = wakeups
         self._clock = clock
@@ -127,7 +122,7 @@ class Partition:
 
     @property
     def is_leading(self) -> bool:
-        return isinstance(self.role, Leading)
+        return self.leading is not None
 
     @property
     def log(self) -> PartitionLog | None:
@@ -151,24 +146,22 @@ class Partition:
         """Lead in the epoch that the metadata gives, or go on leading with another in-sync set."""
         if metadata.partition_epoch < self.partition_epoch:
             return
-        before = self.role if isinstance(self.role, Leading) else None
+        before = self.leading
         is_new_epoch = before is None or metadata.leader_epoch > self.leader_epoch
-        start = log.log_end_offset if is_new_epoch or before is None else before.epoch_start_offset
-        known = {} if is_new_epoch or before is None else before.followers
-        followers = {
-            node: known.get(node) or FollowerProgress(last_caught_up_ms=self._clock.monotonic_ms())
-            for node in metadata.replicas
-            if node != self._node_id
-        }
         if is_new_epoch:
             # Followers may have an epoch that this log knows nothing of; they must find a larger one here to cut it off.
             log.begin_leader_epoch(metadata.leader_epoch)
+        others = [node for node in metadata.replicas if node != self._node_id]
         min_in_sync = min(self.config.min_insync_replicas, len(metadata.replicas))
+        known = None if is_new_epoch else before
+        leading = lead_on(known, log, metadata.isr, others, min_in_sync, self._clock.monotonic_ms())
         # Until newer metadata comes, the controller may have agreed to what it was asked for.
-        joining = before.joining if before and metadata.partition_epoch == self.partition_epoch else ()
-        leading = Leading(log, start, metadata.isr, followers, min_in_sync, joining)
+        if before is not None and metadata.partition_epoch == self.partition_epoch:
+            leading.joining = before.joining
         # A follower that rests may have to be looked at again: to join the in-sync set, or as another replica than it was.
-        is_other_set = before is None or before.isr != metadata.isr or before.followers.keys() != followers.keys()
+        is_other_set = (
+            before is None or before.isr != leading.isr or before.followers.keys() != leading.followers.keys()
+        )
         # Who is told sees the high watermark of the new set.
         self._wakeups.hold()
         self._become(leading, metadata, tell=is_new_epoch or is_other_set)
@@ -195,6 +188,7 @@ class Partition:
 
     def _become(self, role: Role, metadata: PartitionMetadata | None, *, tell: bool) -> None:
         self.role = role
+        self.leading = role if isinstance(role, Leading) else None
         if metadata is not None:
             self.leader_epoch = metadata.leader_epoch
             self.partition_epoch = metadata.partition_epoch
@@ -231,18 +225,16 @@ class Partition:
 
     def takes_writes(self, required_acks: int) -> bool:
         """Whether an append is refused by nothing that is known beforehand."""
-        role = self.role
-        if not isinstance(role, Leading):
+        leading = self.leading
+        if leading is None:
             return False
-        leading = role
         return required_acks != _ALL_IN_SYNC or leading.has_enough_in_sync()
 
     def commits_at_once(self, required_acks: int) -> bool:
         """Whether an append would be answered without waiting for anybody, and without an error that is known beforehand."""
-        role = self.role
-        if not isinstance(role, Leading):
+        leading = self.leading
+        if leading is None:
             return False
-        leading = role
         return required_acks != _ALL_IN_SYNC or (not leading.followers and leading.has_enough_in_sync())
 
     def append(
@@ -254,10 +246,9 @@ class Partition:
         refuses all. The high watermark moves at once where nobody has to be waited for; `when_committed` tells when it has
         passed the records.
         """
-        role = self.role
-        if rule is _FOLLOWER or not isinstance(role, Leading):
+        leading = self.leading
+        if rule is _FOLLOWER or leading is None:
             return self._append_as_follower(batches, rule)
-        leading = role
         if required_acks == _ALL_IN_SYNC and not leading.has_enough_in_sync():
             refused = AppendRefused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -298,19 +289,18 @@ class Partition:
         self, producer_id: int, epoch: int, sequence: int, *, raises_epochs: bool
     ) -> int | ErrorCode:
         """The guard for a transactional batch whose coordinator is about to be asked: see `ProducerStateTable`."""
-        role = self.role
-        if not isinstance(role, Leading):
-            return role.error
-        return role.log.producers.begin_verification(
+        leading = self.leading
+        if leading is None:
+            return self.role.error
+        return leading.log.producers.begin_verification(
             producer_id, epoch, sequence, self._clock.now_ms(), raises_epochs=raises_epochs
         )
 
     def when_committed(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once all in-sync replicas have everything before `offset`, or the error that came between."""
-        role = self.role
-        if not isinstance(role, Leading):
-            return role.error
-        leading = role
+        leading = self.leading
+        if leading is None:
+            return self.role.error
         if leading.log.high_watermark < offset:
             return self._committed.wait_for(offset)
         return leading.commit_error()
@@ -348,9 +338,8 @@ class Partition:
         last_fetched_epoch: int = _NO_LEADER_EPOCH,
     ) -> Fetched | Diverged | ErrorCode:
         """The batches from `offset` on, as far as `isolation` lets the reader see."""
-        role = self.role
-        if isinstance(role, Leading) and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch):
-            leading = role
+        leading = self.leading
+        if leading is not None and current_leader_epoch in (_NO_LEADER_EPOCH, self.leader_epoch):
             log = leading.log
         else:
             found = self.log_at(current_leader_epoch, leader_only=leader_only)
@@ -358,7 +347,7 @@ class Partition:
                 return found
             log = found
         if last_fetched_epoch != _NO_LEADER_EPOCH and not log.reaches(offset, last_fetched_epoch):
-            diverged = _divergence(log, offset, last_fetched_epoch)
+            diverged = divergence(log, offset, last_fetched_epoch)
             if diverged is not None:
                 return diverged
         try:
@@ -373,10 +362,9 @@ class Partition:
 
         The quick way past the many partitions of a session to which nothing has happened.
         """
-        role = self.role
-        if not isinstance(role, Leading) or offset != known_high_watermark:
+        leading = self.leading
+        if leading is None or offset != known_high_watermark:
             return False
-        leading = role
         high_watermark = leading.log.high_watermark
         log_start_offset = leading.log.log_start_offset
         return (
@@ -407,13 +395,11 @@ class Partition:
         note_progress: bool = True,
     ) -> Fetched | Diverged | ErrorCode:
         """What `read` gives up to the log's end, to another replica. That it asks from `offset` says how far it is."""
-        leading: Leading | None = None
-        if isinstance(self.role, Leading):
-            leading = self.role
-            if node not in leading.followers:
-                # With its epoch it may know of a reassignment before we do; without, all we can say is that one of us is behind.
-                known = current_leader_epoch == self.leader_epoch
-                return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leading = self.leading
+        if leading is not None and node not in leading.followers:
+            # With its epoch it may know of a reassignment before we do; without, all we can say is that one of us is behind.
+            known = current_leader_epoch == self.leader_epoch
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
         outcome = self.read(offset, bytes_max, _LOG_END, current_leader_epoch, min_one_batch, True, last_fetched_epoch)
         if note_progress and leading is not None and isinstance(outcome, Fetched):
             self._note_progress(leading, node, offset, log_start_offset, outcome.log_end_offset, broker_epoch)
@@ -437,10 +423,9 @@ class Partition:
     def rest_follower(self, node: NodeId, clock: FetchClock) -> bool:
         """Whether a follower is in sync and has all there is: then the fetches of its session, by that clock, count for this
         partition without naming it, until `rouse_follower`, which is due at the partition's next change."""
-        role = self.role
-        if not isinstance(role, Leading):
+        leading = self.leading
+        if leading is None:
             return False
-        leading = role
         follower = leading.followers.get(node)
         if follower is None or node not in leading.isr or follower.log_end_offset < leading.log.log_end_offset:
             return False
@@ -449,9 +434,8 @@ class Partition:
 
     def rouse_follower(self, node: NodeId) -> None:
         """The partition has changed: what a follower's next fetch says of it is to be looked at."""
-        role = self.role
-        if isinstance(role, Leading):
-            leading = role
+        leading = self.leading
+        if leading is not None:
             follower = leading.followers.get(node)
             if follower is not None:
                 follower.rouse()
@@ -459,10 +443,10 @@ class Partition:
     def count_joining(self, nodes: tuple[NodeId, ...]) -> None:
         """From now on nothing is committed without `nodes`: the controller is asked to count them as in sync. Empty to undo it,
         once it is certain that the controller has not agreed."""
-        role = self.role
-        if isinstance(role, Leading):
-            role.joining = nodes
-            self._advance_and_tell(role)
+        leading = self.leading
+        if leading is not None:
+            leading.joining = nodes
+            self._advance_and_tell(leading)
 
     # --- watching ----------------------------------------------------------------------------------------------------------
 
@@ -492,10 +476,8 @@ class Partition:
                     watcher.partition_changed(self)
         except Exception as error:
             raise BugError(f"telling the watchers of {self.topic_partition} broke off") from error
-        role = self.role
-        if isinstance(role, Leading):
-            leading = role
-            leading.log.forget_fresh()
+        if self.leading is not None:
+            self.leading.log.forget_fresh()
 
     def _is_awaited(self) -> bool:
         """Whether somebody waits for what is written, and does not only want to know of it."""
@@ -511,16 +493,16 @@ class Partition:
 
         The other replicas follow with their next fetches: `when_deleted`.
         """
-        role = self.role
-        if not isinstance(role, Leading):
-            return role.error
+        leading = self.leading
+        if leading is None:
+            return self.role.error
         if self.config.log.compacts and not self.config.log.deletes:
             return ErrorCode.POLICY_VIOLATION
-        offset = role.log.high_watermark if before == UP_TO_HIGH_WATERMARK else Offset(before)
+        offset = leading.log.high_watermark if before == UP_TO_HIGH_WATERMARK else Offset(before)
         if offset < 0:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         try:
-            error = role.log.delete_records_before(offset)
+            error = leading.log.delete_records_before(offset)
         except StorageError as fault:
             return self.disk_failed(fault)
         if error is not ErrorCode.NONE:
@@ -530,22 +512,12 @@ class Partition:
 
     def when_deleted(self, offset: int) -> ErrorCode | Pending[ErrorCode]:
         """NONE once the log of no in-sync replica starts before `offset`."""
-        role = self.role
-        if not isinstance(role, Leading):
-            return role.error
-        return ErrorCode.NONE if role.low_watermark() >= offset else self._deleted.wait_for(offset)
+        leading = self.leading
+        if leading is None:
+            return self.role.error
+        return ErrorCode.NONE if leading.low_watermark() >= offset else self._deleted.wait_for(offset)
 
     @property
     def low_watermark(self) -> Offset:
         """Where the log starts on all in-sync replicas; -1 where this node does not lead."""
-        return self.role.low_watermark() if isinstance(self.role, Leading) else Offset(-1)
-
-
-def _divergence(log: PartitionLog, offset: int, last_fetched_epoch: int) -> Diverged | ErrorCode | None:
-    """What a reader is told that has `last_fetched_epoch` up to `offset`, where this log does not. None: it may go on."""
-    end = log.end_offset_for_epoch(last_fetched_epoch)
-    if end == UNDEFINED_EPOCH_END or offset < log.log_start_offset:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
-    if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
-        return Diverged(end, log.high_watermark, log.last_stable_offset, log.log_start_offset)
-    return None
+        return Offset(-1) if self.leading is None else self.leading.low_watermark()

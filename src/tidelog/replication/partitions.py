@@ -40,7 +40,7 @@ from tidelog.replication.metadata_view import (
     TopicMetadata,
 )
 from tidelog.replication.partition import Partition
-from tidelog.replication.roles import Leading, Offline
+from tidelog.replication.roles import Offline
 from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.replication.topic_config import TopicConfig
 from tidelog.replication.traffic import ReplicationTraffic
@@ -158,8 +158,7 @@ class Partitions:
         partition = self.named(topic).get(index)
         if partition is None:
             return self.missing(topic, index)
-        role = partition.role
-        return partition if isinstance(role, Leading) else role.error
+        return partition if partition.is_leading else partition.role.error
 
     def missing(self, topic: TopicName, index: int) -> ErrorCode:
         """Why this node has no replica: there is no such partition, or it is elsewhere."""

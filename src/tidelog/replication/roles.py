@@ -5,7 +5,7 @@
     Following    copies the leader's log
     Offline      has no log
 
-The two that do not lead have an `error`: what whoever asks for the leader is told.
+Each has an `error`: what whoever asks for the leader is told.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidelog.model.errors import ErrorCode
+from tidelog.replication.follower_progress import FollowerProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidelog.model.ids import NodeId, Offset
-    from tidelog.replication.follower_progress import FollowerProgress
     from tidelog.storage.partition_log import PartitionLog
 
 # A member that is reached through its class costs more, and every commit asks for the first.
@@ -36,7 +38,6 @@ class Leading:
         isr: tuple[NodeId, ...],
         followers: dict[NodeId, FollowerProgress],
         min_in_sync: int,
-        joining: tuple[NodeId, ...] = (),
     ) -> None:
         self.log = log
         # Where the log ended when this epoch began. Below it, the high watermark may be older than what clients have seen.
@@ -48,13 +49,17 @@ class Leading:
         self.min_in_sync = min_in_sync
         # Those that the controller was asked to count as in sync. It may have agreed already, and may elect one of them: nothing
         # is committed without them from the moment of asking.
-        self.joining = joining
+        self.joining: tuple[NodeId, ...] = ()
 
     def __repr__(self) -> str:
         return (
             f"Leading(log={self.log!r}, epoch_start_offset={self.epoch_start_offset!r}, isr={self.isr!r}, "
             f"followers={self.followers!r}, min_in_sync={self.min_in_sync!r}, joining={self.joining!r})"
         )
+
+    @property
+    def error(self) -> ErrorCode:
+        return _NONE
 
     def has_enough_in_sync(self) -> bool:
         """Whether a write that waits for all in-sync replicas is taken, and anything is committed."""
@@ -110,6 +115,21 @@ class Offline:
     def __init__(self, error: ErrorCode, reason: str) -> None:
         self.error = error
         self.reason = reason
+
+
+def lead_on(
+    before: Leading | None,
+    log: PartitionLog,
+    isr: tuple[NodeId, ...],
+    others: Sequence[NodeId],
+    min_in_sync: int,
+    now_ms: int,
+) -> Leading:
+    """Lead with this in-sync set, and `others` as followers. What was known of them before in the same epoch, still is."""
+    start = log.log_end_offset if before is None else before.epoch_start_offset
+    known = {} if before is None else before.followers
+    followers = {node: known.get(node) or FollowerProgress(last_caught_up_ms=now_ms) for node in others}
+    return Leading(log, start, isr, followers, min_in_sync)
 
 
 Role: TypeAlias = Leading | Following | Offline

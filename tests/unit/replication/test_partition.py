@@ -13,7 +13,8 @@ from tests.support.log_builder import LogBuilder, accepted, fetched_values, refu
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
-from tidelog.replication.partition import UP_TO_HIGH_WATERMARK, Diverged, Partition
+from tidelog.replication.divergence import Diverged
+from tidelog.replication.partition import UP_TO_HIGH_WATERMARK, Partition
 from tidelog.replication.roles import Following, Leading, Offline, Role
 from tidelog.storage.fetched import Fetched, FetchIsolation
 from tidelog.storage.leader_epochs import EpochEndOffset

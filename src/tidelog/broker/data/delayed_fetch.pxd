@@ -5,6 +5,7 @@ cimport cython
 from tidelog.broker.data.fetch_entry cimport FetchEntry
 from tidelog.broker.data.fetch_sessions cimport FetchSession
 from tidelog.broker.data.session_watch cimport SessionWatch
+from tidelog.replication.partition cimport Partition
 from tidelog.wire.typed.fetch cimport FetchPartition
 
 cdef long long _WAIT_MS_MAX
@@ -35,7 +36,7 @@ cdef class DelayedFetch:
     cdef object _timer
     cdef long long _total
 
-    cpdef object reads(self, FetchEntry entry, object partition, object error)
+    cpdef object reads(self, FetchEntry entry, Partition partition, object error)
     @cython.locals(watch=SessionWatch, entry=FetchEntry, stale=list, is_settled=bint)
     cpdef object start(self)
     @cython.locals(entry=FetchEntry, session=FetchSession)
@@ -43,15 +44,15 @@ cdef class DelayedFetch:
     @cython.locals(entry=FetchEntry)
     cdef list _missed(self)
     @cython.locals(entry=FetchEntry)
-    cpdef object partition_changed(self, object partition)
+    cpdef object partition_changed(self, Partition partition)
     @cython.locals(others=cython.longlong, is_settled=bint)
     cpdef object entry_changed(self, FetchEntry entry)
     cpdef object expired(self)
     cpdef object give_up(self)
     @cython.locals(watch=SessionWatch, entry=FetchEntry)
     cdef object _complete(self, bint read_again)
-    @cython.locals(may_skip=bint, is_settled=bint, entry=FetchEntry, asked=FetchPartition)
+    @cython.locals(may_skip=bint, is_settled=bint, entry=FetchEntry, asked=FetchPartition, partition=Partition)
     cdef bint _read_all(self, bint note_progress) except -1
-    @cython.locals(asked=FetchPartition, size_bytes=cython.longlong)
+    @cython.locals(asked=FetchPartition, size_bytes=cython.longlong, partition=Partition)
     cdef bint _read(self, FetchEntry entry, long long bytes_max, bint is_first, bint note_progress) except -1
     cdef object _answer(self)

@@ -6,6 +6,7 @@ from tidelog.broker.data.delayed_fetch cimport DelayedFetch
 from tidelog.broker.data.fetch_entry cimport FetchEntry
 from tidelog.broker.data.fetch_sessions cimport FetchSession
 from tidelog.broker.metrics.topic_counts cimport TopicCounts
+from tidelog.replication.partition cimport Partition
 from tidelog.wire.typed.fetch cimport FetchableTopicResponse, FetchResponse, PartitionData
 
 cdef long long _SENDFILE_BYTES_MIN
@@ -26,8 +27,9 @@ cdef class FetchAnswer:
     @cython.locals(fetch=DelayedFetch, session=FetchSession, entry=FetchEntry, response=FetchResponse)
     cpdef object build(self)
     cdef list _endpoints(self)
-    @cython.locals(fetch=DelayedFetch, entry=FetchEntry, counts=TopicCounts)
+    @cython.locals(fetch=DelayedFetch, entry=FetchEntry, counts=TopicCounts, partition=Partition)
     cdef object _count(self)
+    @cython.locals(partition=Partition)
     cdef object _count_sent(self, FetchEntry entry, object follower)
     @cython.locals(data=PartitionData, session=FetchSession)
     cdef object _add_read(self, FetchEntry entry, object fetched)

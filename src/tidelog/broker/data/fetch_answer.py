@@ -13,7 +13,7 @@ from tidelog.broker.data.leader_hints import LeaderHints
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicId, TopicName
 from tidelog.net.parts import SENDFILE_BYTES_MIN
-from tidelog.replication.partition import Diverged
+from tidelog.replication.divergence import Diverged
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched
 from tidelog.wire.typed.fetch import (

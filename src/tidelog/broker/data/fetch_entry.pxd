@@ -2,6 +2,7 @@
 
 cimport cython
 
+from tidelog.replication.partition cimport Partition
 from tidelog.wire.typed.fetch cimport FetchPartition
 
 
@@ -11,7 +12,7 @@ cdef class FetchEntry:
     cdef public FetchPartition asked
     cdef public long long high_watermark
     cdef public long long log_start_offset
-    cdef public object partition
+    cdef public Partition partition
     cdef public object error
     cdef public object result
     cdef public long long size_bytes

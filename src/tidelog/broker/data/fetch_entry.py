@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from tidelog.model.errors import ErrorCode
-    from tidelog.replication.partition import Diverged, Partition
+    from tidelog.replication.divergence import Diverged
+    from tidelog.replication.partition import Partition
     from tidelog.storage.fetched import Fetched
     from tidelog.wire.typed.fetch import FetchPartition
 

@@ -3,6 +3,8 @@
 cimport cython
 
 from tidelog.broker.data.fetch_entry cimport FetchEntry
+from tidelog.replication.follower_progress cimport FetchClock
+from tidelog.replication.partition cimport Partition
 
 
 @cython.final
@@ -26,7 +28,7 @@ cdef class SessionWatch:
     cdef object _follower
     cdef long long _follower_epoch
     cdef tuple _seen_by
-    cdef object _clock
+    cdef FetchClock _clock
 
     cpdef object note(self, FetchEntry entry)
     cpdef object forget(self, FetchEntry entry)
@@ -50,15 +52,17 @@ cdef class SessionWatch:
     cpdef object supersede(self)
     @cython.locals(entry=FetchEntry, noted=list, budget=LinkBudget)
     cpdef object settle(self, list entries)
+    @cython.locals(partition=Partition)
     cdef bint _is_quiet(self, FetchEntry entry) except -1
     @cython.locals(entry=FetchEntry)
     cpdef object close(self)
-    @cython.locals(budget=LinkBudget)
+    @cython.locals(budget=LinkBudget, partition=Partition)
     cdef object _link(self, FetchEntry entry, bint is_bounded)
+    @cython.locals(partition=Partition)
     cpdef object unlink(self, FetchEntry entry)
     cdef object _rouse(self, FetchEntry entry)
     @cython.locals(entry=FetchEntry)
-    cpdef object partition_changed(self, object partition)
+    cpdef object partition_changed(self, Partition partition)
 
 
 @cython.locals(entry=FetchEntry)

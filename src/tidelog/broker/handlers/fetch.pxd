@@ -7,6 +7,8 @@ from tidelog.broker.data.fetch_entry cimport FetchEntry
 from tidelog.broker.data.fetch_sessions cimport FetchSession, FetchSessions
 from tidelog.broker.data.session_watch cimport SessionWatch
 from tidelog.broker.requests.caller cimport Caller
+from tidelog.replication.partition cimport Partition
+from tidelog.replication.partitions cimport Partitions
 from tidelog.wire.typed.fetch cimport FetchPartition, FetchRequest
 
 cdef long _REPLICA_STATE_VERSION
@@ -22,9 +24,10 @@ cdef long long _LOOKS_INTO_REPLICAS
 cdef object _fetch(FetchRequest request, Caller caller, object node)
 @cython.locals(replica_id=cython.longlong, epoch=cython.longlong, max_bytes=cython.longlong)
 cdef object _set_limits(DelayedFetch delayed, FetchRequest request, FetchSessions sessions)
-@cython.locals(is_replica=bint, may_read=bint, entry=FetchEntry)
+@cython.locals(is_replica=bint, may_read=bint, entry=FetchEntry, partitions=Partitions, hosted=dict, partition=Partition)
 cdef object _resolve(DelayedFetch delayed, Caller caller, object node)
-cdef bint _may_read(object topic, object hosted, Caller caller, object node) except -1
+@cython.locals(partition=Partition)
+cdef bint _may_read(object topic, dict hosted, Caller caller, object node) except -1
 cdef object _refusal(object topic, long long index, bint may_read, object node)
-@cython.locals(entry=FetchEntry)
+@cython.locals(entry=FetchEntry, partition=Partition)
 cdef bint _send_elsewhere(DelayedFetch delayed, object closest) except -1
