@@ -68,12 +68,18 @@ class FollowerSession:
 
 def _topics(partitions: Mapping[Place, FetchPartition]) -> list[FetchTopic]:
     topics: dict[TopicId, FetchTopic] = {}
-    for (topic_id, _), asked in partitions.items():
-        topic = topics.get(topic_id)
-        if topic is None:
-            topic = topics[topic_id] = FetchTopic(topic="", topic_id=topic_id, partitions=[])
-        topic.partitions.append(asked)
+    for place, asked in partitions.items():
+        add_asked(topics, place, asked)
     return list(topics.values())
+
+
+def add_asked(topics: dict[TopicId, FetchTopic], place: Place, asked: FetchPartition) -> None:
+    """Name a partition among the topics of a request."""
+    topic_id = place[0]
+    topic = topics.get(topic_id)
+    if topic is None:
+        topic = topics[topic_id] = FetchTopic(topic="", topic_id=topic_id, partitions=[])
+    topic.partitions.append(asked)
 
 
 def _forgotten(places: list[Place]) -> list[ForgottenTopic]:

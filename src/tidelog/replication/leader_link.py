@@ -53,24 +53,6 @@ class LeaderLink:
     def ask(self, request: Request, version: int, then: Callable[[Response | None], None], *, timeout_ms: int) -> bool:
         """Send a request; `then` is called once, with records that are valid during the call only. False, and no call, where
         nobody knows the leader's address."""
-
-        def answered(received: memoryview | None) -> None:
-            answer: Response | None = None
-            if received is not None:
-                try:
-                    _, answer = read_response(received, request.api_key, version)
-                except MalformedError as error:
-                    logger.warning("a leader's answer cannot be read: %s", error)
-            then(answer)
-
-        return self.ask_in_bytes(request.api_key, version, encode(request, version), answered, timeout_ms=timeout_ms)
-
-    def ask_in_bytes(
-        self, api_key: int, version: int, body: bytes, then: Callable[[memoryview | None], None], *, timeout_ms: int
-    ) -> bool:
-        """`ask` for a caller that encodes the request and decodes the answer itself. The answer begins with its header, and is
-        valid during the call only.
-        """
         address = self._address()
         if address is None:
             return False
@@ -78,15 +60,20 @@ class LeaderLink:
         if connection is None or connection.address != address:
             self.reset()
             connection = self._connection = self._dial(*address, self._on_event)
+        api_key = request.api_key
         header = _HEADER.pack(api_key, version, connection.next_correlation_id())
-        data = header + _header_end(api_key, version, self._client_id) + body
+        data = header + _header_end(api_key, version, self._client_id) + encode(request, version)
 
         def answered(received: memoryview | RequestFailedError) -> None:
+            answer: Response | None = None
             if isinstance(received, RequestFailedError):
                 logger.debug("%s: %s", api(api_key).name, received)
-                then(None)
             else:
-                then(received)
+                try:
+                    _, answer = read_response(received, api_key, version)
+                except MalformedError as error:
+                    logger.warning("a leader's answer cannot be read: %s", error)
+            then(answer)
 
         connection.send([data], answered, timeout_ms=timeout_ms)
         return True

@@ -8,8 +8,8 @@
     throttled         a partition that is not in sync is left out while its throttle says so
     no answer         everything pauses, the session is begun anew
 
-An answer and the request that follows it mostly concern one partition of many. Where nothing is out of the ordinary they are read
-and written as bytes, and no other partition is looked at; all of them are, every `LOOK_AT_ALL_MS` and whenever anything is.
+An answer and the request that follows it mostly concern one partition of many. Where nothing is out of the ordinary no other
+partition is looked at; all of them are, every `LOOK_AT_ALL_MS` and whenever anything is.
 
 A partition that is to be followed while a fetch is held back by the leader does not wait for it: the connection is given up for a
 new one. Leaders learn that a replica is in sync, and commit, by these fetches.
@@ -20,19 +20,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from struct import Struct as Layout
 from typing import Protocol, Self
 
 import msgspec
 
-from tidelog.kernel_choice import load
 from tidelog.model import cluster_config as keys
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicId
 from tidelog.model.timers import Timer, Timers
-from tidelog.replication.follower_session import FollowerSession, Place
+from tidelog.replication.follower_session import FollowerSession, Place, add_asked
 from tidelog.replication.following import restart_within, take_fetched, truncate_diverged
 from tidelog.replication.leader_link import LeaderLink
 from tidelog.replication.offset_lookup import EARLIEST, LATEST
@@ -42,10 +40,16 @@ from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.replication.traffic import ReplicationTraffic
 from tidelog.replication.waiting import Wakeups
 from tidelog.storage.leader_epochs import EpochEndOffset
-from tidelog.wire.codec import encode
-from tidelog.wire.errors import MalformedError
-from tidelog.wire.frames import read_response
-from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
 from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -54,13 +58,9 @@ from tidelog.wire.messages.list_offsets import (
 )
 from tidelog.wire.record_batch import BytesLike
 from tidelog.wire.schema import Response
-from tidelog.wire.varint import write_uvarint
 
 logger = logging.getLogger(__name__)
 
-_read_replica_answer = load("tidelog.wire.kernels", "replica_kernel").read_replica_answer
-
-FETCH_KEY = FetchRequest.api_key
 # The first version with the replica's state, and its broker's epoch. Earlier ones have the replica's number alone.
 REPLICA_STATE_VERSION = 15
 
@@ -71,12 +71,6 @@ HASTY_FAILURES_MAX = 5
 
 # What nobody tells a fetcher of, such as where its own log starts after old segments went, shows in its requests this soon.
 LOOK_AT_ALL_MS = 500
-
-# Longest wait, least and most bytes, isolation level, session and its epoch.
-_HEAD = Layout(">iiibii")
-_PARTITION = Layout(">iiqiqiB")
-# Nothing forgotten, no rack; and one tagged field of 13 bytes, the replica's state.
-_TAIL = Layout(">5BiqB")
 
 _SESSION_ERRORS = {
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -255,76 +249,42 @@ class ReplicaFetcher:
             self._has_news = is_hasty
         elif is_throttled:
             self._fetch_after(self._throttles.follower.delay_ms)
-        version = self._me.fetch_version
-        # `_fetch_on` knows no earlier version.
-        self._is_steady = resumes_ms is None and not is_throttled and version >= REPLICA_STATE_VERSION
-        if not wanted:
-            return
-        named, forgotten = self._session.next_request(wanted)
-        request = FetchRequest(
-            max_wait_ms=self._settings.wait_max_ms,
-            min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.response_max_bytes,
-            session_id=self._session.session_id,
-            session_epoch=self._session.epoch,
-            topics=named,
-            forgotten_topics_data=forgotten,
-        )
-        if version >= REPLICA_STATE_VERSION:
-            request.replica_state = ReplicaState(replica_id=self._me.node_id, replica_epoch=self._me.broker_epoch)
-        else:
-            request.replica_id = self._me.node_id
-        self._version = version
-        self._send(encode(request, version))
+        self._is_steady = resumes_ms is None and not is_throttled
+        if wanted:
+            self._version = self._me.fetch_version
+            self._send(*self._session.next_request(wanted))
 
     def _fetch_on(self, changed: Sequence[tuple[Place, _Followed]]) -> None:
         """`_fetch`, where an answer has changed these partitions and nothing else has happened."""
-        topics: dict[TopicId, list[bytes]] = {}
         session = self._session
+        topics: dict[TopicId, FetchTopic] = {}
         for place, followed in changed:
-            asked = self._asked(place, followed.partition)
-            if session.told(place) != asked:
+            told = session.told(place)
+            if told is None or not _is_at(told, followed.partition):
+                asked = self._asked(place, followed.partition)
                 session.tell(place, asked)
-                topics.setdefault(place[0], []).append(
-                    _PARTITION.pack(
-                        asked.partition,
-                        asked.current_leader_epoch,
-                        asked.fetch_offset,
-                        asked.last_fetched_epoch,
-                        asked.log_start_offset,
-                        asked.partition_max_bytes,
-                        0,
-                    )
-                )
-        settings = self._settings
-        parts = [
-            _HEAD.pack(
-                settings.wait_max_ms,
-                settings.min_bytes,
-                settings.response_max_bytes,
-                0,
-                session.session_id,
-                session.epoch,
-            ),
-            write_uvarint(len(topics) + 1),
-        ]
-        for topic_id, partitions in topics.items():
-            parts += (topic_id, write_uvarint(len(partitions) + 1), *partitions, b"\0")
-        parts.append(_TAIL.pack(1, 1, 1, 1, 13, self._me.node_id, self._me.broker_epoch, 0))
-        self._send(b"".join(parts))
+                add_asked(topics, place, asked)
+        self._send(list(topics.values()), [])
 
-    def _send(self, body: bytes) -> None:
-        self._fetch_number += 1
-        number = self._fetch_number
-        self._is_fetching = True
-        is_sent = self._link.ask_in_bytes(
-            FETCH_KEY,
-            self._version,
-            body,
-            partial(self._answered, number),
-            timeout_ms=self._settings.socket_timeout_ms,
+    def _send(self, topics: list[FetchTopic], forgotten: list[ForgottenTopic]) -> None:
+        settings, session, me = self._settings, self._session, self._me
+        request = FetchRequest(
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
         )
-        if not is_sent:
+        if self._version >= REPLICA_STATE_VERSION:
+            request.replica_state = ReplicaState(replica_id=me.node_id, replica_epoch=me.broker_epoch)
+        else:
+            request.replica_id = me.node_id
+        self._fetch_number += 1
+        self._is_fetching = True
+        answered = partial(self._answered, self._fetch_number)
+        if not self._link.ask(request, self._version, answered, timeout_ms=settings.socket_timeout_ms):
             self._fetch_failed()
 
     def _is_current(self, followed: _Followed) -> bool:
@@ -338,48 +298,55 @@ class ReplicaFetcher:
     def _asked(self, place: Place, partition: Partition) -> FetchPartition:
         log = partition.log
         assert log is not None
-        latest = log.leader_epochs.latest_epoch
         return FetchPartition(
             partition=place[1],
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=log.log_end_offset,
-            last_fetched_epoch=NO_LEADER_EPOCH if latest is None else latest,
+            last_fetched_epoch=_last_epoch(log),
             log_start_offset=log.log_start_offset,
             partition_max_bytes=self._settings.max_bytes,
         )
 
     # --- what comes back ---------------------------------------------------------------------------------------------------
 
-    def _answered(self, number: int, received: memoryview | None) -> None:
+    def _answered(self, number: int, answer: Response | None) -> None:
         if self._is_stopped or number != self._fetch_number:
             return
         self._is_fetching = False
-        plain = None if received is None else _read_replica_answer(received)
-        if plain is None or received is None:
-            self._answered_otherwise(received)
+        if not isinstance(answer, FetchResponse):
+            self._fetch_failed()
             return
-        session_id, partitions = plain
+        if answer.error_code:
+            self._refused(ErrorCode.of(answer.error_code))
+            return
         self._failures = 0
-        self._session.answered(session_id)
-        changed: list[tuple[Place, _Followed]] = []
-        is_steady = self._is_steady
-        self._wakeups.hold()
-        try:
-            for place, high_watermark, log_start_offset, start, stop in partitions:
-                followed = self._awaited(place)
-                if followed is None:
-                    is_steady = False
-                    continue
-                error = self._append(followed, received[start:stop], high_watermark, log_start_offset)
-                self._note(place, followed, error)
-                is_steady = is_steady and error is ErrorCode.NONE
-                changed.append((place, followed))
-        finally:
-            self._wakeups.release()
-        if is_steady and self._may_go_on():
+        self._session.answered(answer.session_id)
+        changed = self._take_in(answer)
+        if changed is not None and self._may_go_on():
             self._fetch_on(changed)
         else:
             self._fetch()
+
+    def _take_in(self, answer: FetchResponse) -> list[tuple[Place, _Followed]] | None:
+        """Append what has come. The partitions of the answer, or None where one of them is not as it should be."""
+        changed: list[tuple[Place, _Followed]] = []
+        is_sound = True
+        self._wakeups.hold()
+        try:
+            for topic in answer.responses:
+                for data in topic.partitions:
+                    place = (TopicId(topic.topic_id), data.partition_index)
+                    followed = self._awaited(place)
+                    if followed is None:
+                        is_sound = False
+                        continue
+                    error = self._apply(followed, data)
+                    self._note(place, followed, error)
+                    is_sound = is_sound and error is ErrorCode.NONE
+                    changed.append((place, followed))
+        finally:
+            self._wakeups.release()
+        return changed if is_sound else None
 
     def _may_go_on(self) -> bool:
         """Whether the partitions of an answer are all that the next request has to look at."""
@@ -391,40 +358,15 @@ class ReplicaFetcher:
             and self._clock.monotonic_ms() - self._looked_ms < LOOK_AT_ALL_MS
         )
 
-    def _answered_otherwise(self, received: memoryview | None) -> None:
-        """There is no answer, or one that says more than which records there are."""
-        answer: Response | None = None
-        if received is not None:
-            try:
-                _, answer = read_response(received, FETCH_KEY, self._version)
-            except MalformedError as fault:
-                logger.warning("a leader's answer cannot be read: %s", fault)
-        if not isinstance(answer, FetchResponse):
+    def _refused(self, error: ErrorCode) -> None:
+        """The leader answers the fetch as a whole with an error."""
+        logger.debug("the fetch from broker %d is refused: %s", self.leader, error.name)
+        self._session.failed(is_forgotten=error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if error in _SESSION_ERRORS and not self._failures:
+            self._failures = 1
+            self._fetch()
+        else:
             self._fetch_failed()
-            return
-        error = ErrorCode.of(answer.error_code)
-        if error is not ErrorCode.NONE:
-            logger.debug("the fetch from broker %d is refused: %s", self.leader, error.name)
-            self._session.failed(is_forgotten=error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            if error in _SESSION_ERRORS and not self._failures:
-                self._failures = 1
-                self._fetch()
-            else:
-                self._fetch_failed()
-            return
-        self._failures = 0
-        self._session.answered(answer.session_id)
-        self._wakeups.hold()
-        try:
-            for topic in answer.responses:
-                for data in topic.partitions:
-                    place = (TopicId(topic.topic_id), data.partition_index)
-                    followed = self._awaited(place)
-                    if followed is not None:
-                        self._note(place, followed, self._apply(followed, data))
-        finally:
-            self._wakeups.release()
-        self._fetch()
 
     def _fetch_failed(self) -> None:
         self._is_fetching = False
@@ -453,9 +395,8 @@ class ReplicaFetcher:
             self._pause(followed)
 
     def _apply(self, followed: _Followed, data: PartitionData) -> ErrorCode:
-        error = ErrorCode.of(data.error_code)
-        if error is not ErrorCode.NONE:
-            return error
+        if data.error_code:
+            return ErrorCode.of(data.error_code)
         diverging = data.diverging_epoch
         if diverging.epoch >= 0:
             end = EpochEndOffset(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
@@ -520,6 +461,22 @@ class ReplicaFetcher:
                 partial(asked, timestamp),
                 timeout_ms=self._settings.socket_timeout_ms,
             )
+
+
+def _is_at(asked: FetchPartition, partition: Partition) -> bool:
+    """Whether a replica would be asked for as it was. Its leader's epoch is the same."""
+    log = partition.log
+    return (
+        log is not None
+        and asked.fetch_offset == log.log_end_offset
+        and asked.log_start_offset == log.log_start_offset
+        and asked.last_fetched_epoch == _last_epoch(log)
+    )
+
+
+def _last_epoch(log: PartitionLog) -> int:
+    latest = log.leader_epochs.latest_epoch
+    return NO_LEADER_EPOCH if latest is None else latest
 
 
 def _list_offsets_topic(partition: Partition, timestamp: int) -> ListOffsetsTopic:

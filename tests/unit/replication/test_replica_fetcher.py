@@ -20,8 +20,8 @@ from tidelog.replication.offset_lookup import EARLIEST
 from tidelog.replication.replica_fetcher import LOOK_AT_ALL_MS, FetchSettings, ReplicaFetcher
 from tidelog.replication.replica_fetchers import ReplicaFetchers
 from tidelog.replication.throttles import ReplicationThrottles
-from tidelog.wire.codec import decode
-from tidelog.wire.frames import response_frame
+from tidelog.wire.codec import decode, encode
+from tidelog.wire.frames import read_response, response_frame
 from tidelog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -55,20 +55,15 @@ class Link(LeaderLink):
     def ask(self, request: Request, version: int, then: Callable[[Response | None], None], *, timeout_ms: int) -> bool:
         assert version > 0
         assert timeout_ms > 0
-        self.asked.append((request, then))
-        self.versions.append(version)
-        return True
-
-    def ask_in_bytes(
-        self, api_key: int, version: int, body: bytes, then: Callable[[memoryview | None], None], *, timeout_ms: int
-    ) -> bool:
-        assert api_key == FetchRequest.api_key
 
         def answered(response: Response | None) -> None:
             frame = None if response is None else bytearray(response_frame(response, version, 0))
-            then(None if frame is None else memoryview(frame)[4:])
+            then(None if frame is None else read_response(memoryview(frame)[4:], request.api_key, version)[1])
 
-        return self.ask(decode(FetchRequest, version, body), version, answered, timeout_ms=timeout_ms)
+        # Both as they come out of the bytes on the wire.
+        self.asked.append((decode(type(request), version, encode(request, version)), answered))
+        self.versions.append(version)
+        return True
 
     def reset(self) -> None:
         self.resets += 1
