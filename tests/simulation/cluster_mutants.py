@@ -25,7 +25,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
 from tidelog.raft.effects import AppendToLog, Effect
-from tidelog.replication import offset_lookup
+from tidelog.replication import offset_lookup, partition as replicas
 from tidelog.replication.in_sync_sets import InSyncSets
 from tidelog.replication.metadata_view import PartitionMetadata
 from tidelog.replication.partition import Partition
@@ -153,7 +153,7 @@ def trust_who_forgot(patch: Patch) -> None:
 
 def skip_epoch_truncation(patch: Patch) -> None:
     """A leader does not compare epochs: a follower goes on behind records that the leader never had."""
-    patch.setattr(Partition, "_divergence", lambda _self, _log, _offset, _last_fetched_epoch: None)
+    patch.setattr(replicas, "divergence", lambda _log, _offset, _last_fetched_epoch: None)
 
 
 def truncate_to_the_high_watermark(patch: Patch) -> None:

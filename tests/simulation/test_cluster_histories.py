@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.cluster_faults import WEIGHTS
 from tests.simulation.cluster_history import attempt, plan_of, replay_command, run_history
 from tests.simulation.cluster_invariants import BrokenInvariantError
-from tests.simulation.cluster_mutants import count_only_the_leader
+from tests.simulation.cluster_mutants import elect_from_outside_the_in_sync_set
 
 SEEDS = 204
 # Few enough for two workers to share, many enough to say which.
@@ -54,7 +54,7 @@ def test_a_seed_gives_one_trace_under_any_hash_seed() -> None:
 def test_a_history_that_fails_says_how_to_replay_it_and_is_cut_to_what_it_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    count_only_the_leader(monkeypatch)
+    elect_from_outside_the_in_sync_set(monkeypatch)
     seed = next(seed for seed in range(SEEDS) if attempt(seed).failure is not None)
     with pytest.raises(BrokenInvariantError) as broken:
         run_history(seed)
