@@ -173,7 +173,7 @@ class ProducerHistory:
         self.steps.append(["reload", self.start, end, now_ms])
         self.table.truncate_and_reload(self.start, end, now_ms)
         self.end = self.table.map_end_offset
-        latest = self.table.latest_snapshot_offset
+        latest = self.table.snapshots.latest
         return str(-1 if latest is None else latest)
 
     def state(self) -> str:

@@ -64,7 +64,6 @@ _CONTROL_BIT = _record_batch.CONTROL_BIT
 _NO_LEADER_EPOCH = _ids.NO_LEADER_EPOCH
 _NO_TIMESTAMP = _ids.NO_TIMESTAMP
 
-# A member that is reached through its class costs more, and every append and read ask for these.
 _LEADER = AppendRule.LEADER
 _FOLLOWER = AppendRule.FOLLOWER
 _MARKER = AppendRule.MARKER
@@ -628,7 +627,7 @@ class PartitionLog:
             producers = self.producers
             producers.map_end_offset = Offset(self.log_end_offset)
             # One that a roll has written may still be on its way to the disk.
-            snapshot = producers.take_snapshot(sync=False) or producers.snapshot_path(self.log_end_offset)
+            snapshot = producers.take_snapshot(sync=False) or producers.snapshots.path(self.log_end_offset)
             self.segments.active.finish()
             return self.durability.work_of_close(snapshot, self.leader_epochs.flush_elsewhere())
 

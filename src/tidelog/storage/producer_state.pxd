@@ -20,12 +20,11 @@ cdef class ProducerStateTable:
     cdef readonly object unreplicated
     cdef public object map_end_offset
     cdef public object producer_id_expiration_ms
-    cdef object _files
     cdef str _directory
     cdef list _unreplicated_firsts
     cdef long long _last_guard
     cdef object _last_snapshot_offset
-    cdef list _snapshots
+    cdef readonly object snapshots
 
     @cython.locals(state=ProducerState, epoch=cython.longlong, is_open=bint)
     cpdef object judge(self, CheckedBatch batch, object rule)

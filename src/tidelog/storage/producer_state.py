@@ -23,9 +23,8 @@ by its epochs, since it has no sequence; what a leader has sent (FOLLOWER) not a
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.model import ids as _ids
@@ -37,21 +36,14 @@ from tidelog.storage.append import AppendRule
 from tidelog.storage.errors import DamagedFileError
 from tidelog.storage.files import Files
 from tidelog.storage.producer import Duplicate, ProducerState
-from tidelog.storage.producer_snapshot import (
-    ProducerSnapshotEntry,
-    offset_of_snapshot,
-    read_snapshot,
-    snapshot_name,
-    write_snapshot,
-)
+from tidelog.storage.producer_snapshot import ProducerSnapshotEntry
+from tidelog.storage.producer_snapshots import ProducerSnapshots
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.storage.verification_guard import NO_GUARD, Verification
 from tidelog.wire import record_batch as _record_batch
 
 if TYPE_CHECKING:
     from tidelog.storage.checked_batches import CheckedBatch
-
-DELETED_SUFFIX = ".deleted"
 
 # The first transaction version in which each end raises the epoch (KIP-890).
 EPOCH_BUMP_VERSION = 2
@@ -62,7 +54,6 @@ _PRODUCER_EPOCH_MAX = 2**15 - 1
 _TRANSACTIONAL_BIT = _record_batch.TRANSACTIONAL_BIT
 _CONTROL_BIT = _record_batch.CONTROL_BIT
 
-# A member that is reached through its class costs as much as a check does.
 _LEADER = AppendRule.LEADER
 _FOLLOWER = AppendRule.FOLLOWER
 _INVALID_PRODUCER_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -73,16 +64,15 @@ class ProducerStateTable:
 
     __slots__ = (
         "_directory",
-        "_files",
         "_last_guard",
         "_last_snapshot_offset",
         "_producers",
-        "_snapshots",
         "_unreplicated_firsts",
         "_verifications",
         "map_end_offset",
         "ongoing",
         "producer_id_expiration_ms",
+        "snapshots",
         "unreplicated",
     )
 
@@ -98,14 +88,12 @@ class ProducerStateTable:
         self.map_end_offset = Offset(0)
         """The offset after the last one that the state covers. Whoever appends moves it."""
         self.producer_id_expiration_ms = producer_id_expiration_ms
-        self._files = files
         self._directory = directory
         # The first offsets of `unreplicated`, smallest on top; those that are not in it any more are dropped when they surface.
         self._unreplicated_firsts: list[Offset] = []
         self._last_guard = NO_GUARD
         self._last_snapshot_offset = Offset(0)
-        self._snapshots: list[Offset] = []
-        self.reload_snapshots()
+        self.snapshots = ProducerSnapshots(files, directory)
 
     def __len__(self) -> int:
         """How many producers are known."""
@@ -305,7 +293,8 @@ class ProducerStateTable:
         """Forget what lies wholly before the log's start. Producers stay: they expire by time."""
         self.on_high_watermark_updated(log_start_offset)
         self.map_end_offset = Offset(max(self.map_end_offset, log_start_offset))
-        self._last_snapshot_offset = self._snapshots[-1] if self._snapshots else Offset(log_start_offset)
+        latest = self.snapshots.latest
+        self._last_snapshot_offset = Offset(log_start_offset) if latest is None else latest
 
     def remove_expired(self, now_ms: int) -> int:
         """Forget the producers that have been silent for `producer.id.expiration.ms` and have nothing open. How many."""
@@ -319,65 +308,14 @@ class ProducerStateTable:
 
     # --- snapshots ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def snapshot_offsets(self) -> tuple[Offset, ...]:
-        return tuple(self._snapshots)
-
-    @property
-    def latest_snapshot_offset(self) -> Offset | None:
-        return self._snapshots[-1] if self._snapshots else None
-
-    @property
-    def oldest_snapshot_offset(self) -> Offset | None:
-        return self._snapshots[0] if self._snapshots else None
-
-    def snapshot_path(self, offset: int) -> str:
-        return f"{self._directory}/{snapshot_name(offset)}"
-
     def take_snapshot(self, *, sync: bool = True) -> str | None:
         """Write the state at `map_end_offset`, and return the file's path. None if there is nothing new since the last."""
         if self.map_end_offset <= self._last_snapshot_offset:
             return None
         offset = self.map_end_offset
-        path = self.snapshot_path(offset)
-        write_snapshot(self._files, path, (state.to_snapshot() for state in self._producers.values()), sync=sync)
-        if offset not in self._snapshots:
-            insort(self._snapshots, offset)
+        path = self.snapshots.write(offset, (state.to_snapshot() for state in self._producers.values()), sync=sync)
         self._last_snapshot_offset = offset
         return path
-
-    def reload_snapshots(self) -> None:
-        """Look for snapshots in the directory again."""
-        self._snapshots = []
-        if self._files.is_dir(self._directory):
-            offsets = map(offset_of_snapshot, self._files.list_directory(self._directory))
-            self._snapshots = sorted(offset for offset in offsets if offset is not None)
-
-    def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """Delete the snapshots that belong to no segment, except the newest one if it is beyond all: a clean stop left it."""
-        self.reload_snapshots()
-        last_base_offset = max(segment_base_offsets, default=None)
-        stray = [offset for offset in self._snapshots if offset not in segment_base_offsets]
-        if stray and (last_base_offset is None or stray[-1] >= last_base_offset):
-            stray.pop()
-        for offset in stray:
-            self._delete_snapshot(offset)
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Delete the snapshots below `offset`."""
-        for snapshot in self._snapshots[: bisect_left(self._snapshots, offset)]:
-            self._delete_snapshot(snapshot)
-
-    def mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """Forget the snapshot at `offset` and rename it to `.deleted`, for a later removal: its new path, or None."""
-        if offset not in self._snapshots:
-            return None
-        self._snapshots.remove(Offset(offset))
-        path = self.snapshot_path(offset)
-        if not self._files.exists(path):
-            return None
-        self._files.rename(path, path + DELETED_SUFFIX)
-        return path + DELETED_SUFFIX
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Go back to the newest good snapshot within the log. The caller replays the log from `map_end_offset` on.
@@ -385,19 +323,16 @@ class ProducerStateTable:
         Nothing to do when the state already ends at `log_end_offset`. That must not be above the high watermark, so ended
         transactions need not be remembered.
         """
-        for offset in tuple(self._snapshots):
-            if offset > log_end_offset or offset <= log_start_offset:
-                self._delete_snapshot(offset)
+        self.snapshots.delete_all_but(log_start_offset, log_end_offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return
         self._forget_all()
-        while self._snapshots:
-            offset = self._snapshots[-1]
+        while (offset := self.snapshots.latest) is not None:
             try:
-                entries = read_snapshot(self._files, self.snapshot_path(offset))
+                entries = self.snapshots.read(offset)
             except DamagedFileError:
-                self._delete_snapshot(offset)
+                self.snapshots.delete(offset)
                 continue
             self._load(entries, now_ms)
             self._last_snapshot_offset = self.map_end_offset = offset
@@ -407,14 +342,14 @@ class ProducerStateTable:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything and delete every snapshot."""
         self._forget_all()
-        for snapshot in tuple(self._snapshots):
-            self._delete_snapshot(snapshot)
+        self.snapshots.delete_all()
         self._last_snapshot_offset = Offset(0)
         self.map_end_offset = Offset(offset)
 
     def relocate(self, directory: str) -> None:
         """Take note that the partition's directory was renamed."""
         self._directory = directory
+        self.snapshots.relocate(directory)
 
     def _load(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
         for entry in entries:
@@ -434,10 +369,6 @@ class ProducerStateTable:
         self.ongoing.clear()
         self.unreplicated.clear()
         self._unreplicated_firsts.clear()
-
-    def _delete_snapshot(self, offset: Offset) -> None:
-        self._snapshots.remove(offset)
-        self._files.remove(self.snapshot_path(offset))
 
 
 def _transaction_first_offset(state: ProducerState) -> int:

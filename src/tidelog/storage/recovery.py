@@ -142,8 +142,8 @@ class _Opening:
             self._names = self._files.list_directory(self._directory)
         unindexed = self._load_segments()
         bases = set(self._segments.base_offsets)
-        if sum(1 for offset in self._producers.snapshot_offsets if offset not in bases) > 1:
-            self._producers.remove_stray_snapshots(bases)
+        if sum(1 for offset in self._producers.snapshots.offsets if offset not in bases) > 1:
+            self._producers.snapshots.remove_stray(bases)
         if self._known.was_clean:
             for segment in unindexed:
                 self._reindex(segment)
@@ -372,7 +372,7 @@ class _Opening:
         if active.size_bytes == 0:
             return active.base_offset
         point = self._known.recovery_point
-        if point > active.base_offset and self._producers.latest_snapshot_offset == point:
+        if point > active.base_offset and self._producers.snapshots.latest == point:
             return point
         return self._measured_end()
 
@@ -399,10 +399,10 @@ class _Opening:
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(start)
         # Without a snapshot a clean stop means that there were no producers, as in Kafka; unless we have just removed it.
-        if not self._known.was_clean or self._changed or self._producers.latest_snapshot_offset is not None:
+        if not self._known.was_clean or self._changed or self._producers.snapshots.latest is not None:
             self._reload_producers(end, start)
         self._producers.map_end_offset = Offset(end)
-        if self._producers.latest_snapshot_offset != end:
+        if self._producers.snapshots.latest != end:
             # One that does not survive a crash is built again; a clean stop forces it to disk.
             self._producers.take_snapshot(sync=self._known.was_clean)
         if self._known.was_clean or self._known.recovery_point > start:

@@ -44,7 +44,7 @@ def discard(log: PartitionLog, segment: Segment, *, with_snapshot: bool = True) 
     segment.release()
     segment.rename(DELETED_SUFFIX)
     paths = segment.all_paths()
-    snapshot = log.producers.mark_snapshot_for_deletion(segment.base_offset) if with_snapshot else None
+    snapshot = log.producers.snapshots.mark_for_deletion(segment.base_offset) if with_snapshot else None
     if snapshot is not None:
         paths.append(snapshot)
     log.host.removals.add(paths, log.config.file_delete_delay_ms)

@@ -326,7 +326,7 @@ class TestRuns:
         bases = log.segment_base_offsets
         assert len(bases) > 2
         for base in bases[1:]:
-            (entry,) = read_snapshot(logs.disk, log.producers.snapshot_path(base))
+            (entry,) = read_snapshot(logs.disk, log.producers.snapshots.path(base))
             assert (entry.last_sequence, entry.last_offset) == (base - 1, base - 1)
         assert len(logs.values(log)) == 8
 

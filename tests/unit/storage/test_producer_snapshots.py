@@ -145,7 +145,7 @@ def test_a_snapshot_is_taken_only_of_something_new(place: Place) -> None:
 
     assert log.table.take_snapshot(sync=False) == place.path(snapshot_name(1))
     assert log.table.take_snapshot() is None
-    assert (log.table.oldest_snapshot_offset, log.table.latest_snapshot_offset) == (1, 1)
+    assert (log.table.snapshots.oldest, log.table.snapshots.latest) == (1, 1)
 
 
 def test_a_snapshot_overwrites_a_longer_one_of_the_same_offset(place: Place) -> None:
@@ -156,7 +156,7 @@ def test_a_snapshot_overwrites_a_longer_one_of_the_same_offset(place: Place) -> 
     log.table.take_snapshot()
 
     assert len(read_snapshot(place.files, place.path(snapshot_name(1)))) == 1
-    assert log.table.snapshot_offsets == (1,)
+    assert log.table.snapshots.offsets == (1,)
 
 
 def test_a_damaged_snapshot_gives_way_to_the_one_before(place: Place) -> None:
@@ -171,7 +171,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(place: Place) -> None:
     again.table.truncate_and_reload(0, 2, now_ms=0)
 
     assert again.table.map_end_offset == 1
-    assert again.table.snapshot_offsets == (1,)
+    assert again.table.snapshots.offsets == (1,)
     assert place.files.list_directory(place.directory) == [snapshot_name(1)]
 
 
@@ -194,7 +194,7 @@ def test_truncation_goes_back_to_the_last_snapshot_within_the_log(place: Place) 
 
     log.table.truncate_and_reload(1, 3, now_ms=0)
 
-    assert log.table.snapshot_offsets == (2, 3)
+    assert log.table.snapshots.offsets == (2, 3)
     assert log.table.map_end_offset == 3
     assert state_of(log) != before
     state = log.table.producer(1)
@@ -247,9 +247,9 @@ def test_strays_go_except_what_a_clean_stop_left_at_the_end(
         place.write(snapshot_name(offset), encode_snapshot([]))
     log = log_in(place)
 
-    log.table.remove_stray_snapshots(segments)
+    log.table.snapshots.remove_stray(segments)
 
-    assert list(log.table.snapshot_offsets) == kept
+    assert list(log.table.snapshots.offsets) == kept
     assert place.files.list_directory(place.directory) == [snapshot_name(offset) for offset in kept]
 
 
@@ -258,15 +258,15 @@ def test_snapshots_go_with_their_segments(place: Place) -> None:
         place.write(snapshot_name(offset), encode_snapshot([]))
     log = log_in(place)
 
-    log.table.delete_snapshots_before(3)
-    marked = log.table.mark_snapshot_for_deletion(3)
+    log.table.snapshots.delete_before(3)
+    marked = log.table.snapshots.mark_for_deletion(3)
 
     assert marked == place.path(snapshot_name(3) + ".deleted")
-    assert log.table.mark_snapshot_for_deletion(3) is None
+    assert log.table.snapshots.mark_for_deletion(3) is None
     assert place.files.list_directory(place.directory) == [snapshot_name(3) + ".deleted", snapshot_name(4)]
     place.files.remove(place.path(snapshot_name(4)))
-    assert log.table.mark_snapshot_for_deletion(4) is None
-    assert log.table.snapshot_offsets == ()
+    assert log.table.snapshots.mark_for_deletion(4) is None
+    assert log.table.snapshots.offsets == ()
 
 
 def test_the_table_follows_its_directory(place: Place) -> None:
@@ -279,7 +279,7 @@ def test_the_table_follows_its_directory(place: Place) -> None:
 
     assert place.files.list_directory(place.path("t-0-delete")) == [snapshot_name(1)]
     missing = ProducerLog(place.files, place.path("nowhere"))
-    assert missing.table.snapshot_offsets == ()
+    assert missing.table.snapshots.offsets == ()
 
 
 def test_whatever_a_crash_leaves_of_a_snapshot_the_state_is_one_that_was() -> None:
