@@ -54,6 +54,8 @@ TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 50
 # As many as the controller parks: more of them mean that it does not answer, and memory has an end.
 QUEUED_MAX = 10_000
+# So many wait for an active controller. A node's own requests are few, and are not refused for what clients ask.
+WAITING_MAX = 10_000
 
 
 class LocalController(Protocol):
@@ -220,6 +222,9 @@ class ControllerChannel:
     def _wait(self, question: _Question) -> None:
         """Until another leader is known, or for a moment."""
         if self._is_closed:
+            return
+        if question.is_clients and len(self._waiting) >= WAITING_MAX:
+            question.refuse(ErrorCode.REQUEST_TIMED_OUT, "There is no active controller.")
             return
         # Six doublings are more than the maximum.
         delay_ms = min(RETRY_MS << min(max(0, question.breaks - 1), 6), BROKEN_RETRY_MAX_MS)

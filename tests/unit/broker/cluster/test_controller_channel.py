@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tidelog.broker.cluster import envelopes
-from tidelog.broker.cluster.controller_channel import IN_FLIGHT_MAX, ControllerChannel
+from tidelog.broker.cluster.controller_channel import IN_FLIGHT_MAX, WAITING_MAX, ControllerChannel
 from tidelog.controller.controller import ControllerContext
 from tidelog.controller.requests import refusal_of
 from tidelog.model.errors import ErrorCode
@@ -242,6 +242,27 @@ def test_without_a_controller_the_time_runs_out() -> None:
         assert isinstance(answer, BrokerHeartbeatResponse)
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert 2.0 <= world.loop.time() < 2.2
+
+    World().run(story)
+
+
+def test_without_a_controller_so_many_requests_of_clients_wait_and_no_more() -> None:
+    async def story(world: World) -> None:
+        waiting = [world.channel.ask(CREATE, ALICE) for _ in range(WAITING_MAX)]
+        orders = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        one_more = world.channel.ask(CreateTopicsRequest(topics=[orders]), ALICE)
+        heartbeat = world.channel.ask(HEARTBEAT)
+
+        assert one_more.is_complete
+        refused = one_more.value
+        assert isinstance(refused, CreateTopicsResponse)
+        assert [topic.error_code for topic in refused.topics] == [ErrorCode.REQUEST_TIMED_OUT]
+        assert not any(each.is_complete for each in waiting)
+
+        await Remote(world, 1).listen()
+        world.leaders.change(1)
+        assert await world.answer(heartbeat) == HEARD
+        assert await world.answer(waiting[0]) == CREATED
 
     World().run(story)
 
