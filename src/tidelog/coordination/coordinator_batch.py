@@ -4,7 +4,7 @@
 
     size = HEADER_BYTES + record_bytes(0, key_bytes, value_bytes) + ...
     batch = bytearray(size)
-    at = begin_record(out, HEADER_BYTES, 0, key_bytes, value_bytes)     there goes the key, then the value behind its length
+    at = begin_record(out, HEADER_BYTES, 0, key_bytes, value_bytes)     there goes the key, after it `begin_value`
     seal(batch, count, timestamp_ms, producer_id, producer_epoch)
 
 Who makes the records knows how long keys and values are, and puts their bytes in. They have no headers, and the batch's time.
@@ -26,6 +26,7 @@ if cython.compiled:
         put16,
         put32,
         put64,
+        put_bytes,
         put_varint,
         record_body_bytes,
         room_in,
@@ -36,6 +37,7 @@ else:
         put16,
         put32,
         put64,
+        put_bytes,
         put_varint,
         record_body_bytes,
         room_in,
@@ -61,6 +63,27 @@ def begin_record(out: bytearray, at: int, number: int, key_bytes: int, value_byt
     # No attributes, and the batch's own time.
     at = put_varint(out, at + 2, number, 1)
     return put_varint(out, at, key_bytes, 1)
+
+
+def begin_value(out: bytearray, at: int, value_bytes: int) -> int:
+    """What stands between a record's key and its value. Where that begins."""
+    return put_varint(out, at, value_bytes, 1)
+
+
+def put_name(out: bytearray, at: int, name: bytes) -> int:
+    """A string behind its length in 16 bits. Where it ends."""
+    put16(out, at, len(name))
+    return put_bytes(out, at + 2, name)
+
+
+def put_compact(out: bytearray, at: int, text: bytes) -> int:
+    """A string as newer versions have it. Where it ends."""
+    return put_bytes(out, put_varint(out, at, len(text) + 1, 0), text)
+
+
+def compact_bytes(text: bytes) -> int:
+    """How many bytes `put_compact` takes."""
+    return varint_bytes(len(text) + 1, 0) + len(text)
 
 
 def seal(batch: bytearray, count: int, timestamp_ms: int, producer_id: int, producer_epoch: int) -> None:

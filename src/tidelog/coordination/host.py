@@ -80,7 +80,8 @@ class CoordinatorHost(Generic[S]):
         self.codec = codec
         self.seams = seams
         self.new_shard = new_shard
-        self._shards: dict[int, _Loading[S] | ActiveShard | _Failed] = {}
+        self.shards: dict[int, _Loading[S] | ActiveShard | _Failed] = {}
+        """By partition. To be looked at: `ActiveShard` decides, whatever else is there does not."""
         # Sessions must not end because somebody has set the clock, so that time is counted from here on.
         self.ahead_ms = seams.clock.now_ms() - seams.clock.monotonic_ms()
         self._monotonic_ns = seams.clock.monotonic_ns
@@ -93,35 +94,35 @@ class CoordinatorHost(Generic[S]):
 
     def elected(self, index: int, partition: CoordinatorPartition, leader_epoch: int) -> None:
         """This node leads a partition of the log from this epoch on."""
-        known = self._shards.get(index)
+        known = self.shards.get(index)
         if known is not None:
             if known.leader_epoch >= leader_epoch:
                 return
             known.drop()
         loading = _Loading(self, index, partition, leader_epoch)
-        self._shards[index] = loading
+        self.shards[index] = loading
         loading.start()
 
     def resigned(self, index: int) -> None:
         """This node does not lead the partition any more, or has it no longer."""
-        known = self._shards.pop(index, None)
+        known = self.shards.pop(index, None)
         if known is not None:
             known.drop()
 
     def close(self) -> None:
         """The node stops: everybody who waits is sent elsewhere."""
-        for index in list(self._shards):
+        for index in list(self.shards):
             self.resigned(index)
 
     def loaded_from(self, loading: _Loading[S], shard: S) -> None:
         """A partition's log is read: the shard may decide."""
         active = ActiveShard(self, loading.index, loading.partition, loading.leader_epoch, shard)
-        self._shards[loading.index] = active
+        self.shards[loading.index] = active
         active.start()
 
     def failed_to_load(self, loading: _Loading[S]) -> None:
         """A partition's log cannot be understood: nobody may coordinate from it, least of all by half of it."""
-        self._shards[loading.index] = _Failed(loading.leader_epoch)
+        self.shards[loading.index] = _Failed(loading.leader_epoch)
 
     # --- asking the shards -------------------------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class CoordinatorHost(Generic[S]):
         self, index: int, decide: Callable[[S, int], Decision[A]], refuse: Callable[[ErrorCode], A]
     ) -> A | Pending[A]:
         """Have the shard decide something. `refuse` makes the answer where no shard is there to, or nothing can be written."""
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         if type(state) is not ActiveShard:
             return refuse(_error_of(state))
         answer: A | Pending[A] = state.carry_out(decide(state.shard, state.now_ms()), refuse)
@@ -137,14 +138,14 @@ class CoordinatorHost(Generic[S]):
 
     def read_committed(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A:
         """An answer at once. `read` must look at committed state only."""
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         return read(state.shard) if isinstance(state, ActiveShard) else refuse(_error_of(state))
 
     def read(self, index: int, read: Callable[[S], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
         """An answer that may depend on uncommitted state, given once all of that is committed. The wait also shows whether this
         node still leads.
         """
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         if not isinstance(state, ActiveShard):
             return refuse(_error_of(state))
         answer: A | Pending[A] = state.answer_when_committed(read(state.shard), refuse)
@@ -154,47 +155,47 @@ class CoordinatorHost(Generic[S]):
         """The active shard of a partition, or the error where there is none. Whoever reads uncommitted state from it answers
         once that is committed.
         """
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         return state.shard if isinstance(state, ActiveShard) else _error_of(state)
 
     def active(self, index: int) -> ActiveShard | None:
         """The shard of a partition with what writes down its decisions, for whoever asks it and has the decision carried out.
         None: `refusal` says why there is none."""
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         return state if type(state) is ActiveShard else None
 
     def refusal(self, index: int) -> ErrorCode:
         """What is answered for a partition that has no active shard."""
-        return _error_of(self._shards.get(index))
+        return _error_of(self.shards.get(index))
 
     def end_transaction(self, index: int, marker: CheckedBatch) -> ErrorCode | Pending[ErrorCode]:
         """Write the marker of a transaction that committed something here, and have the shard follow. NONE when it is committed.
 
         NOT_LEADER_OR_FOLLOWER where no shard is there to, or none yet: the same may be asked again.
         """
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         if not isinstance(state, ActiveShard):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return state.end_transaction(marker)
 
     def leader_epoch(self, index: int) -> int | None:
         """The epoch that the active shard of a partition was elected in; None where there is none."""
-        state = self._shards.get(index)
+        state = self.shards.get(index)
         return state.leader_epoch if isinstance(state, ActiveShard) else None
 
     def active_shards(self) -> Iterator[S]:
-        for state in self._shards.values():
+        for state in self.shards.values():
             if isinstance(state, ActiveShard):
                 yield state.shard
 
     @property
     def active_indexes(self) -> list[int]:
         """The partitions whose shards decide."""
-        return [index for index, state in self._shards.items() if isinstance(state, ActiveShard)]
+        return [index for index, state in self.shards.items() if isinstance(state, ActiveShard)]
 
     @property
     def is_loading(self) -> bool:
-        return any(isinstance(state, _Loading) for state in self._shards.values())
+        return any(isinstance(state, _Loading) for state in self.shards.values())
 
     def decide_everywhere(self, decide: Callable[[S, int], Decision[None]]) -> None:
         """Have every active shard decide something that nobody waits for."""

@@ -19,27 +19,27 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
-        put16,
-        put32,
-        put64,
-        put_bytes,
-        put_varint,
-        room_in,
-        varint_bytes,
+    from cython.cimports.tidelog.coordination.coordinator_batch import (
+        begin_record,
+        begin_value,
+        compact_bytes,
+        put_compact,
+        put_name,
+        record_bytes,
+        seal,
     )
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import put16, put32, put64, put_bytes, room_in
 else:
-    from tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
-    from tidelog.wire.kernels._plain_frame_bytes import (
-        put16,
-        put32,
-        put64,
-        put_bytes,
-        put_varint,
-        room_in,
-        varint_bytes,
+    from tidelog.coordination.coordinator_batch import (
+        begin_record,
+        begin_value,
+        compact_bytes,
+        put_compact,
+        put_name,
+        record_bytes,
+        seal,
     )
+    from tidelog.wire.kernels._plain_frame_bytes import put16, put32, put64, put_bytes, room_in
 
 NO_EXPIRY = -1
 NOT_WRITTEN = -1
@@ -148,7 +148,7 @@ class OffsetCommits:
             topic_id = committed.topic_id
             has_topic_id = topic_id != ZERO_UUID
             key_bytes = _KEY_BYTES + len(group) + len(name)
-            value_bytes = _VALUE_BYTES + varint_bytes(len(text) + 1, 0) + len(text)
+            value_bytes = _VALUE_BYTES + compact_bytes(text)
             if has_topic_id:
                 value_bytes += _TOPIC_ID_BYTES
             encoded.append((name, text, key_bytes, value_bytes))
@@ -163,17 +163,13 @@ class OffsetCommits:
             name, text, key_bytes, value_bytes = encoded[number]
             at = begin_record(out, at, number, key_bytes, value_bytes)
             put16(out, at, 1)
-            put16(out, at + 2, len(group))
-            at = put_bytes(out, at + 4, group)
-            put16(out, at, len(name))
-            at = put_bytes(out, at + 2, name)
+            at = put_name(out, put_name(out, at + 2, group), name)
             put32(out, at, partition)
-            at = put_varint(out, at + 4, value_bytes, 1)
+            at = begin_value(out, at + 4, value_bytes)
             put16(out, at, _VERSION)
             put64(out, at + 2, committed.offset)
             put32(out, at + 10, committed.leader_epoch)
-            at = put_varint(out, at + 14, len(text) + 1, 0)
-            at = put_bytes(out, at, text)
+            at = put_compact(out, at + 14, text)
             put64(out, at, committed.commit_timestamp_ms)
             topic_id = committed.topic_id
             if topic_id == ZERO_UUID:

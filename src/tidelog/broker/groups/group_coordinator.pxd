@@ -3,6 +3,7 @@
 cimport cython
 
 from tidelog.broker.requests.caller cimport Caller
+from tidelog.coordination.active_shard cimport ActiveShard
 
 
 @cython.final
@@ -16,6 +17,7 @@ cdef class GroupCoordinator:
     cdef object _limits
     cdef readonly object _elections
     cdef readonly object _host
+    cdef dict _shards
 
     cpdef object active(self, object group_id)
 

@@ -96,6 +96,8 @@ class GroupCoordinator:
             load_buffer_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
             codec=Compression(config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC]),
         )
+        # Looked into with every heartbeat and commit.
+        self._shards = self._host.shards
 
     def _new_shard(self, _index: int, _leader_epoch: int, partition: CoordinatorPartition) -> GroupShard:
         return GroupShard(self.settings, self._random, lambda: self._node.image, partition)
@@ -158,7 +160,8 @@ class GroupCoordinator:
 
     def active(self, group_id: str) -> ActiveShard | None:
         """The shard of a group with its partition of the log, if it is here and decides. Where it is not: see `refusal`."""
-        return self._host.active(partition_of(group_id, self._elections.partition_count))
+        state = self._shards.get(partition_of(group_id, self._elections.partition_count))
+        return state if type(state) is ActiveShard else None
 
     def refusal(self, group_id: str) -> ErrorCode:
         """Why no shard of this node decides about a group."""

@@ -27,27 +27,27 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
-        put16,
-        put32,
-        put64,
-        put_bytes,
-        put_varint,
-        room_in,
-        varint_bytes,
+    from cython.cimports.tidelog.coordination.coordinator_batch import (
+        begin_record,
+        begin_value,
+        compact_bytes,
+        put_compact,
+        put_name,
+        record_bytes,
+        seal,
     )
+    from cython.cimports.tidelog.wire.kernels.frame_bytes import put16, put32, put64, put_varint, room_in, varint_bytes
 else:
-    from tidelog.coordination.coordinator_batch import begin_record, record_bytes, seal
-    from tidelog.wire.kernels._plain_frame_bytes import (
-        put16,
-        put32,
-        put64,
-        put_bytes,
-        put_varint,
-        room_in,
-        varint_bytes,
+    from tidelog.coordination.coordinator_batch import (
+        begin_record,
+        begin_value,
+        compact_bytes,
+        put_compact,
+        put_name,
+        record_bytes,
+        seal,
     )
+    from tidelog.wire.kernels._plain_frame_bytes import put16, put32, put64, put_varint, room_in, varint_bytes
 
 # The same for this module alone: what C knows by its type, Python does not see.
 _HEADER_BYTES = HEADER_BYTES
@@ -99,9 +99,7 @@ class TransactionRecords:
             value_bytes = _value_bytes(self._steps[number], by_topic[number], is_tagged)
             at = begin_record(out, at, number, key_bytes, value_bytes)
             # Version 0 of the key.
-            put16(out, at + 2, len(transactional_id))
-            at = put_bytes(out, at + 4, transactional_id)
-            at = put_varint(out, at, value_bytes, 1)
+            at = begin_value(out, put_name(out, at + 2, transactional_id), value_bytes)
             # No headers.
             at = _put_value(out, at, self._steps[number], by_topic[number], is_tagged) + 1
         seal(batch, count, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
@@ -136,7 +134,7 @@ def _value_bytes(metadata: TransactionMetadata, topics: list[tuple[bytes, list[i
     if topics is not None:
         for name, partitions in topics:
             count = len(partitions)
-            size += varint_bytes(len(name) + 1, 0) + len(name) + varint_bytes(count + 1, 0) + 4 * count + 1
+            size += compact_bytes(name) + varint_bytes(count + 1, 0) + 4 * count + 1
     # How many tagged fields there are; of each the tag and the size.
     size += 1
     if metadata.previous_producer_id != -1:
@@ -179,11 +177,9 @@ def _put_value(
             at += 4
         for name, partitions in topics:
             if is_tagged:
-                at = put_bytes(out, put_varint(out, at, len(name) + 1, 0), name)
-                at = put_varint(out, at, len(partitions) + 1, 0)
+                at = put_varint(out, put_compact(out, at, name), len(partitions) + 1, 0)
             else:
-                put16(out, at, len(name))
-                at = put_bytes(out, at + 2, name)
+                at = put_name(out, at, name)
                 put32(out, at, len(partitions))
                 at += 4
             for index in partitions:
