@@ -5,8 +5,8 @@ RUN := .venv/bin/python
 # Tests of what has compiled modules: these are run once more in plain Python.
 COMPILED_PACKAGES := tests/unit/test_kernel_choice.py tests/unit/model tests/unit/net tests/property/test_net_frames.py \
 	tests/property/test_net_output.py tests/integration/test_net_backlog.py tests/unit/wire/test_codec.py tests/unit/broker/metrics \
-	tests/property/test_typed_messages.py tests/property/test_produce_lane.py tests/property/test_fetch.py tests/property/test_replica_fetch.py \
-	tests/property/test_fetch_sessions.py tests/unit/broker/data tests/unit/broker/handlers/test_fetch.py tests/unit/client/producer
+	tests/property/test_typed_messages.py tests/property/test_produce.py tests/property/test_fetch.py tests/property/test_replica_fetch.py \
+	tests/property/test_fetch_sessions.py tests/unit/broker/data tests/unit/broker/handlers/test_fetch.py tests/unit/broker/handlers/test_produce.py tests/unit/client/producer
 COMPILED_PACKAGES += tests/unit/storage tests/property/test_log_twins.py tests/property/test_partition_log.py \
 	tests/property/test_tail_reads.py tests/property/test_producer_state.py tests/property/test_follower_append.py \
 	tests/simulation/test_cluster_mutants.py

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from tidelog.model.errors import ErrorCode
@@ -10,61 +10,43 @@ from tidelog.model.pending import Pending
 from tidelog.model.timers import Timers
 from tidelog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
-# The answer for one partition, and what completes it.
-Waiting = tuple[PartitionProduceResponse, Pending[ErrorCode]]
 
-
-class CommitWait:
-    """Tells `done` once, when all outcomes are there or the time is over: the place of each that is not NONE, and its error."""
-
-    __slots__ = ("_done", "_errors", "_timer", "_waiting")
-
-    def __init__(
-        self,
-        waiting: Sequence[tuple[int, Pending[ErrorCode]]],
-        timers: Timers,
-        timeout_ms: int,
-        done: Callable[[dict[int, ErrorCode]], None],
-    ) -> None:
-        self._done = done
-        self._errors: dict[int, ErrorCode] = {}
-        self._waiting = {place for place, _ in waiting}
-        self._timer = timers.after(max(0, timeout_ms), self._expired)
-        for place, outcome in waiting:
-            outcome.then(partial(self._committed, place))
-
-    def _committed(self, place: int, error: ErrorCode) -> None:
-        waiting = self._waiting
-        if place not in waiting:
-            return
-        waiting.remove(place)
-        if error is not ErrorCode.NONE:
-            self._errors[place] = error
-        if not waiting:
-            self._timer.cancel()
-            self._done(self._errors)
-
-    def _expired(self) -> None:
-        waiting, self._waiting = self._waiting, set()
-        for place in sorted(waiting):
-            self._errors[place] = ErrorCode.REQUEST_TIMED_OUT
-        self._done(self._errors)
-
-
-def delayed_produce(
-    response: ProduceResponse, waiting: Sequence[Waiting], timers: Timers, timeout_ms: int
-) -> Pending[ProduceResponse]:
-    """The answer, when every partition has its outcome, or when the time is over: REQUEST_TIMED_OUT for the rest then.
+class DelayedProduce:
+    """Completes `answer` when every partition has its outcome, or when the time is over: REQUEST_TIMED_OUT for the rest then.
 
     The records of those stay in the log, and may be committed yet: the client asks again, and an idempotent one is told of the
     duplicate.
     """
-    answer: Pending[ProduceResponse] = Pending()
 
-    def done(errors: dict[int, ErrorCode]) -> None:
-        for place, error in errors.items():
-            waiting[place][0].error_code = error
-        answer.complete(response)
+    __slots__ = ("_response", "_timer", "_waiting", "answer")
 
-    CommitWait([(place, outcome) for place, (_, outcome) in enumerate(waiting)], timers, timeout_ms, done)
-    return answer
+    def __init__(
+        self,
+        response: ProduceResponse,
+        waiting: Sequence[tuple[PartitionProduceResponse, Pending[ErrorCode]]],
+        timers: Timers,
+        timeout_ms: int,
+    ) -> None:
+        self.answer: Pending[ProduceResponse] = Pending()
+        self._response = response
+        # By their place, since entries that say the same are equal.
+        self._waiting = {place: entry for place, (entry, _) in enumerate(waiting)}
+        self._timer = timers.after(max(0, timeout_ms), self._expired)
+        for place, (_, outcome) in enumerate(waiting):
+            outcome.then(partial(self._committed, place))
+
+    def _committed(self, place: int, error: ErrorCode) -> None:
+        waiting = self._waiting
+        entry = waiting.pop(place, None)
+        if entry is None:
+            return
+        entry.error_code = error
+        if not waiting:
+            self._timer.cancel()
+            self.answer.complete(self._response)
+
+    def _expired(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for entry in waiting.values():
+            entry.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.answer.complete(self._response)

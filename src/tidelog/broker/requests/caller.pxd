@@ -15,6 +15,7 @@ cdef class Caller:
     cdef readonly long long api_key
     cdef readonly long long api_version
     cdef readonly object authorizer
+    cdef readonly object gather
     cdef public object member
 
     cpdef bint may(self, object operation, object resource_type, object name) except -1

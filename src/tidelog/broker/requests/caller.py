@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidelog.model.acl import OPERATIONS_ON, AclOperation, ResourceType, operation_bits
 
 if TYPE_CHECKING:
+    from tidelog.broker.data.produce_gather import ProduceGather
     from tidelog.model.ids import TopicName
     from tidelog.net.connection import Connection, Principal
 
@@ -48,16 +49,24 @@ class AllowAll:
 class Caller:
     """One request's sender and envelope."""
 
-    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "member")
+    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "gather", "member")
 
     def __init__(
-        self, connection: Connection, client_id: str | None, api_key: int, api_version: int, authorizer: Authorizer
+        self,
+        connection: Connection,
+        client_id: str | None,
+        api_key: int,
+        api_version: int,
+        authorizer: Authorizer,
+        gather: ProduceGather | None = None,
     ) -> None:
         self.connection = connection
         self.client_id = client_id
         self.api_key = api_key
         self.api_version = api_version
         self.authorizer = authorizer
+        # Of the read that the request came in, where it came in one.
+        self.gather = gather
         self.member: object = None
         """The same sender as a coordinator of groups sees it, once one was asked (`group_coordinator.member_of`)."""
 

@@ -2,7 +2,10 @@
 
 cimport cython
 
+from tidelog.broker.data.produce_answer cimport ProduceAnswer
+from tidelog.broker.data.produce_gather cimport ProduceGather
 from tidelog.broker.metrics.request_counts cimport RequestCounts
+from tidelog.broker.requests.answering cimport Served
 from tidelog.broker.requests.caller cimport Caller
 from tidelog.wire.typed.headers cimport RequestHeader
 from tidelog.wire.typed.message cimport TypedMessage
@@ -12,32 +15,8 @@ cdef long long _KEYS
 cdef long long _VERSIONS
 
 
-@cython.final
-cdef class Served:
-    cdef readonly long long key
-    cdef readonly long version
-    cdef readonly object request
-    cdef readonly bint is_typed
-    cdef readonly object answer
-    cdef readonly bint wakes
-    cdef readonly RequestCounts counts
-    cdef readonly long header_version
-    cdef readonly int response_header_version
-
-
-@cython.final
-cdef class LaterAnswer:
-    cdef Served _served
-    cdef object _slot
-    cdef long long _correlation_id
-    cdef long long _request_bytes
-    cdef long long _begun_ns
-    cdef long long _done_ns
-    cdef object _now_ns
-
-
 cdef class Dispatcher:
-    cdef public object _lane
+    cdef readonly ProduceGather _gather
     cdef readonly object _node
     cdef readonly object _authorizer
     cdef readonly object _listener_kind
@@ -50,9 +29,9 @@ cdef class Dispatcher:
     cdef public bint is_ready
 
     @cython.locals(
-        served=Served, correlation_id=cython.longlong, request_bytes=Py_ssize_t, counts=RequestCounts, done_ns=cython.longlong,
-        sent_bytes=Py_ssize_t)
-    cdef object _handle(self, object connection, memoryview frame, long long begun_ns)
+        served=Served, gather=ProduceGather, begun_ns=cython.longlong, correlation_id=cython.longlong, request_bytes=Py_ssize_t,
+        counts=RequestCounts, done_ns=cython.longlong, sent_bytes=Py_ssize_t, gathered=ProduceAnswer)
+    cpdef object frame(self, object connection, memoryview frame)
     @cython.locals(key=cython.longlong, version=cython.longlong, data="const unsigned char *")
     cdef Served _known(self, memoryview frame)
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, data="const unsigned char *", typed=TypedMessage)
@@ -61,10 +40,3 @@ cdef class Dispatcher:
     cdef Served _serve(self, long long key, long long version)
     @cython.locals(caller=Caller)
     cdef Caller _caller_of(self, object connection, Served served)
-
-
-@cython.locals(parts=list)
-cdef Py_ssize_t _send_now(object connection, Served served, object answer, long long correlation_id) except -1
-
-@cython.locals(parts=list)
-cdef Py_ssize_t _send(object slot, Served served, object answer, object correlation_id, bint at_once) except -1

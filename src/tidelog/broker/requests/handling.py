@@ -4,7 +4,8 @@
     def list_offsets(request: ListOffsetsRequest, caller: Caller, node: Node) -> Answer[ListOffsetsResponse]: ...
 
 A handler is a plain function. It returns the answer, a `Pending` that completes on an event, or None where the protocol wants no
-answer. It raises nothing: what a client did wrong is an error code in the answer, and an exception is a bug.
+answer; that of Produce also a `ProduceAnswer`, which is sent when the gather of its read is closed. It raises nothing: what a
+client did wrong is an error code in the answer, and an exception is a bug.
 """
 
 from __future__ import annotations

@@ -1,31 +1,39 @@
-"""The short way of Produce against the ordinary one: the same answers, byte for byte, and the same files, whatever arrives."""
+"""Produce, whatever arrives: the requests of one read gathered, each in a read of its own, and each handled by itself without a
+gather give the same answers, byte for byte, the same files and the same counts; and what was recorded of a node long ago."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 from random import Random
 from typing import cast
 
-import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.support.answered_connection import AnsweredConnection
 from tests.support.appends import produced
 from tests.support.both_ways import NO_PRODUCER, a_batch, foreseen
+from tests.support.by_hand import answer_by_hand
 from tests.support.data_node import OTHER, THIRD, DataNode
 from tests.support.examples import examples
-from tests.support.kernel_twins import TWINS, twin_of
+from tidelog.broker.node.node import load_handlers
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node
 from tidelog.model.ids import TopicName
 from tidelog.net.connection import Connection
 from tidelog.storage.producer import ProducerState
-from tidelog.wire.frames import read_response, request_frame
+from tidelog.wire.frames import request_frame
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.records import Record, build_batch
+
+load_handlers()
+
+# A line for each history: its seed, and the digest of what it left.
+RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "produce_histories.txt"
 
 # What a batch of the topic "small" may have, and some have to the byte.
 SMALL_BYTES = 150
@@ -56,9 +64,9 @@ ALONE = "indexed"
 
 
 class Served:
-    """A node behind a dispatcher, with or without the short way."""
+    """A node behind a dispatcher."""
 
-    def __init__(self, *, has_lane: bool) -> None:
+    def __init__(self, *, by_hand: bool = False) -> None:
         self.node = DataNode()
         for name, config in TOPICS.items():
             self.node.create_topic(name, partitions=2, configs=INDEX | config)
@@ -73,20 +81,39 @@ class Served:
                     produced(partition, bytearray(build_batch([Record(0, 1000, None, b"", ())])))
         self.connection = AnsweredConnection()
         self.dispatcher = Dispatcher(cast("Node", self.node), self.node.authorizer, "broker")
-        if not has_lane:
-            self.dispatcher._lane = None
+        # Whether each Produce is handled by itself, without a gather and with the codec that is generated at run time.
+        self._by_hand = by_hand
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether there is something that is still to be appended and answered."""
+        return self.dispatcher._gather.is_open
+
+    def take(self, frame: bytes) -> None:
+        """One frame of a read."""
+        if self._by_hand and int.from_bytes(frame[:2], "big") == ProduceRequest.api_key:
+            answer_by_hand(frame, self.connection, self.node, self.node.authorizer)
+        else:
+            # What is written into a batch when it is appended is written into the frame.
+            self.dispatcher.frame(cast("Connection", self.connection), memoryview(bytearray(frame)))
+
+    def done(self) -> None:
+        self.dispatcher.frames_done(cast("Connection", self.connection))
+
+    def read_each(self, frames: Sequence[bytes]) -> None:
+        """Each frame in a read of its own."""
+        for frame in frames:
+            self.read([frame])
 
     def read(self, frames: Sequence[bytes]) -> None:
         """All frames of one read, as a connection hands them over."""
-        connection = cast("Connection", self.connection)
         for frame in frames:
-            if self.connection.is_closed:
-                break
-            self.dispatcher.frame(connection, memoryview(bytearray(frame)))
-        self.dispatcher.frames_done(connection)
+            if not self.connection.is_closed:
+                self.take(frame)
+        self.done()
 
     def requests(self) -> tuple[int, int, int, int, Counter[int]]:
-        """Of all versions together: those of one read are counted with its first one."""
+        """Of all versions together."""
         counts = list(self.node.metrics.requests.values())
         return (
             sum(each.count for each in counts),
@@ -226,39 +253,72 @@ def something_happens(random: Random, both: Sequence[Served]) -> None:
             partition.read_as_follower(node, offset, 1000, broker_epoch=1, log_start_offset=0)
 
 
-@examples(40)
-@given(seed=st.integers(0, 2**32))
-def test_both_ways_answer_and_write_the_same(seed: int) -> None:
+def play(seed: int, *all_served: Served) -> None:
+    """One history: reads of requests of any kind, and what happens to partitions between them. The first one gets all requests of
+    a read together, others each in a read of its own; they answer the same all the time."""
     random = Random(seed)
-    short, ordinary = Served(has_lane=True), Served(has_lane=False)
+    first, *others = all_served
     correlation_id = 0
     odd_share = random.choice([0.0, 0.3, 0.5])
     for _ in range(random.randrange(1, 10)):
         frames = []
-        producers = Producers(random, short)
+        producers = Producers(random, first)
         count = random.choice([1, 1, 2, 5])
         for _ in range(count):
             correlation_id += 1
             if random.random() < 0.1:
-                frames.append(a_fetch(random, short, correlation_id))
+                frames.append(a_fetch(random, first, correlation_id))
                 continue
-            frames.append(a_frame(random, short, producers, correlation_id, odd_share=odd_share, is_alone=count == 1))
-        short.read(frames)
-        ordinary.read(frames)
-        assert short.connection.answers == ordinary.connection.answers
-        assert short.connection.is_closed == ordinary.connection.is_closed
-        if short.connection.is_closed:
+            frames.append(a_frame(random, first, producers, correlation_id, odd_share=odd_share, is_alone=count == 1))
+        first.read(frames)
+        for other in others:
+            other.read_each(frames)
+            assert first.connection.answers == other.connection.answers
+            assert first.connection.is_closed == other.connection.is_closed
+        if first.connection.is_closed:
             break
         for _ in range(random.choice([0, 2, 5])):
-            something_happens(random, (short, ordinary))
-            assert short.connection.answers == ordinary.connection.answers
-    for served in (short, ordinary):
+            something_happens(random, all_served)
+            for other in others:
+                assert first.connection.answers == other.connection.answers
+    for served in all_served:
         served.node.timers.advance(1000)
 
-    assert short.connection.answers == ordinary.connection.answers
-    assert short.requests() == ordinary.requests()
-    assert short.node.files() == ordinary.node.files()
-    assert short.counted() == ordinary.counted()
+
+@examples(40)
+@given(seed=st.integers(0, 2**32))
+def test_a_read_answers_and_writes_what_its_requests_would_by_themselves(seed: int) -> None:
+    gathered, each, alone = Served(), Served(), Served(by_hand=True)
+
+    play(seed, gathered, each, alone)
+
+    for other in (each, alone):
+        assert gathered.connection.answers == other.connection.answers
+        assert gathered.node.files() == other.node.files()
+        assert gathered.counted() == other.counted()
+    assert gathered.requests() == each.requests()
+
+
+def digest(served: Served) -> str:
+    """Everything that a history has left: the answers, the files, the counts."""
+    left = (
+        served.connection.answers,
+        served.connection.is_closed,
+        sorted(served.node.files().items()),
+        served.requests()[:4],
+        sorted((int(code), count) for code, count in served.requests()[4].items()),
+        sorted(served.counted().items()),
+    )
+    return sha256(repr(left).encode()).hexdigest()
+
+
+def test_histories_end_as_they_were_recorded() -> None:
+    """Of the code that had another way for the requests that are gathered now."""
+    for line in RECORDED.read_text().splitlines():
+        seed, recorded = line.split()
+        served = Served()
+        play(int(seed), served)
+        assert digest(served) == recorded, f"the history of seed {seed}"
 
 
 def lost_meanwhile(random: Random, both: Sequence[Served]) -> None:
@@ -275,76 +335,42 @@ def lost_meanwhile(random: Random, both: Sequence[Served]) -> None:
             served.node.change(name, index, leader=1 if kind == "epoch" else 2)
 
 
-def told(connection: AnsweredConnection, versions: Sequence[int]) -> list[object]:
-    """What answers say of each batch. Not who leads now, which one way leaves to be asked, nor where the log starts, which it
-    tells as of the answer and the other as of the append."""
-    found: list[object] = []
-    for data, version in zip(connection.answers, versions, strict=True):
-        if data is None:
-            found.append(None)
-            continue
-        _, answer = read_response(memoryview(bytearray(data)), ProduceRequest.api_key, version)
-        assert isinstance(answer, ProduceResponse)
-        found.append(
-            [
-                (topic.name, topic.topic_id, each.index, each.error_code, each.base_offset)
-                for topic in answer.responses
-                for each in topic.partition_responses
-            ]
-        )
-    return found
-
-
 @examples(60)
 @given(seed=st.integers(0, 2**32))
 @example(seed=50000)  # a run that begins a segment and lasts longer than it may
 def test_what_changes_between_arrival_and_the_end_of_the_read_counts_as_before_it(seed: int) -> None:
     random = Random(seed)
-    short, ordinary = both = Served(has_lane=True), Served(has_lane=False)
-    lane, connection = short.dispatcher._lane, cast("Connection", short.connection)
-    assert lane is not None
-    versions: list[int] = []
+    gathered, alone = both = Served(), Served(by_hand=True)
+    number = 0
     for _ in range(random.randrange(1, 8)):
-        producers = Producers(random, short)
+        producers = Producers(random, gathered)
         taken: list[bytes] = []
         for _ in range(random.choice([1, 2, 4])):
-            frame = a_frame(random, short, producers, len(versions) + 1, odd_share=0.0)
-            # What is written into a batch when it is appended is written into the frame.
-            if lane.take(connection, memoryview(bytearray(frame))):
-                taken.append(frame)
-                versions.append(int.from_bytes(frame[2:4], "big"))
+            number += 1
+            taken.append(a_frame(random, gathered, producers, number, odd_share=0.0))
+            gathered.take(taken[-1])
+            # Something unusual closes the gather; what is not answered then is still to be appended.
+            closed = len(taken) - (number - len(gathered.connection.answers))
+            alone.read_each(taken[:closed])
+            del taken[:closed]
         lost_meanwhile(random, both)
-        lane.finish(connection)
-        ordinary.read(taken)
-        assert told(short.connection, versions) == told(ordinary.connection, versions)
+        gathered.done()
+        alone.read_each(taken)
+        assert gathered.connection.answers == alone.connection.answers
         something_happens(random, both)
 
-    assert told(short.connection, versions) == told(ordinary.connection, versions)
-    assert short.node.files() == ordinary.node.files()
+    assert gathered.connection.answers == alone.connection.answers
+    assert gathered.node.files() == alone.node.files()
 
 
-@pytest.mark.skipif(len(TWINS) == 1, reason="a process that runs plain Python has one twin")
-@examples(40)
-@given(seed=st.integers(0, 2**32))
-def test_the_twins_read_the_same(seed: int) -> None:
-    random = Random(seed)
-    compiled, plain = (twin_of("produce_kernel", twin).read_produce for twin in TWINS)
-    served = Served(has_lane=False)
-    for _ in range(5):
-        frame = memoryview(bytearray(a_frame(random, served, Producers(random, served), 1, odd_share=0.3)))
-        assert compiled(frame) == plain(frame)
-
-
-def test_most_of_these_requests_go_the_short_way() -> None:
-    """The comparisons above would prove nothing if the lane took none of them."""
+def test_most_of_these_requests_are_gathered() -> None:
+    """The comparisons above would prove nothing if none of them were."""
     random = Random(7)
-    served = Served(has_lane=True)
-    lane, connection = served.dispatcher._lane, cast("Connection", served.connection)
-    assert lane is not None
-    taken = 0
+    served = Served()
+    gathered = 0
     for number in range(200):
-        frame = a_frame(random, served, Producers(random, served), number, odd_share=0.0)
-        taken += lane.take(connection, memoryview(bytearray(frame)))
-        lane.finish(connection)
-    # A batch that is one byte too large is left to the handler.
-    assert 150 < taken < 200
+        served.take(a_frame(random, served, Producers(random, served), number, odd_share=0.0))
+        gathered += served.has_gathered
+        served.done()
+    # A batch that is one byte too large is refused by itself.
+    assert 150 < gathered < 200
