@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.appends import produced
 from tests.support.data_node import DataNode
 from tests.support.log_builder import LogBuilder
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.replication.partition import Partition
 from tidelog.replication.waiting import OffsetWaiters
@@ -127,3 +130,29 @@ def test_a_change_that_a_watcher_causes_is_told_too() -> None:
     node.partitions.wakeups.release()
 
     assert watcher.told == ["orders-1"]
+
+
+def _fail(*_args: object) -> None:
+    raise ValueError("a bug")
+
+
+def test_a_waiter_that_fails_is_a_bug_which_stops_the_node() -> None:
+    waiters = OffsetWaiters()
+    waiters.wait_for(1).then(_fail)
+
+    with pytest.raises(BugError, match="telling those who wait for an offset broke off"):
+        waiters.reached(1)
+
+
+def test_a_watcher_that_fails_is_a_bug_which_stops_the_node() -> None:
+    node = DataNode()
+    node.create_topic("orders")
+
+    class Failing:
+        is_waiting = True
+        partition_changed = _fail
+
+    node.partition("orders").watch(Failing())
+
+    with pytest.raises(BugError, match="telling the watchers of orders-0 broke off"):
+        produced(node.partition("orders"), BATCHES.batch("a"))
