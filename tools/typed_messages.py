@@ -1082,11 +1082,11 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import (
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
 {helpers}
     )
 {compiled}else:
-    from tidelog.wire.typed._plain_fields import (
+    from tidelog.wire.typed.fields import (
 {helpers}
     )
 {plain}'''

@@ -1,4 +1,4 @@
-"""Cleans logs of tests, at once and on the caller's own stack; over either twin of the kernel."""
+"""Cleans logs of tests, at once and on the caller's own stack; over either twin of what is compiled for it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from unittest import mock
 import pytest
 
 from tests.support.appends import as_leader
-from tests.support.kernel_twins import TWINS
+from tests.support.kernel_twins import TWINS, module_on
 from tests.support.log_builder import LogBuilder, accepted
-from tidelog.kernel_choice import Twin, load_twin
+from tidelog.kernel_choice import Twin
 from tidelog.storage.append import AppendInfo
-from tidelog.storage.cleaning import filtering, indexing, offset_map
+from tidelog.storage.cleaning import cleaning, filtering, indexing
 from tidelog.storage.cleaning.cleanable import dirty_range
 from tidelog.storage.cleaning.cleaning import Cleaning, CleaningEnd, CleaningLimits, CleaningResult
 from tidelog.storage.fetched import Fetched, FetchIsolation
@@ -23,18 +23,17 @@ from tidelog.wire.compression import Compression
 from tidelog.wire.record_batch import BatchHeader, TimestampType, each_batch
 from tidelog.wire.records import Record, build_batch, decode_batch
 
-PACKAGE = "tidelog.storage.cleaning.kernels"
-KERNEL = "cleaning_kernel"
 LIMITS = CleaningLimits(map_bytes=1 << 20, map_load_factor=0.9, window_bytes=1 << 16)
 
 
 @contextmanager
 def using(twin: Twin) -> Iterator[None]:
-    """Cleanings run on this twin of the kernel."""
-    kernel = load_twin(PACKAGE, KERNEL, twin)
+    """Cleanings run on this twin of `batch_runs` and of the map."""
+    runs, offset_map = (module_on(f"tidelog.storage.cleaning.{name}", twin) for name in ("batch_runs", "offset_map"))
     with ExitStack() as stack:
-        for module in (offset_map, indexing, filtering):
-            stack.enter_context(mock.patch.object(module, "kernel", kernel))
+        for module in (indexing, filtering):
+            stack.enter_context(mock.patch.object(module, "batch_runs", runs))
+        stack.enter_context(mock.patch.object(cleaning, "OffsetMap", offset_map.OffsetMap))
         yield
 
 

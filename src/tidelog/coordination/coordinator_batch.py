@@ -22,27 +22,18 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
+    from cython.cimports.tidelog.wire.record_fields_inline import put_bytes, put_varint, record_body_bytes, varint_bytes
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
         put16,
         put32,
         put64,
-        put_bytes,
-        put_varint,
-        record_body_bytes,
+        put_uvarint,
         room_in,
-        varint_bytes,
+        uvarint_bytes,
     )
 else:
-    from tidelog.wire.kernels._plain_frame_bytes import (
-        put16,
-        put32,
-        put64,
-        put_bytes,
-        put_varint,
-        record_body_bytes,
-        room_in,
-        varint_bytes,
-    )
+    from tidelog.wire.record_fields import put_bytes, put_varint, record_body_bytes, varint_bytes
+    from tidelog.wire.typed.fields import put16, put32, put64, put_uvarint, room_in, uvarint_bytes
 
 HEADER_BYTES = 61
 
@@ -54,20 +45,20 @@ _TRANSACTIONAL = 0x10
 def record_bytes(number: int, key_bytes: int, value_bytes: int) -> int:
     """What a record takes in all."""
     body_bytes = record_body_bytes(number, key_bytes, value_bytes)
-    return varint_bytes(body_bytes, 1) + body_bytes
+    return varint_bytes(body_bytes) + body_bytes
 
 
 def begin_record(out: bytearray, at: int, number: int, key_bytes: int, value_bytes: int) -> int:
     """All that stands before a record's key. Where that begins."""
-    at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes), 1)
+    at = put_varint(out, at, record_body_bytes(number, key_bytes, value_bytes))
     # No attributes, and the batch's own time.
-    at = put_varint(out, at + 2, number, 1)
-    return put_varint(out, at, key_bytes, 1)
+    at = put_varint(out, at + 2, number)
+    return put_varint(out, at, key_bytes)
 
 
 def begin_value(out: bytearray, at: int, value_bytes: int) -> int:
     """What stands between a record's key and its value. Where that begins."""
-    return put_varint(out, at, value_bytes, 1)
+    return put_varint(out, at, value_bytes)
 
 
 def put_name(out: bytearray, at: int, name: bytes) -> int:
@@ -78,12 +69,12 @@ def put_name(out: bytearray, at: int, name: bytes) -> int:
 
 def put_compact(out: bytearray, at: int, text: bytes) -> int:
     """A string as newer versions have it. Where it ends."""
-    return put_bytes(out, put_varint(out, at, len(text) + 1, 0), text)
+    return put_bytes(out, put_uvarint(out, at, len(text) + 1), text)
 
 
 def compact_bytes(text: bytes) -> int:
     """How many bytes `put_compact` takes."""
-    return varint_bytes(len(text) + 1, 0) + len(text)
+    return uvarint_bytes(len(text) + 1) + len(text)
 
 
 def seal(batch: bytearray, count: int, timestamp_ms: int, producer_id: int, producer_epoch: int) -> None:

@@ -28,7 +28,8 @@ if cython.compiled:
         record_bytes,
         seal,
     )
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import put16, put32, put64, put_bytes, room_in
+    from cython.cimports.tidelog.wire.record_fields_inline import put_bytes
+    from cython.cimports.tidelog.wire.typed.fields_inline import put16, put32, put64, room_in
 else:
     from tidelog.coordination.coordinator_batch import (
         begin_record,
@@ -39,7 +40,8 @@ else:
         record_bytes,
         seal,
     )
-    from tidelog.wire.kernels._plain_frame_bytes import put16, put32, put64, put_bytes, room_in
+    from tidelog.wire.record_fields import put_bytes
+    from tidelog.wire.typed.fields import put16, put32, put64, room_in
 
 NO_EXPIRY = -1
 NOT_WRITTEN = -1

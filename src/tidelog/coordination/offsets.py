@@ -57,9 +57,9 @@ else:
     cython = plain_cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import blank
+    from cython.cimports.tidelog.wire.typed.fields_inline import blank
 else:
-    from tidelog.wire.typed._plain_fields import blank
+    from tidelog.wire.typed.fields import blank
 
 A = TypeVar("A")
 

@@ -37,26 +37,26 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import (
-        bytes_of,
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
+        frame_start,
         int16,
         int32,
         int64,
         put32,
         put64,
         uint32,
-        writable_bytes_of,
+        writable_start,
     )
 else:
-    from tidelog.wire.kernels._plain_frame_bytes import (
-        bytes_of,
+    from tidelog.wire.typed.fields import (
+        frame_start,
         int16,
         int32,
         int64,
         put32,
         put64,
         uint32,
-        writable_bytes_of,
+        writable_start,
     )
 
 _HEADER_BYTES = _record_batch.HEADER_BYTES
@@ -143,7 +143,7 @@ class CheckedBatch:
 
     def place(self, base_offset: int, leader_epoch: int) -> None:
         """Give it its place in a log, in the buffer too. Both fields lie outside the checksum."""
-        data = writable_bytes_of(self.buffer)
+        data = writable_start(self.buffer)
         if data == cython.NULL:
             raise BugError(f"{self} cannot be given a place: its bytes are somebody else's")
         self.base_offset = base_offset
@@ -288,7 +288,7 @@ def _read(view: memoryview, position: int, end: int, is_produced: bool) -> Check
     """The batch at `position`, if it is whole and in order; a produced one must also be what producers may send."""
     if end - position < _HEADER_BYTES:
         return None
-    data = bytes_of(view)
+    data = frame_start(view)
     size = int32(data, position + 8) + _BATCH_OVERHEAD
     attributes = int16(data, position + 21)
     delta = int32(data, position + 23)

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidelog.kernel_choice import load
+from tidelog.wire import record_decoder, record_encoder
 from tidelog.wire.batch_errors import CorruptBatchError, DecompressedTooLargeError
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression, decompress
 from tidelog.wire.record_batch import (
@@ -45,10 +45,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     ArrowArray: TypeAlias = pa.Array[Any]
 
-    from tidelog.wire.kernels.encode_kernel import BinaryColumn, RecordColumns
-
-_decode_kernel = load("tidelog.wire.kernels", "decode_kernel")
-_encode_kernel = load("tidelog.wire.kernels", "encode_kernel")
+    from tidelog.wire.record_encoder import BinaryColumn, RecordColumns
 
 # Positions in Arrow's views and in the offsets of `binary` are int32.
 COLUMN_BYTES_MAX = 2**31 - 1
@@ -177,7 +174,7 @@ class _Columns:
 
     def _scan(self, batches: list[_Batch]) -> None:
         offsets, timestamps = memoryview(self.offsets).cast("q"), memoryview(self.timestamps).cast("q")
-        scan = _decode_kernel.scan_columns
+        scan = record_decoder.scan_columns
         row = 0
         source_data: memoryview | None = None
         source_first = 0
@@ -229,7 +226,7 @@ class _Columns:
         offset_view, data_view = memoryview(offsets).cast("i"), memoryview(data).cast("B")
         offset_view[0] = 0
         for source in sources:
-            _decode_kernel.gather_spans(spans, source.data, source.first, source.last, offset_view, data_view)
+            record_decoder.gather_spans(spans, source.data, source.first, source.last, offset_view, data_view)
         return pa.Array.from_buffers(pa.binary(), count, [validity, offsets, data], nulls)
 
     def _views(self, spans: memoryview, sources: list[_Source]) -> ArrowArray:
@@ -239,7 +236,7 @@ class _Columns:
         octets = memoryview(views).cast("B")
         words = octets.cast("i")
         for index, source in enumerate(sources):
-            _decode_kernel.view_spans(spans, source.data, source.first, source.last, index, words, octets)
+            record_decoder.view_spans(spans, source.data, source.first, source.last, index, words, octets)
         data = [pa.py_buffer(source.data) for source in sources]
         return pa.Array.from_buffers(pa.binary_view(), count, [validity, views, *data], nulls)
 
@@ -250,7 +247,7 @@ class _Columns:
         offset_view[0] = 0
         sources = []
         for data, first, last in self.sources:
-            _decode_kernel.scan_headers(data, self.header_spans, first, last, offset_view, key_spans, value_spans)
+            record_decoder.scan_headers(data, self.header_spans, first, last, offset_view, key_spans, value_spans)
             sources.append(_Source(data, offset_view[first], offset_view[last]))
         keys = _text(self._binary(key_spans, sources))
         values = self._binary(value_spans, sources)
@@ -265,7 +262,7 @@ def _ints(count: int) -> memoryview:
 def _measure(spans: memoryview) -> tuple[pa.Buffer | None, int, int]:
     """The validity bits of a column (None where nothing is null), its nulls and its bytes."""
     validity = bytearray((len(spans) // 2 + 7) // 8)
-    nulls, total = _decode_kernel.measure_spans(spans, validity)
+    nulls, total = record_decoder.measure_spans(spans, validity)
     if total > COLUMN_BYTES_MAX:
         raise ValueError(
             f"a column of {total} bytes is longer than Arrow's binary type allows; read fewer batches at a time"
@@ -386,7 +383,7 @@ def _chunks(records: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
 
 def _record_columns(chunk: pa.RecordBatch, timestamp_ms: int) -> RecordColumns:
     names = chunk.schema.names
-    columns: RecordColumns = _encode_kernel.RecordColumns(
+    columns: RecordColumns = record_encoder.RecordColumns(
         _timestamps(chunk.column("timestamp") if "timestamp" in names else None, chunk.num_rows, timestamp_ms),
         _binary_column(chunk.column("key"), "key") if "key" in names else None,
         _binary_column(chunk.column("value"), "value"),
@@ -396,7 +393,7 @@ def _record_columns(chunk: pa.RecordBatch, timestamp_ms: int) -> RecordColumns:
 
 
 def _binary_column(array: ArrowArray, name: str) -> BinaryColumn | None:
-    """The array as the kernel takes it; None where it is all null."""
+    """The array as `record_encoder` takes it; None where it is all null."""
     kind = array.type
     if pa.types.is_null(kind) or array.null_count == len(array) > 0:
         return None
@@ -419,7 +416,7 @@ def _binary_column(array: ArrowArray, name: str) -> BinaryColumn | None:
     offset_bytes = 8 if pa.types.is_large_binary(array.type) else 4
     validity, offsets, data = array.buffers()
     assert offsets is not None
-    column: BinaryColumn = _encode_kernel.BinaryColumn(
+    column: BinaryColumn = record_encoder.BinaryColumn(
         memoryview(offsets)[: offset_bytes * (array.offset + len(array) + 1)].cast("q" if offset_bytes == 8 else "i"),
         b"" if data is None else memoryview(data).cast("B"),
         memoryview(validity).cast("B") if validity is not None and array.null_count else None,

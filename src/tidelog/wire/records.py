@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from struct import error as struct_error
 from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from tidelog.kernel_choice import load
+from tidelog.wire import record_decoder, record_encoder
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression, compress, decompress
 from tidelog.wire.crc32c import crc32c
@@ -41,9 +41,6 @@ from tidelog.wire.record_batch import (
     each_batch,
     read_header,
 )
-
-_decode_kernel = load("tidelog.wire.kernels", "decode_kernel")
-_encode_kernel = load("tidelog.wire.kernels", "encode_kernel")
 
 BATCH_BYTES_MAX = 2**31 - 1
 # Length, attributes, two deltas, two lengths and a header count, of one byte each.
@@ -101,7 +98,7 @@ def decode_consumer_rows(
     headers are what `row_type` is called with for each."""
     data, start, end = _data_of(buffer, header, position, decompressed_bytes_max)
     is_append_time = bool(header.attributes & LOG_APPEND_TIME_BIT)
-    rows: list[_ConsumerRow] = _decode_kernel.decode_consumer_rows(
+    rows: list[_ConsumerRow] = record_decoder.decode_consumer_rows(
         row_type,
         topic,
         partition,
@@ -136,7 +133,7 @@ def _decode(
     row_type: type[Record | Row], buffer: BytesLike, header: BatchHeader, position: int, decompressed_bytes_max: int
 ) -> list[Record]:
     data, start, end = _data_of(buffer, header, position, decompressed_bytes_max)
-    rows: list[Record] = _decode_kernel.decode_rows(
+    rows: list[Record] = record_decoder.decode_rows(
         row_type,
         data,
         start,
@@ -199,7 +196,7 @@ def build_batch(
     stands for where that record is gone. With log append time the largest timestamp among the rows becomes the batch's.
     Raises ValueError for what no batch can hold: offsets that do not rise from `base_offset`, more than 2 GB, a bad level.
     """
-    # A list of our own: nothing else may change it while the kernel reads it twice.
+    # A list of our own: nothing else may change it while it is read twice.
     listed = list(rows)
     if not listed:
         raise ValueError("a batch without records is made by build_empty_batch")
@@ -207,7 +204,7 @@ def build_batch(
         raise ValueError(f"the base offset {base_offset} is negative")
     base_timestamp = listed[0][1] if delete_horizon_ms is None else delete_horizon_ms
     try:
-        batch, max_timestamp = _encode_kernel.encode_rows(listed, HEADER_BYTES, base_offset, base_timestamp)
+        batch, max_timestamp = record_encoder.encode_rows(listed, HEADER_BYTES, base_offset, base_timestamp)
     except OverflowError as error:
         raise ValueError(f"an offset or a timestamp does not fit into 64 bits: {error}") from None
     return bytes(

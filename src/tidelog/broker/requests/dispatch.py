@@ -44,10 +44,10 @@ else:
 
 if cython.compiled:
     from cython.cimports.tidelog.broker.requests.answering import send_now
-    from cython.cimports.tidelog.wire.typed.fields import blank, frame_start, int16
+    from cython.cimports.tidelog.wire.typed.fields_inline import blank, frame_start, int16
 else:
     from tidelog.broker.requests.answering import send_now
-    from tidelog.wire.typed._plain_fields import blank, frame_start, int16
+    from tidelog.wire.typed.fields import blank, frame_start, int16
 
 logger = logging.getLogger(__name__)
 

@@ -19,38 +19,11 @@ else:
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.tidelog.wire.record_fields_inline import put_bytes, put_varint, varint, varint_bytes
+else:
+    from tidelog.wire.record_fields import put_bytes, put_varint, varint, varint_bytes
 
 _new_tuple = tuple.__new__
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _varint_bytes(number: cython.longlong) -> cython.Py_ssize_t:
-    """How many bytes the zigzag form of `number` takes."""
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    size: cython.Py_ssize_t = 1
-    while bits >= 0x80:
-        bits >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _write_varint(
-    out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, number: cython.longlong
-) -> cython.Py_ssize_t:
-    """Write the zigzag form of `number` and return where it ends. There is room: the caller has measured."""
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    while bits >= 0x80:
-        out[position] = (bits & 0x7F) | 0x80
-        bits >>= 7
-        position += 1
-    out[position] = bits
-    return position + 1
 
 
 @cython.cfunc
@@ -58,14 +31,8 @@ def _write_varint(
 def _write_field(
     out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, data: bytes | None, length: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    position = _write_varint(out, position, length)
-    if length > 0:
-        if cython.compiled:
-            memcpy(out + position, cython.cast(cython.p_char, cython.cast(bytes, data)), length)
-        else:
-            out[position : position + length] = data
-        position += length
-    return position
+    position = put_varint(out, position, length)
+    return put_bytes(out, position, data) if length > 0 else position
 
 
 def bytes_of(field: object) -> bytes | None:
@@ -86,17 +53,6 @@ def checked_timestamp(given: Any) -> int:
     if not 0 <= number <= 0x7FFFFFFFFFFFFFFF:
         raise ValueError(f"timestamp_ms is {number}: it is in milliseconds since 1970, and never negative")
     return number
-
-
-@cython.cfunc
-def _varint(number: cython.longlong) -> bytes:
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while bits >= 0x80:
-        out.append((bits & 0x7F) | 0x80)
-        bits >>= 7
-    out.append(bits)
-    return bytes(out)
 
 
 @cython.cfunc
@@ -121,14 +77,14 @@ def _header_block(headers: Any) -> bytes:
             key_bytes = key.encode()
         except UnicodeEncodeError:
             raise ValueError(f"the key of the header {key!r} has characters that UTF-8 does not have") from None
-        parts += (_varint(len(key_bytes)), key_bytes)
+        parts += (varint(len(key_bytes)), key_bytes)
         value_bytes = bytes_of(value)
         if value_bytes is None:
             parts.append(b"\1")
         else:
-            parts += (_varint(len(value_bytes)), value_bytes)
+            parts += (varint(len(value_bytes)), value_bytes)
         count += 1
-    parts[0] = _varint(count)
+    parts[0] = varint(count)
     return b"".join(parts)
 
 
@@ -182,7 +138,7 @@ class BatchBuilder:
         if value_bytes is not None:
             value_length = len(value_bytes)
         delta = 0 if index == 0 else timestamp - self.base_timestamp
-        body = 1 + _varint_bytes(delta) + _varint_bytes(index) + _varint_bytes(key_length) + _varint_bytes(value_length)
+        body = 1 + varint_bytes(delta) + varint_bytes(index) + varint_bytes(key_length) + varint_bytes(value_length)
         if key_length > 0:
             body += key_length
         if value_length > 0:
@@ -192,24 +148,20 @@ class BatchBuilder:
             body += len(block)
         else:
             body += 1
-        if position + _varint_bytes(body) + body > self.capacity:
+        if position + varint_bytes(body) + body > self.capacity:
             return -1
-        position = _write_varint(self.out, position, body)
+        position = put_varint(self.out, position, body)
         # The attributes, of which none exist.
         self.out[position] = 0
-        position = _write_varint(self.out, position + 1, delta)
-        position = _write_varint(self.out, position, index)
+        position = put_varint(self.out, position + 1, delta)
+        position = put_varint(self.out, position, index)
         position = _write_field(self.out, position, key_bytes, key_length)
         position = _write_field(self.out, position, value_bytes, value_length)
         if block is None:
             self.out[position] = 0
             position += 1
-        elif cython.compiled:
-            memcpy(self.out + position, cython.cast(cython.p_char, block), len(block))
-            position += len(block)
         else:
-            self.out[position : position + len(block)] = block
-            position += len(block)
+            position = put_bytes(self.out, position, block)
         if index == 0:
             self.base_timestamp = timestamp
             self.max_timestamp = timestamp

@@ -63,9 +63,9 @@ else:
     cython = plain_cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import blank
+    from cython.cimports.tidelog.wire.typed.fields_inline import blank
 else:
-    from tidelog.wire.typed._plain_fields import blank
+    from tidelog.wire.typed.fields import blank
 
 # An enum member as a module constant, since every heartbeat needs it: see docs/style.md.
 _STABLE = MemberState.STABLE

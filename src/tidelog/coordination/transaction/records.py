@@ -36,7 +36,14 @@ if cython.compiled:
         record_bytes,
         seal,
     )
-    from cython.cimports.tidelog.wire.kernels.frame_bytes import put16, put32, put64, put_varint, room_in, varint_bytes
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
+        put16,
+        put32,
+        put64,
+        put_uvarint,
+        room_in,
+        uvarint_bytes,
+    )
 else:
     from tidelog.coordination.coordinator_batch import (
         begin_record,
@@ -47,7 +54,7 @@ else:
         record_bytes,
         seal,
     )
-    from tidelog.wire.kernels._plain_frame_bytes import put16, put32, put64, put_varint, room_in, varint_bytes
+    from tidelog.wire.typed.fields import put16, put32, put64, put_uvarint, room_in, uvarint_bytes
 
 # The same for this module alone: what C knows by its type, Python does not see.
 _HEADER_BYTES = HEADER_BYTES
@@ -130,11 +137,11 @@ def _value_bytes(metadata: TransactionMetadata, topics: list[tuple[bytes, list[i
             for name, partitions in topics:
                 size += 6 + len(name) + 4 * len(partitions)
         return size
-    size += 1 if topics is None else varint_bytes(len(topics) + 1, 0)
+    size += 1 if topics is None else uvarint_bytes(len(topics) + 1)
     if topics is not None:
         for name, partitions in topics:
             count = len(partitions)
-            size += compact_bytes(name) + varint_bytes(count + 1, 0) + 4 * count + 1
+            size += compact_bytes(name) + uvarint_bytes(count + 1) + 4 * count + 1
     # How many tagged fields there are; of each the tag and the size.
     size += 1
     if metadata.previous_producer_id != -1:
@@ -171,13 +178,13 @@ def _put_value(
             at += 4
     else:
         if is_tagged:
-            at = put_varint(out, at, len(topics) + 1, 0)
+            at = put_uvarint(out, at, len(topics) + 1)
         else:
             put32(out, at, len(topics))
             at += 4
         for name, partitions in topics:
             if is_tagged:
-                at = put_varint(out, put_compact(out, at, name), len(partitions) + 1, 0)
+                at = put_uvarint(out, put_compact(out, at, name), len(partitions) + 1)
             else:
                 at = put_name(out, at, name)
                 put32(out, at, len(partitions))

@@ -22,9 +22,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tidelog.storage.checked_batches import CheckedBatch, kept_batch
+from tidelog.storage.cleaning import batch_runs
 from tidelog.storage.cleaning.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaning.cleaner_stats import CleanerStats
-from tidelog.storage.cleaning.offset_map import OffsetMap, kernel
+from tidelog.storage.cleaning.offset_map import OffsetMap
 from tidelog.storage.cleaning.source_segment import SourceSegment
 from tidelog.storage.cleaning.windows import Window
 from tidelog.storage.errors import DamagedFileError
@@ -47,7 +48,7 @@ from tidelog.wire.record_batch import (
 )
 from tidelog.wire.records import RECORD_BYTES_MIN, build_empty_batch, records_of, seal_batch
 
-# Batches that one call of the kernel writes at most.
+# Batches that one run writes at most.
 BATCHES_MAX = 4096
 # What is collected before it is written.
 PENDING_BYTES = 256 * 1024
@@ -103,10 +104,10 @@ class Filtering:
         self._window = window
         self._target = target
         self._stats = stats
-        # Not plain to the kernel: what may have to stay empty.
+        # Not plain to a run: what may have to stay empty.
         special = {*retention.last_data_offsets, retention.end_offset - 1}
         self._special = memoryview(array("q", sorted(special)))
-        self._written = array("q", bytes(8 * kernel.WRITTEN_FIELDS * BATCHES_MAX))
+        self._written = array("q", bytes(8 * batch_runs.WRITTEN_FIELDS * BATCHES_MAX))
         self._out = bytearray(0)
         self._pending: list[bytes | bytearray | memoryview] = []
         self._pending_bytes = 0
@@ -147,9 +148,8 @@ class Filtering:
         at: int = 0
         while True:
             begun = at
-            status, at, out_end, count, read, kept, keyless = kernel.filter_run(
-                self._map.table,
-                self._map.latest_offset,
+            status, at, out_end, count, read, kept, keyless = batch_runs.filter_run(
+                self._map,
                 view,
                 at,
                 len(view),
@@ -164,25 +164,27 @@ class Filtering:
             stats.keyless_records += keyless
             if count:
                 self._add_run(view, count, out_end)
-            if status == kernel.AT_DAMAGE:
+            if status == batch_runs.AT_DAMAGE:
                 raise CorruptBatchError(f"byte {at} begins no batch that can be read")
-            if status == kernel.AT_SPECIAL or (status == kernel.AT_FULL and at == begun):
+            if status == batch_runs.AT_SPECIAL or (status == batch_runs.AT_FULL and at == begun):
                 header = read_header(view, at)
                 check_batch(view, header, at)
                 self._filter_special(view, at, header)
                 at += header.size_bytes
                 if self._pending_bytes > PENDING_BYTES:
                     self._flush()
-            elif status == kernel.AT_END:
+            elif status == batch_runs.AT_END:
                 self._flush()
                 return at
 
     def _add_run(self, view: memoryview, count: int, out_end: int) -> None:
-        """Take in what the kernel has written, with the checksums that it lacks."""
+        """Take in what a run has written, with the checksums that it lacks."""
         fields = self._written
         out = memoryview(self._out)
-        for number in range(0, count * kernel.WRITTEN_FIELDS, kernel.WRITTEN_FIELDS):
-            at, start, size, last_offset, max_timestamp, is_changed = fields[number : number + kernel.WRITTEN_FIELDS]
+        for number in range(0, count * batch_runs.WRITTEN_FIELDS, batch_runs.WRITTEN_FIELDS):
+            at, start, size, last_offset, max_timestamp, is_changed = fields[
+                number : number + batch_runs.WRITTEN_FIELDS
+            ]
             if is_changed:
                 # What was damaged on disk must not get a checksum that says otherwise.
                 check_batch(view, read_header(view, at), at)
@@ -191,7 +193,7 @@ class Filtering:
             self._batches.append(kept_batch(size, last_offset, max_timestamp))
         self._pending.append(out[:out_end])
         self._pending_bytes += out_end
-        # The kernel writes to the same place again.
+        # The next run writes to the same place again.
         self._flush()
 
     def _add(self, batch: bytes | bytearray | memoryview, last_offset: int, max_timestamp: int) -> None:
@@ -274,11 +276,10 @@ class Filtering:
         if header.record_count > len(records) // RECORD_BYTES_MIN:
             # A count that cannot be true must not decide what is allocated.
             raise CorruptBatchError(f"the batch at offset {header.base_offset} claims {header.record_count} records")
-        growth = 0 if new_base is None else header.record_count * kernel.RECORD_GROWTH_MAX
+        growth = 0 if new_base is None else header.record_count * batch_runs.RECORD_GROWTH_MAX
         target = bytearray(HEADER_BYTES + len(records) + growth)
-        kept, keyless, has_tombstone, newest, end = kernel.filter_records(
-            self._map.table,
-            self._map.latest_offset,
+        kept, keyless, has_tombstone, newest, end = batch_runs.filter_records(
+            self._map,
             records,
             0,
             len(records),

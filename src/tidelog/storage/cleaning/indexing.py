@@ -9,9 +9,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 
+from tidelog.storage.cleaning import batch_runs
 from tidelog.storage.cleaning.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaning.cleaner_stats import CleanerStats
-from tidelog.storage.cleaning.offset_map import OffsetMap, kernel
+from tidelog.storage.cleaning.offset_map import OffsetMap
 from tidelog.storage.cleaning.source_segment import SourceSegment
 from tidelog.storage.cleaning.windows import Window
 from tidelog.storage.files import File, Files
@@ -72,31 +73,21 @@ class Indexing:
 
     def _index(self, view: memoryview) -> int:
         """Take in the batches of a window. Returns where the last whole one ends."""
-        offset_map = self._map
         at: int = 0
         while True:
             begun = at
-            status, at, offset_map.latest_offset, count = kernel.index_run(
-                offset_map.table,
-                offset_map.entries_max,
-                view,
-                at,
-                len(view),
-                self._first_offset,
-                offset_map.latest_offset,
-                self._starts,
-            )
+            status, at, count = batch_runs.index_run(self._map, view, at, len(view), self._first_offset, self._starts)
             self._check(view, count, at)
-            if status == kernel.AT_SPECIAL:
+            if status == batch_runs.AT_SPECIAL:
                 header = read_header(view, at)
                 check_batch(view, header, at)
                 if not self._index_special(view, at, header):
                     return at
                 at += header.size_bytes
-            elif status == kernel.AT_FULL:
+            elif status == batch_runs.AT_FULL:
                 self._is_full = True
                 return at
-            elif status == kernel.AT_DAMAGE:
+            elif status == batch_runs.AT_DAMAGE:
                 raise CorruptBatchError(f"byte {at} begins no batch that can be read")
             elif at == begun:
                 return at
@@ -111,14 +102,12 @@ class Indexing:
 
     def _index_special(self, view: memoryview, at: int, header: BatchHeader) -> bool:
         """A batch that is compressed, of a transaction, or a marker. False where the map is full."""
-        offset_map = self._map
         if header.is_control:
             self._transactions.may_go(header, view, at)
         elif not self._transactions.is_aborted(header):
             records = records_of(view, header, at)
-            status, offset_map.latest_offset = kernel.index_records(
-                offset_map.table,
-                offset_map.entries_max,
+            status = batch_runs.index_records(
+                self._map,
                 records,
                 0,
                 len(records),
@@ -126,13 +115,12 @@ class Indexing:
                 header.base_offset,
                 header.last_offset_delta,
                 self._first_offset,
-                offset_map.latest_offset,
             )
-            if status == kernel.AT_FULL:
+            if status == batch_runs.AT_FULL:
                 self._is_full = True
                 return False
-            if status == kernel.AT_DAMAGE:
+            if status == batch_runs.AT_DAMAGE:
                 raise CorruptBatchError(f"the records of the batch at byte {at} cannot be read")
         if header.last_offset >= self._first_offset:
-            offset_map.latest_offset = header.last_offset
+            self._map.latest_offset = header.last_offset
         return True

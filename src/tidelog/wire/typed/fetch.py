@@ -16,7 +16,7 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import (
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
         all_fit32,
         array_length,
         bytes_length,
@@ -52,7 +52,7 @@ if cython.compiled:
     )
     from cython.cimports.tidelog.wire.typed.message import is_copied, records_bytes, view_of
 else:
-    from tidelog.wire.typed._plain_fields import (
+    from tidelog.wire.typed.fields import (
         all_fit32,
         array_length,
         bytes_length,

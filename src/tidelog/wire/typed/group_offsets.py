@@ -16,7 +16,7 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import (
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
         array_length,
         fits16,
         fits32,
@@ -40,7 +40,7 @@ if cython.compiled:
         uuid,
     )
 else:
-    from tidelog.wire.typed._plain_fields import (
+    from tidelog.wire.typed.fields import (
         array_length,
         fits16,
         fits32,

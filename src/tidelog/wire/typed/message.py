@@ -22,7 +22,7 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import (
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
         blank,
         filled,
         new_room,
@@ -33,7 +33,7 @@ if cython.compiled:
         start_of_room,
     )
 else:
-    from tidelog.wire.typed._plain_fields import blank, filled, new_room, piece, put8, put32, start_of, start_of_room
+    from tidelog.wire.typed.fields import blank, filled, new_room, piece, put8, put32, start_of, start_of_room
 
 # Below this, copying records beside their neighbours is cheaper than a part and a system call of their own.
 RECORDS_COPIED_BYTES_MAX = 16 * 1024

@@ -16,7 +16,7 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import (
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
         array_length,
         bytes_length,
         fits16,
@@ -47,7 +47,7 @@ if cython.compiled:
     )
     from cython.cimports.tidelog.wire.typed.message import is_copied, records_bytes, view_of
 else:
-    from tidelog.wire.typed._plain_fields import (
+    from tidelog.wire.typed.fields import (
         array_length,
         bytes_length,
         fits16,

@@ -15,7 +15,7 @@ else:
     from tidelog import plain_cython as cython
 
 if cython.compiled:
-    from cython.cimports.tidelog.wire.typed.fields import (
+    from cython.cimports.tidelog.wire.typed.fields_inline import (
         all_fit32,
         array_length,
         fits16,
@@ -39,7 +39,7 @@ if cython.compiled:
         text,
     )
 else:
-    from tidelog.wire.typed._plain_fields import (
+    from tidelog.wire.typed.fields import (
         all_fit32,
         array_length,
         fits16,

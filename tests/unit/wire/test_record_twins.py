@@ -1,4 +1,4 @@
-"""What holds for the kernels themselves: the twins agree, on hostile bytes too, and the plain one needs no Cython."""
+"""`record_decoder` and `record_encoder`: the twins agree, on hostile bytes too, and the plain one needs no Cython."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernel_twins import TWINS, twin_of
+from tests.support.kernel_twins import TWINS, module_on
 from tidelog.kernel_choice import Twin
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.record_batch import HEADER_BYTES, read_header
@@ -20,17 +20,19 @@ from tidelog.wire.records import Record, build_batch
 
 MUTATIONS = 3000
 
-
-@pytest.fixture(params=TWINS)
-def decode_kernel(request: pytest.FixtureRequest) -> ModuleType:
-    chosen: Twin = request.param
-    return twin_of("decode_kernel", chosen)
+both = pytest.mark.skipif(len(TWINS) < 2, reason="there is one twin only")
 
 
 @pytest.fixture(params=TWINS)
-def encode_kernel(request: pytest.FixtureRequest) -> ModuleType:
+def decoder(request: pytest.FixtureRequest) -> ModuleType:
     chosen: Twin = request.param
-    return twin_of("encode_kernel", chosen)
+    return module_on("tidelog.wire.record_decoder", chosen)
+
+
+@pytest.fixture(params=TWINS)
+def encoder(request: pytest.FixtureRequest) -> ModuleType:
+    chosen: Twin = request.param
+    return module_on("tidelog.wire.record_encoder", chosen)
 
 
 def int64s(*values: int) -> memoryview:
@@ -107,8 +109,9 @@ def columns_of(kernel: ModuleType, data: bytes, count: int, base: int, timestamp
     return made
 
 
+@both
 def test_the_twins_agree_on_hostile_bytes() -> None:
-    plain, compiled = (twin_of("decode_kernel", twin) for twin in TWINS)
+    plain, compiled = (module_on("tidelog.wire.record_decoder", twin) for twin in TWINS)
     random = Random(20240229)
     refused = 0
     for number in range(MUTATIONS):
@@ -140,31 +143,30 @@ def test_the_twins_agree_on_hostile_bytes() -> None:
     assert MUTATIONS // 3 < refused < MUTATIONS * 0.95
 
 
-def test_reading_stops_at_the_end_that_is_given_and_not_at_that_of_the_buffer(decode_kernel: ModuleType) -> None:
+def test_reading_stops_at_the_end_that_is_given_and_not_at_that_of_the_buffer(decoder: ModuleType) -> None:
     batch = build_batch([Record(0, 5, b"k", b"value"), Record(1, 6, None, b"other")])
     end = len(batch)
 
     for cut in range(1, end - HEADER_BYTES + 1):
         with pytest.raises(CorruptBatchError):
-            decode_kernel.decode_rows(tuple, batch + b"\0" * 100, HEADER_BYTES, end - cut, 2, 0, 5, 1, None)
-    rows = decode_kernel.decode_rows(
-        tuple, b"\xff" * 9 + batch + b"\0" * 100, 9 + HEADER_BYTES, 9 + end, 2, 0, 5, 1, None
-    )
+            decoder.decode_rows(tuple, batch + b"\0" * 100, HEADER_BYTES, end - cut, 2, 0, 5, 1, None)
+    rows = decoder.decode_rows(tuple, b"\xff" * 9 + batch + b"\0" * 100, 9 + HEADER_BYTES, 9 + end, 2, 0, 5, 1, None)
     assert [row[3] for row in rows] == [b"value", b"other"]
 
 
-def test_spans_of_several_sources_are_gathered_one_behind_the_other(decode_kernel: ModuleType) -> None:
+def test_spans_of_several_sources_are_gathered_one_behind_the_other(decoder: ModuleType) -> None:
     spans = memoryview(array("i", [1, 2, 0, -1, 0, 0, 0, 3]))
     offsets, out = memoryview(array("i", [0] * 5)), bytearray(5)
 
-    decode_kernel.gather_spans(spans, memoryview(b"xabx"), 0, 2, offsets, memoryview(out))
-    decode_kernel.gather_spans(spans, memoryview(b"cde"), 2, 4, offsets, memoryview(out))
+    decoder.gather_spans(spans, memoryview(b"xabx"), 0, 2, offsets, memoryview(out))
+    decoder.gather_spans(spans, memoryview(b"cde"), 2, 4, offsets, memoryview(out))
 
     assert (bytes(out), offsets.tolist()) == (b"abcde", [0, 2, 2, 2, 5])
 
 
+@both
 def test_the_twins_write_the_same_bytes() -> None:
-    plain, compiled = (twin_of("encode_kernel", twin) for twin in TWINS)
+    plain, compiled = (module_on("tidelog.wire.record_encoder", twin) for twin in TWINS)
     random = Random(11)
     for _ in range(200):
         rows = [
@@ -196,7 +198,7 @@ def test_the_twins_write_the_same_bytes() -> None:
     ],
 )
 def test_a_column_that_lies_about_its_data_is_refused(
-    encode_kernel: ModuleType,
+    encoder: ModuleType,
     offsets: tuple[int, ...],
     data: bytes,
     validity: bytes | None,
@@ -206,14 +208,14 @@ def test_a_column_that_lies_about_its_data_is_refused(
 ) -> None:
     for packed in (int64s(*offsets), int32s(*offsets)):
         with pytest.raises(ValueError, match=message):
-            encode_kernel.BinaryColumn(packed, data, validity, first, count)
+            encoder.BinaryColumn(packed, data, validity, first, count)
 
 
-def test_offsets_may_be_of_32_or_of_64_bits(encode_kernel: ModuleType) -> None:
+def test_offsets_may_be_of_32_or_of_64_bits(encoder: ModuleType) -> None:
     built = []
     for packed in (int64s(0, 1, 3, 3, 6), int32s(0, 1, 3, 3, 6)):
-        column = encode_kernel.BinaryColumn(packed, b"abcdef", b"\x0d", 0, 4)
-        built.append(encode_kernel.RecordColumns(int64s(5, 6, 7, 8), None, column).encode(0, 0, 1000))
+        column = encoder.BinaryColumn(packed, b"abcdef", b"\x0d", 0, 4)
+        built.append(encoder.RecordColumns(int64s(5, 6, 7, 8), None, column).encode(0, 0, 1000))
 
     assert built[0] == built[1]
     assert b"def" in built[0][0]
@@ -221,9 +223,9 @@ def test_offsets_may_be_of_32_or_of_64_bits(encode_kernel: ModuleType) -> None:
     assert b"bc" not in built[0][0]
 
 
-def test_columns_that_do_not_belong_together_are_refused(encode_kernel: ModuleType) -> None:
-    two = encode_kernel.BinaryColumn(int64s(0, 1, 2), b"ab", None, 0, 2)
-    one = encode_kernel.BinaryColumn(int64s(0, 1), b"a", None, 0, 1)
+def test_columns_that_do_not_belong_together_are_refused(encoder: ModuleType) -> None:
+    two = encoder.BinaryColumn(int64s(0, 1, 2), b"ab", None, 0, 2)
+    one = encoder.BinaryColumn(int64s(0, 1), b"a", None, 0, 1)
     for arguments in (
         (two, None),
         (None, two),
@@ -235,12 +237,12 @@ def test_columns_that_do_not_belong_together_are_refused(encode_kernel: ModuleTy
         (one, one, int64s(1, 0), one, one),
     ):
         with pytest.raises(ValueError, match=r"length|rise|outside"):
-            encode_kernel.RecordColumns(int64s(5), *arguments)
+            encoder.RecordColumns(int64s(5), *arguments)
 
 
-def test_a_row_that_is_not_there_is_refused(encode_kernel: ModuleType) -> None:
-    column = encode_kernel.BinaryColumn(int64s(0, 1), b"a", None, 0, 1)
-    records = encode_kernel.RecordColumns(int64s(5), None, column)
+def test_a_row_that_is_not_there_is_refused(encoder: ModuleType) -> None:
+    column = encoder.BinaryColumn(int64s(0, 1), b"a", None, 0, 1)
+    records = encoder.RecordColumns(int64s(5), None, column)
 
     for row in (-1, 1, 2**40):
         with pytest.raises(ValueError, match="no such row"):

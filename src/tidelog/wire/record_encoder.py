@@ -1,9 +1,8 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return"
 """The loops that write records: from rows, or from Arrow's columns, to the bytes of a batch.
 
-This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_encode_kernel`. The types in the
-annotations are C types to the compiler and nothing to Python. What a record takes stands before it, so each is measured before it
-is written; the compiled twin checks no index by itself, and nothing may change in between.
+The types in the annotations are C types to the compiler and nothing to Python. What a record takes stands before it, so each is
+measured before it is written; the compiled twin checks no index by itself, and nothing may change in between.
 
 `tidelog.wire.records` and `tidelog.wire.columns` hold the contracts.
 """
@@ -20,57 +19,12 @@ else:
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.tuple import PyTuple_GET_ITEM
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.tidelog.wire.record_fields_inline import put_bytes, put_piece, put_varint, varint, varint_bytes
+else:
+    from tidelog.wire.record_fields import put_bytes, put_piece, put_varint, varint, varint_bytes
 
 _INT64_MAX = cython.declare(cython.longlong, 2**63 - 1)
 _INT64_MIN = cython.declare(cython.longlong, -_INT64_MAX - 1)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _varint_bytes(number: cython.longlong) -> cython.Py_ssize_t:
-    """How many bytes the zigzag form of `number` takes."""
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    size: cython.Py_ssize_t
-    if bits < 0x80:
-        return 1
-    if bits < 0x4000:
-        return 2
-    size = 3
-    bits >>= 21
-    while bits:
-        bits >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _write_varint(
-    out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, number: cython.longlong
-) -> cython.Py_ssize_t:
-    """Write the zigzag form of `number` and return where it ends. There is room: the caller has measured."""
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    while bits >= 0x80:
-        out[position] = (bits & 0x7F) | 0x80
-        bits >>= 7
-        position += 1
-    out[position] = bits
-    return position + 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _write_bytes(out: cython.pointer[cython.uchar], position: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
-    length: cython.Py_ssize_t = len(data)
-    if cython.compiled:
-        memcpy(out + position, cython.cast(cython.p_char, data), length)
-    else:
-        out[position : position + length] = data
-    return position + length
 
 
 @cython.cfunc
@@ -80,7 +34,7 @@ def _write_field(out: cython.pointer[cython.uchar], position: cython.Py_ssize_t,
         out[position] = 1
         return position + 1
     data: bytes = _bytes_of(field)
-    return _write_bytes(out, _write_varint(out, position, len(data)), data)
+    return put_bytes(out, put_varint(out, position, len(data)), data)
 
 
 @cython.cfunc
@@ -90,7 +44,7 @@ def _field_bytes(field: object) -> cython.Py_ssize_t:
     if field is None:
         return 1
     length: cython.Py_ssize_t = len(_bytes_of(field))
-    return _varint_bytes(length) + length
+    return varint_bytes(length) + length
 
 
 @cython.cfunc
@@ -134,29 +88,18 @@ def _timestamp_delta(timestamp: cython.longlong, base_timestamp: cython.longlong
 
 
 @cython.cfunc
-def _varint(number: cython.longlong) -> bytes:
-    bits: cython.ulonglong = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while bits >= 0x80:
-        out.append((bits & 0x7F) | 0x80)
-        bits >>= 7
-    out.append(bits)
-    return bytes(out)
-
-
-@cython.cfunc
 def _header_block(headers: tuple[tuple[Any, Any], ...]) -> bytes:
     """The headers of one record as on the wire, their count before them."""
     # Not declared as str and bytes: the compiler would refuse what is derived from them.
-    parts = [_varint(len(headers))]
+    parts = [varint(len(headers))]
     for key, value in headers:
         key_bytes = key.encode()
-        parts += (_varint(len(key_bytes)), key_bytes)
+        parts += (varint(len(key_bytes)), key_bytes)
         if value is None:
             parts.append(b"\1")
         else:
             value_bytes = _bytes_of(value)
-            parts += (_varint(len(value_bytes)), value_bytes)
+            parts += (varint(len(value_bytes)), value_bytes)
     return b"".join(parts)
 
 
@@ -168,7 +111,7 @@ def _item(row: object, index: cython.Py_ssize_t) -> object:
 
 
 def encode_rows(
-    rows: list[object],
+    rows: list[Any],
     prefix_bytes: cython.Py_ssize_t,
     base_offset: cython.longlong,
     base_timestamp: cython.longlong,
@@ -195,14 +138,14 @@ def encode_rows(
         previous_delta = delta
         timestamp = _item(row, 1)
         max_timestamp = max(max_timestamp, timestamp)
-        body = 1 + _varint_bytes(_timestamp_delta(timestamp, base_timestamp)) + _varint_bytes(delta)
+        body = 1 + varint_bytes(_timestamp_delta(timestamp, base_timestamp)) + varint_bytes(delta)
         body += _field_bytes(_item(row, 2)) + _field_bytes(_item(row, 3))
         if _item(row, 4):
             blocks[index] = _header_block(_item(row, 4))
             body += len(blocks[index])
         else:
             body += 1
-        size += _varint_bytes(body) + body
+        size += varint_bytes(body) + body
         bodies.append(body)
     result = bytearray(size)
     if size == 0:
@@ -213,24 +156,24 @@ def encode_rows(
     for index in range(len(rows)):
         row = rows[index]
         body = bodies[index]
-        position = _write_varint(out, position, body)
+        position = put_varint(out, position, body)
         # The attributes, of which none exist.
         out[position] = 0
         timestamp = _item(row, 1)
-        position = _write_varint(out, position + 1, timestamp - base_timestamp)
+        position = put_varint(out, position + 1, timestamp - base_timestamp)
         delta = _item(row, 0)
-        position = _write_varint(out, position, delta - base_offset)
+        position = put_varint(out, position, delta - base_offset)
         position = _write_field(out, position, _item(row, 2))
         position = _write_field(out, position, _item(row, 3))
         if _item(row, 4):
-            position = _write_bytes(out, position, blocks[index])
+            position = put_bytes(out, position, blocks[index])
         else:
             out[position] = 0
             position += 1
     return result, max_timestamp
 
 
-def _join_rows(rows: list[object], prefix_bytes: int, base_offset: int, base_timestamp: int) -> tuple[bytearray, int]:
+def _join_rows(rows: list[Any], prefix_bytes: int, base_offset: int, base_timestamp: int) -> tuple[bytearray, int]:
     """What `encode_rows` does, in the way that is fast in plain Python: joining bytes, not setting them one by one."""
     out = bytearray(prefix_bytes)
     max_timestamp = -1
@@ -256,11 +199,11 @@ def _join_rows(rows: list[object], prefix_bytes: int, base_offset: int, base_tim
     return out, max_timestamp
 
 
-_SHORT_VARINTS: list[bytes] = [] if cython.compiled else [_varint(number) for number in range(1024)]
+_SHORT_VARINTS: list[bytes] = [] if cython.compiled else [varint(number) for number in range(1024)]
 
 
 def _short_varint(number: int) -> bytes:
-    return _SHORT_VARINTS[number] if 0 <= number < 1024 else _varint(number)
+    return _SHORT_VARINTS[number] if 0 <= number < 1024 else varint(number)
 
 
 @cython.final
@@ -355,7 +298,7 @@ def _length(column: BinaryColumn | None, row: cython.Py_ssize_t) -> cython.longl
 @cython.exceptval(check=False)
 def _size(length: cython.longlong) -> cython.longlong:
     """What a value of this length takes in a record, its length before it."""
-    return _varint_bytes(length) + length if length > 0 else 1
+    return varint_bytes(length) + length if length > 0 else 1
 
 
 @cython.cfunc
@@ -369,15 +312,11 @@ def _write_value(
     length: cython.longlong,
 ) -> cython.Py_ssize_t:
     start: cython.longlong
-    position = _write_varint(out, position, length)
+    position = put_varint(out, position, length)
     if column is None or length <= 0:
         return position
     start = column.start(row)
-    if cython.compiled:
-        memcpy(out + position, column.data + start, length)
-    else:
-        out[position : position + length] = column.data[start : start + length]
-    return position + length
+    return put_piece(out, position, column.data, start, start + length)
 
 
 @cython.cfunc
@@ -450,7 +389,7 @@ class RecordColumns:
     @cython.exceptval(check=False)
     def headers_size(self, row: cython.Py_ssize_t) -> cython.longlong:
         header: cython.Py_ssize_t
-        size: cython.longlong = _varint_bytes(self.header_offsets[row + 1] - self.header_offsets[row])
+        size: cython.longlong = varint_bytes(self.header_offsets[row + 1] - self.header_offsets[row])
         for header in range(self.header_offsets[row], self.header_offsets[row + 1]):
             size += _size(_length(self.header_keys, header)) + _size(_length(self.header_values, header))
         return size
@@ -463,7 +402,7 @@ class RecordColumns:
         header: cython.Py_ssize_t
         keys: BinaryColumn | None = self.header_keys
         values: BinaryColumn | None = self.header_values
-        position = _write_varint(out, position, self.header_offsets[row + 1] - self.header_offsets[row])
+        position = put_varint(out, position, self.header_offsets[row + 1] - self.header_offsets[row])
         for header in range(self.header_offsets[row], self.header_offsets[row + 1]):
             position = _write_value(out, position, keys, header, _length(keys, header))
             position = _write_value(out, position, values, header, _length(values, header))
@@ -502,7 +441,7 @@ class RecordColumns:
         # The first record is taken however large it is; otherwise the rest of the rows or the limit decide, whichever is less.
         body: cython.longlong = 3 + _size(key_length) + _size(value_length) + headers_size
         capacity: cython.Py_ssize_t = max(
-            prefix_bytes + _varint_bytes(body) + body, min(bytes_max, prefix_bytes + self.bound(first))
+            prefix_bytes + varint_bytes(body) + body, min(bytes_max, prefix_bytes + self.bound(first))
         )
         # Every byte that is kept is written, so that it need not be zeroed; those of the header are, by the caller.
         result: bytearray = (
@@ -519,15 +458,15 @@ class RecordColumns:
             value_length = _length(values, row)
             if self.has_headers:
                 headers_size = self.headers_size(row)
-            body = 1 + _varint_bytes(delta) + _varint_bytes(row - first) + headers_size
+            body = 1 + varint_bytes(delta) + varint_bytes(row - first) + headers_size
             body += _size(key_length) + _size(value_length)
-            if body + _varint_bytes(body) > capacity - position:
+            if body + varint_bytes(body) > capacity - position:
                 break
-            position = _write_varint(out, position, body)
+            position = put_varint(out, position, body)
             # The attributes, of which none exist.
             out[position] = 0
-            position = _write_varint(out, position + 1, delta)
-            position = _write_varint(out, position, row - first)
+            position = put_varint(out, position + 1, delta)
+            position = put_varint(out, position, row - first)
             position = _write_value(out, position, keys, row, key_length)
             position = _write_value(out, position, values, row, value_length)
             if self.has_headers:

@@ -1,9 +1,8 @@
 # mypy: disable-error-code="untyped-decorator, valid-type, no-any-return"
 """The loops that read records: from the bytes of a batch to rows, or to where each field lies.
 
-This is one source for two twins: it runs as plain Python, and `setup.py` compiles it to `_decode_kernel`. The types in the
-annotations are C types to the compiler and nothing to Python. The compiled twin checks no index by itself, so every read of a
-batch's bytes is checked here, against the end of what holds it, and both twins refuse the same bytes.
+The types in the annotations are C types to the compiler and nothing to Python. The compiled twin checks no index by itself, so
+every read of a batch's bytes is checked here, against the end of what holds it, and both twins refuse the same bytes.
 
 What callers pass besides those bytes is theirs to get right: `tidelog.wire.records` and `tidelog.wire.columns`.
 """
@@ -11,7 +10,7 @@ What callers pass besides those bytes is theirs to get right: `tidelog.wire.reco
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog.wire.batch_errors import CorruptBatchError
 
@@ -22,6 +21,9 @@ else:
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.tidelog.wire.record_fields_inline import read_long_varint, read_varint
+else:
+    from tidelog.wire.record_fields import read_long_varint, read_varint
 
 _INT64_MAX = cython.declare(cython.longlong, 2**63 - 1)
 _INT64_MIN = cython.declare(cython.longlong, -_INT64_MAX - 1)
@@ -44,47 +46,6 @@ _FAULTS = {
     -6: "its headers do not fit",
     -7: "bytes are left over behind it",
 }
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _read_varint(
-    data: cython.pointer[cython.const[cython.uchar]], position: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A zigzag number of at most 32 bits and where it ends: -1 where there is none."""
-    # Most are of one byte: small enough to be compiled into each place that reads one.
-    byte: cython.longlong
-    if position < end:
-        byte = data[position]
-        if byte < 0x80:
-            return (byte >> 1) ^ -(byte & 1), position + 1
-        return _read_long_varint(data, position, end, 32)
-    return 0, -1
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _read_long_varint(
-    data: cython.pointer[cython.const[cython.uchar]],
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    bit_count: cython.int,
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    byte: cython.ulonglong
-    bits: cython.ulonglong = 0
-    shift: cython.int = 0
-    while position < end and shift < bit_count:
-        byte = data[position]
-        position += 1
-        # Bits beyond the number's last would be lost unseen.
-        if shift + 7 > bit_count and byte >> (bit_count - shift):
-            return 0, -1
-        bits |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (bits >> 1) ^ -(bits & 1), position
-        shift += 7
-    return 0, -1
 
 
 @cython.cfunc
@@ -119,13 +80,13 @@ def _read_record(
     header_count: cython.longlong
     length: cython.longlong
 
-    length, position = _read_varint(data, position, end)
+    length, position = read_varint(data, position, end)
     # Behind its length a record takes six bytes at least.
     if position < 0 or length < 6 or length > end - position:
         return _BAD_LENGTH, 0, 0, 0, 0, 0, 0, 0, 0
     end = position + length
     # The first byte are the attributes, of which none exist.
-    timestamp, position = _read_long_varint(data, position + 1, end, 64)
+    timestamp, position = read_long_varint(data, position + 1, end, 64)
     if (
         position < 0
         or (timestamp > 0 and base_timestamp > _INT64_MAX - timestamp)
@@ -133,18 +94,18 @@ def _read_record(
     ):
         return _BAD_TIMESTAMP, 0, 0, 0, 0, 0, 0, 0, 0
     timestamp += base_timestamp
-    offset_delta, position = _read_varint(data, position, end)
+    offset_delta, position = read_varint(data, position, end)
     if position < 0 or offset_delta <= previous_delta or offset_delta > last_delta:
         return _BAD_OFFSET, 0, 0, 0, 0, 0, 0, 0, 0
-    key_length, key_start = _read_varint(data, position, end)
+    key_length, key_start = read_varint(data, position, end)
     if key_start < 0 or key_length < -1 or key_length > end - key_start:
         return _BAD_KEY, 0, 0, 0, 0, 0, 0, 0, 0
     position = key_start + key_length if key_length > 0 else key_start
-    value_length, value_start = _read_varint(data, position, end)
+    value_length, value_start = read_varint(data, position, end)
     if value_start < 0 or value_length < -1 or value_length > end - value_start:
         return _BAD_VALUE, 0, 0, 0, 0, 0, 0, 0, 0
     position = value_start + value_length if value_length > 0 else value_start
-    header_count, headers_start = _read_varint(data, position, end)
+    header_count, headers_start = read_varint(data, position, end)
     # A header takes two lengths of one byte each at least.
     if headers_start < 0 or header_count < 0 or 2 * header_count > end - headers_start:
         return _BAD_HEADERS, 0, 0, 0, 0, 0, 0, 0, 0
@@ -169,10 +130,10 @@ def _pass_headers(
     """Where the headers end: -1 where they do not fit. Their keys are never null."""
     length: cython.longlong
     while count > 0:
-        length, position = _read_varint(data, position, end)
+        length, position = read_varint(data, position, end)
         if position < 0 or length < 0 or length > end - position:
             return -1
-        length, position = _read_varint(data, position + length, end)
+        length, position = read_varint(data, position + length, end)
         if position < 0 or length < -1 or length > end - position:
             return -1
         if length > 0:
@@ -211,60 +172,25 @@ def decode_rows(
     base_timestamp: cython.longlong,
     last_offset_delta: cython.longlong,
     append_time: object,
-) -> list[object]:
+) -> list[Any]:
     """The records between `start` and `end` of `source`, each as a `row_type`, which is `tuple` or derived from it.
 
     A row is offset, timestamp, key, value and headers.
     """
-    data: cython.pointer[cython.const[cython.uchar]]
-    index: cython.Py_ssize_t
-    position: cython.Py_ssize_t = start
-    previous_delta: cython.longlong = -1
-    record_end: cython.Py_ssize_t
-    record_time: cython.longlong
-    offset_delta: cython.longlong
-    key_start: cython.Py_ssize_t
-    key_length: cython.longlong
-    value_start: cython.Py_ssize_t
-    value_length: cython.longlong
-    headers_start: cython.Py_ssize_t
-    header_count: cython.longlong
-    rows: list[object]
-    _check_count(base_offset, count, end - start)
-    if cython.compiled:
-        data = cython.address(source[0])
-    else:
-        # Only bytes give bytes when they are sliced.
-        data = bytes(memoryview(source)[start:end])
-        position, end = 0, end - start
-    rows = [None] * count
-    for index in range(count):
-        (
-            record_end,
-            record_time,
-            offset_delta,
-            key_start,
-            key_length,
-            value_start,
-            value_length,
-            headers_start,
-            header_count,
-        ) = _read_record(data, position, end, base_timestamp, previous_delta, last_offset_delta)
-        if record_end < 0:
-            raise _damaged(base_offset, index, record_end)
-        position = record_end
-        previous_delta = offset_delta
-        row = (
-            base_offset + offset_delta,
-            record_time if append_time is None else append_time,
-            data[key_start : key_start + key_length] if key_length >= 0 else None,
-            data[value_start : value_start + value_length] if value_length >= 0 else None,
-            _read_headers(data, headers_start, record_end, header_count) if header_count else (),
-        )
-        rows[index] = row if row_type is tuple else tuple.__new__(row_type, row)
-    if position != end:
-        raise _left_over(base_offset, end - position)
-    return rows
+    return _decode(
+        row_type,
+        None,
+        None,
+        None,
+        source,
+        start,
+        end,
+        count,
+        base_offset,
+        base_timestamp,
+        last_offset_delta,
+        append_time,
+    )
 
 
 def decode_consumer_rows(
@@ -280,11 +206,43 @@ def decode_consumer_rows(
     base_timestamp: cython.longlong,
     last_offset_delta: cython.longlong,
     append_time: object,
-) -> list[object]:
+) -> list[Any]:
     """Like `decode_rows`, as a consumer hands records out.
 
     A row is made by calling `row_type` with topic, partition, offset, timestamp, timestamp type, key, value and headers.
     """
+    return _decode(
+        row_type,
+        topic,
+        partition,
+        timestamp_type,
+        source,
+        start,
+        end,
+        count,
+        base_offset,
+        base_timestamp,
+        last_offset_delta,
+        append_time,
+    )
+
+
+@cython.cfunc
+def _decode(
+    row_type: Any,
+    topic: object,
+    partition: object,
+    timestamp_type: object,
+    source: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    last_offset_delta: cython.longlong,
+    append_time: object,
+) -> list[Any]:
+    """Rows for a consumer where there is a topic, and otherwise tuples."""
     data: cython.pointer[cython.const[cython.uchar]]
     index: cython.Py_ssize_t
     position: cython.Py_ssize_t = start
@@ -298,7 +256,7 @@ def decode_consumer_rows(
     value_length: cython.longlong
     headers_start: cython.Py_ssize_t
     header_count: cython.longlong
-    rows: list[object]
+    rows: list[Any]
     _check_count(base_offset, count, end - start)
     if cython.compiled:
         data = cython.address(source[0])
@@ -323,19 +281,38 @@ def decode_consumer_rows(
             raise _damaged(base_offset, index, record_end)
         position = record_end
         previous_delta = offset_delta
-        rows[index] = row_type(
-            topic,
-            partition,
-            base_offset + offset_delta,
-            record_time if append_time is None else append_time,
-            timestamp_type,
-            data[key_start : key_start + key_length] if key_length >= 0 else None,
-            data[value_start : value_start + value_length] if value_length >= 0 else None,
-            _read_headers(data, headers_start, record_end, header_count) if header_count else (),
-        )
+        if topic is None:
+            row = (
+                base_offset + offset_delta,
+                record_time if append_time is None else append_time,
+                _field(data, key_start, key_length),
+                _field(data, value_start, value_length),
+                _read_headers(data, headers_start, record_end, header_count) if header_count else (),
+            )
+            rows[index] = row if row_type is tuple else tuple.__new__(row_type, row)
+        else:
+            rows[index] = row_type(
+                topic,
+                partition,
+                base_offset + offset_delta,
+                record_time if append_time is None else append_time,
+                timestamp_type,
+                _field(data, key_start, key_length),
+                _field(data, value_start, value_length),
+                _read_headers(data, headers_start, record_end, header_count) if header_count else (),
+            )
     if position != end:
         raise _left_over(base_offset, end - position)
     return rows
+
+
+@cython.cfunc
+@cython.inline
+def _field(
+    data: cython.pointer[cython.const[cython.uchar]], start: cython.Py_ssize_t, length: cython.longlong
+) -> object:
+    """A key or a value; None where there is none."""
+    return data[start : start + length] if length >= 0 else None
 
 
 @cython.cfunc
@@ -347,11 +324,11 @@ def _read_headers(
 ) -> tuple[object, ...]:
     """Headers that `_pass_headers` has checked. What is not UTF-8 in their keys is replaced, as Kafka's Java clients do."""
     length: cython.longlong
-    headers: list[object] = []
+    headers: list[Any] = []
     while count > 0:
-        length, position = _read_varint(data, position, end)
+        length, position = read_varint(data, position, end)
         key: bytes = data[position : position + length]
-        length, position = _read_varint(data, position + length, end)
+        length, position = read_varint(data, position + length, end)
         if length < 0:
             headers.append((key.decode("utf-8", "replace"), None))
         else:
@@ -524,10 +501,10 @@ def scan_headers(
         position = header_spans[2 * index]
         list_offsets[index + 1] = header + header_spans[2 * index + 1]
         while header < list_offsets[index + 1]:
-            length, position = _read_varint(data, position, end)
+            length, position = read_varint(data, position, end)
             key_spans[2 * header] = position
             key_spans[2 * header + 1] = length
-            length, position = _read_varint(data, position + length, end)
+            length, position = read_varint(data, position + length, end)
             value_spans[2 * header] = position
             value_spans[2 * header + 1] = length
             if length > 0:

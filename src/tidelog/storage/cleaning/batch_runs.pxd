@@ -1,0 +1,1 @@
+# The types of `batch_runs` are in its annotations.

@@ -1,1 +1,0 @@
-"""Kernels of compaction: see `tidelog.kernel_choice`."""

@@ -1,1 +1,0 @@
-"""The hot loops over records, each a module that also compiles: see `tidelog.kernel_choice` for which twin runs."""

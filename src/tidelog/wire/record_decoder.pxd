@@ -1,0 +1,1 @@
+# The types of `record_decoder` are in its annotations.

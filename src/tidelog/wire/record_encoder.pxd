@@ -1,0 +1,1 @@
+# The types of `record_encoder` are in its annotations.
