@@ -3,9 +3,6 @@
 All or none are built, since compiled modules know the layout of each other's objects. The stamp in the package, written last,
 has one digest of all that they were built from (the sources, and every `.pxd`): `tidelog.kernel_choice` uses no extension
 whose source has changed since. Where Cython, a compiler or Python's headers are missing the install goes on without.
-
-Kernels of the older kind, `kernels/<name>.py`, become extensions of another name, `kernels/_<name>`, and are part of the same
-set.
 """
 
 import os
@@ -26,22 +23,15 @@ SUFFIX = KERNEL_CHOICE["EXTENSION_SUFFIX"]
 
 
 def is_compiled(source: Path) -> bool:
-    return source.with_suffix(".pxd").exists() or (source.parent.name == "kernels" and not source.name.startswith("_"))
+    return source.with_suffix(".pxd").exists()
 
 
 SOURCES = sorted(filter(is_compiled, PACKAGE.rglob("*.py")))
 TYPES = sorted(PACKAGE.rglob("*.pxd"))
 
 
-def own_types(source: Path) -> Path:
-    """The `.pxd` of a source, of which Cython takes note by the extension's name."""
-    types = source.with_suffix(".pxd")
-    return types if types.exists() else source.with_name(f"_{source.stem}.pxd")
-
-
 def extension_name(source: Path) -> str:
-    stem = source.stem if source.with_suffix(".pxd").exists() else f"_{source.stem}"
-    return ".".join((*source.parent.relative_to(SOURCE).parts, stem))
+    return ".".join(source.with_suffix("").relative_to(SOURCE).parts)
 
 
 def stamp_in(package: Path) -> Path:
@@ -57,9 +47,9 @@ def stamp() -> str:
 def drop_old_c() -> None:
     """Cython overlooks that a source in Python depends on its own types, and the stamp would vouch for what older ones gave."""
     for source in SOURCES:
-        types = own_types(source)
+        types = source.with_suffix(".pxd")
         made = (ROOT / C_DIRECTORY / source.relative_to(ROOT)).with_suffix(".c")
-        if types.exists() and made.exists() and made.stat().st_mtime < types.stat().st_mtime:
+        if made.exists() and made.stat().st_mtime < types.stat().st_mtime:
             made.unlink()
 
 

@@ -38,9 +38,8 @@ def digest_of_installed(extras: list[str]) -> str:
 
 def digest_of_compiled() -> str:
     types = sorted((ROOT / "src" / "tidelog").rglob("*.pxd"))
-    kernels = [path for path in ROOT.glob("src/tidelog/**/kernels/*.py") if not path.name.startswith("_")]
     sources = [source for path in types if (source := path.with_suffix(".py")).exists()]
-    return digest([*types, *sorted({*kernels, *sources})])
+    return digest([*types, *sources])
 
 
 def install(extras: list[str]) -> None:

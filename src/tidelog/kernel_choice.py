@@ -10,8 +10,7 @@ of them or none, since compiled modules know the layout of each other's objects.
 An extension whose source has been edited since is never used: it would silently shadow the edit.
 
 Every process start pays for this, so it imports nothing that the interpreter has not loaded anyway (`importlib.machinery`
-where the sources are taken). Kernels of the older kind, `kernels/<name>.py` compiled to `kernels/_<name>`, follow the same
-choice by `load`.
+where the sources are taken).
 """
 
 import os
@@ -138,17 +137,3 @@ def choose(folder: str, wanted: str) -> Choice:
 
 
 choice = choose(PACKAGE, os.environ.get("TIDELOG_KERNELS", ""))
-
-
-def load(package: str, name: str) -> "ModuleType":
-    """The twin of kernel `name` in `package` that this process uses."""
-    if choice.refusal:
-        raise KernelUnavailableError(choice.refusal)
-    return load_twin(package, name, choice.twin)
-
-
-def load_twin(package: str, name: str, twin: Twin) -> "ModuleType":
-    """One twin by name, whatever the process has chosen: tests run over both."""
-    from importlib import import_module  # noqa: PLC0415
-
-    return import_module(f"{package}.{name}" if twin == "python" else f"{package}._{name}")

@@ -12,10 +12,7 @@ from tests.repo.test_links import ROOT
 from tidelog import plain_cython
 
 SOURCE = ROOT / "src" / "tidelog"
-# With a `.pxd` beside them, and those of the older kind.
-KERNELS = sorted(
-    {*SOURCE.rglob("kernels/*.py"), *(path for path in SOURCE.rglob("*.py") if path.with_suffix(".pxd").exists())}
-)
+KERNELS = sorted(path for path in SOURCE.rglob("*.py") if path.with_suffix(".pxd").exists())
 
 
 def cython_names(tree: ast.AST) -> Iterator[str]:

@@ -11,8 +11,8 @@ from tests.repo.test_links import ROOT
 
 MAPS = ("src/tidelog/broker", "src/tidelog/cli", "src/tidelog/model", "tests/support")
 NAME = re.compile(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/?)`")
-# Their files are named after what is in them: the APIs; and those of kernels after the modules that they are for.
-NOT_LISTED = {"handlers", "kernels", "group_talk", "answer_scenarios"}
+# Their files are named after what is in them: the APIs.
+NOT_LISTED = {"handlers", "group_talk", "answer_scenarios"}
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -27,12 +27,11 @@ def mistakes(package: Path, text: str) -> list[str]:
     for folder in [package, *folders]:
         named = {name for row in rows if folder == package or f"{folder.name}/" in row for name in row}
         if folder != package and f"{folder.name}/" not in named:
-            if folder.name != "kernels":
-                wrong.append(f"{folder.name}/ is not named")
+            wrong.append(f"{folder.name}/ is not named")
         elif folder.name not in NOT_LISTED:
             modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
             wrong += [f"{folder.name}/{module} is not named" for module in sorted(modules - named)]
-    there = {path.stem for path in package.rglob("*.py")} | {f"{folder.name}/" for folder in folders} | {"kernels/"}
+    there = {path.stem for path in package.rglob("*.py")} | {f"{folder.name}/" for folder in folders}
     return wrong + [f"{name} is not there" for row in rows for name in row if not _is_there(package, name, there)]
 
 
