@@ -32,11 +32,7 @@ cdef class ProducerState:
 
     @cython.locals(
         batches=list,
-        kept=Py_ssize_t,
-        newest=BatchMetadata,
-        oldest=BatchMetadata,
         known=BatchMetadata,
-        spread=cython.longlong,
         last_sequence=cython.longlong,
     )
     cpdef object find_duplicate(self, CheckedBatch batch)

@@ -103,16 +103,9 @@ class ProducerState:
 
     def find_duplicate(self, batch: CheckedBatch) -> Duplicate | None:
         """The answer that was given to the same batch before, if it is one of the last five."""
+        if batch.producer_epoch != self.epoch:
+            return None
         batches = self.batches
-        kept = len(batches)
-        if kept == 0 or batch.producer_epoch != self.epoch:
-            return None
-        newest = batches[kept - 1]
-        oldest = batches[0]
-        spread = newest.last_offset - oldest.last_offset + oldest.offset_delta + batch.last_offset_delta
-        if newest.last_sequence + 1 == batch.base_sequence and spread < _SEQUENCE_MAX - 1:
-            # It continues the sequence, and since the oldest batch the numbers have not wrapped around: it repeats none.
-            return None
         last_sequence = _last_sequence(batch)
         for known in batches:
             if known.last_sequence == last_sequence and known.offset_delta == batch.last_offset_delta:

@@ -102,6 +102,23 @@ def test_a_coordinator_has_no_sequence_but_an_epoch(log: ProducerLog) -> None:
     assert log.append(batch(epoch=2, sequence=-1), COORDINATOR) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_batch_is_known_again_behind_one_without_a_sequence(log: ProducerLog) -> None:
+    log.append(batch(sequence=0, count=2, timestamp=7))
+    log.append(batch(sequence=-1, count=3), COORDINATOR)
+
+    # It follows the -1 of the batch before it, and is the first one all the same.
+    assert log.append(batch(sequence=0, count=2)) == Duplicate(Offset(0), Offset(1), 7)
+    assert isinstance(log.append(batch(sequence=0, count=4)), ProducerState)
+
+
+def test_a_batch_is_known_again_where_a_sequence_began_anew(log: ProducerLog) -> None:
+    log.append(batch(sequence=0, count=2))
+    log.append(batch(sequence=2, count=3, timestamp=7))
+    log.append(batch(sequence=0, count=2), FOLLOWER)
+
+    assert log.append(batch(sequence=2, count=3)) == Duplicate(Offset(2), Offset(4), 7)
+
+
 def test_what_is_replicated_is_not_judged(log: ProducerLog) -> None:
     log.append(batch(epoch=3, sequence=9), FOLLOWER)
     log.append(batch(epoch=3, sequence=7), FOLLOWER)
