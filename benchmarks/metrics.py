@@ -27,9 +27,10 @@ from tidelog.broker.requests.caller import AllowAll
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.model.clock import SystemClock
 from tidelog.model.ids import ZERO_UUID
+from tidelog.model.principal import ANONYMOUS
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.net.address import Address
-from tidelog.net.connection import ANONYMOUS, UNKNOWN_SOFTWARE, Connection
+from tidelog.net.connection import UNKNOWN_SOFTWARE, Connection
 from tidelog.net.transport import LoopTransport
 from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams

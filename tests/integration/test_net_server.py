@@ -20,9 +20,9 @@ import pytest
 import uvloop
 
 from tests.support.net import DEADLINE_S, RawClient, Recorder, eventually, framed, highest_descriptor, open_sockets
+from tidelog.model.principal import ANONYMOUS
 from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net import transport
-from tidelog.net.connection import ANONYMOUS
 from tidelog.net.errors import ListenError
 from tidelog.net.limits import ConnectionLimits, NodeLimits, SocketOptions
 from tidelog.net.socket_server import Listener, SocketServer

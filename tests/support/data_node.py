@@ -31,10 +31,11 @@ from tidelog.model.ids import (
     TopicPartition,
 )
 from tidelog.model.pending import Pending
+from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.net.address import Address
-from tidelog.net.connection import ANONYMOUS, Connection, Principal
+from tidelog.net.connection import Connection
 from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.topic_config import TopicConfig

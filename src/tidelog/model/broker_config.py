@@ -159,6 +159,8 @@ _UNITS_OF_TIME = ConfigKeys(
         int_key("log.roll.jitter.hours", 0, at_least=0, doc="`log.roll.jitter.ms` in hours, where that is not set."),
     ]
 )
+# What `listener.name.<listener>.<key>` sets for a single listener, some of it for a single mechanism on it.
+PER_LISTENER_KEYS = ConfigKeys([])
 _TABLES = (
     NODE_KEYS,
     LISTENER_CONFIG_KEYS,

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.model.bugs import BugError
+from tidelog.model.principal import ANONYMOUS
 from tidelog.net.address import NO_ADDRESS, Address, address_of
 from tidelog.net.backlog import Backlog
 from tidelog.net.stream import FrameStream
@@ -40,19 +41,6 @@ if TYPE_CHECKING:
     from tidelog.net.receive_buffers import ReceiveBuffers
 
 log = logging.getLogger(__name__)
-
-
-class Principal(NamedTuple):
-    """Who is at the other end, as authorisers and ACLs name it."""
-
-    principal_type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.principal_type}:{self.name}"
-
-
-ANONYMOUS = Principal("User", "ANONYMOUS")
 
 
 class ClientSoftware(NamedTuple):

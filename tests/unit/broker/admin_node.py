@@ -37,8 +37,9 @@ from tidelog.model.config import (
 )
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset, TimestampMs
 from tidelog.model.pending import Pending
+from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.net.address import Address
-from tidelog.net.connection import ANONYMOUS, UNKNOWN_SOFTWARE, Connection, Principal
+from tidelog.net.connection import UNKNOWN_SOFTWARE, Connection
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.messages.internal import cluster_metadata as records
 from tidelog.wire.schema import MetadataRecord, Request, Response

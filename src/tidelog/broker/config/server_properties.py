@@ -12,20 +12,20 @@ What a person has just typed, a setting, is always refused. Every ConfigError is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
-from tidelog.model.broker_config import BROKER_ID, BROKER_KEYS, NODE_ID
-from tidelog.model.config import ConfigError, ConfigValues, did_you_mean
+from tidelog.model.broker_config import BROKER_ID, BROKER_KEYS, NODE_ID, PER_LISTENER_KEYS
+from tidelog.model.config import ConfigError, ConfigKey, ConfigValues, did_you_mean
 from tidelog.model.unused_config import Effect, unused_keys
+from tidelog.security.listener_settings import without_listener
 from tidelog.storage.properties import parse_properties
 
 VARIABLE_PREFIX = "TIDELOG_"
 
 # Variables that are about this program and not about a node.
 OWN_VARIABLES = frozenset({"TIDELOG_KERNELS", "TIDELOG_BUILD_KERNELS", "TIDELOG_KAFKA_DIR", "TIDELOG_BOOTSTRAP"})
-
-LISTENER_PREFIX = "listener.name."
 
 
 class ServerProperties(Struct, frozen=True):
@@ -56,11 +56,16 @@ def gather_properties(
 def check_properties(given: Mapping[str, str], *, strict: bool = False) -> ServerProperties:
     """The values of a configuration. ConfigError for the first thing that is wrong with it; a name nobody knows, if `strict`."""
     acting: dict[str, str] = {}
+    of_listeners: dict[str, object] = {}
     without_effect: dict[str, str] = {}
     unknown: dict[str, str] = {}
     for name, text in given.items():
         if name in BROKER_KEYS:
             acting[name] = text
+            continue
+        key = listener_key(name)
+        if key is not None:
+            of_listeners[name] = key.parse(text)
             continue
         problem = unknown_problem(name)
         if problem is None:
@@ -71,7 +76,7 @@ def check_properties(given: Mapping[str, str], *, strict: bool = False) -> Serve
             unknown[name] = problem
     if BROKER_ID.name in acting:
         _check_broker_id(acting[BROKER_ID.name], acting.setdefault(NODE_ID.name, acting[BROKER_ID.name]))
-    values: dict[str, object] = dict(BROKER_KEYS.parse(acting).given)
+    values: dict[str, object] = {**BROKER_KEYS.parse(acting).given, **of_listeners}
     values.update((name, given[name]) for name in (*without_effect, *unknown))
     return ServerProperties(ConfigValues(BROKER_KEYS, values), without_effect, unknown)
 
@@ -84,10 +89,18 @@ def parse_setting(setting: str) -> tuple[str, str]:
     return name.strip(), text.strip()
 
 
+def listener_key(name: str) -> ConfigKey[Any] | None:
+    """The key that a name with the prefix of a listener, and perhaps of a mechanism, sets there. None: it is no such name."""
+    base = without_listener(name)
+    if base == name:
+        return None
+    return PER_LISTENER_KEYS.get(base) or PER_LISTENER_KEYS.get(base.partition(".")[2])
+
+
 def unknown_problem(name: str) -> str | None:
     """The sentence about a key that neither this program nor Kafka knows; None for one that is known."""
-    base = _without_listener(name)
-    if base in BROKER_KEYS or base in unused_keys():
+    base = without_listener(name)
+    if base in BROKER_KEYS or base in unused_keys() or listener_key(name) is not None:
         return None
     return f"Unknown configuration {name}{did_you_mean(name, [*BROKER_KEYS, *unused_keys()])}"
 
@@ -100,14 +113,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _without_listener(name: str) -> str:
-    """The key that `listener.name.<listener>.<key>` sets for a single listener."""
-    return name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
-
-
 def _why_without_effect(name: str, text: str) -> str:
     """Why a known key that nothing acts on does no harm with this value. ConfigError where it would, or cannot hold it."""
-    base = _without_listener(name)
+    base = without_listener(name)
     unused = unused_keys().get(base)
     if unused is None:
         raise ConfigError(f"{name} cannot be set: settings of a single listener are not supported yet; set {base}")

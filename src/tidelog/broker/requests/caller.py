@@ -10,7 +10,8 @@ from tidelog.model.acl import OPERATIONS_ON, AclOperation, ResourceType, operati
 if TYPE_CHECKING:
     from tidelog.broker.data.produce_gather import ProduceGather
     from tidelog.model.ids import TopicName
-    from tidelog.net.connection import Connection, Principal
+    from tidelog.model.principal import Principal
+    from tidelog.net.connection import Connection
 
 
 class Authorizer(Protocol):
