@@ -6,7 +6,7 @@ import json
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +15,13 @@ import pytest
 from examples.orders_demo.__main__ import members, prepare
 from examples.orders_demo.cluster import running_cluster
 from examples.orders_demo.generator import Sent, plan, read_file, write
+from examples.orders_demo.monitor import GROUPS, Monitor
 from examples.orders_demo.picture import Course, picture
 from examples.orders_demo.processes import DemoError, Part
 from examples.orders_demo.shop import (
     ALLOWED_LATENESS_MS,
     NOTIFICATIONS,
+    NOTIFICATIONS_GROUP,
     ORDERS,
     PARTITIONS,
     STATES,
@@ -37,6 +39,9 @@ from examples.orders_demo.verification import (
     expected_of,
     read_committed,
 )
+from tidelog import OffsetAndMetadata, TopicPartition
+from tidelog.client.admin import ListedOffset, OffsetSpec
+from tidelog.client.errors import ClientError
 
 DEADLINE_S = 60.0
 
@@ -165,6 +170,61 @@ def test_the_table_has_each_order_once(expected: Expected) -> None:
         check_table(expected, [*rows, rows[0]])
     with pytest.raises(CheckError, match="should be"):
         check_table(expected, rows[1:])
+
+
+class Ledger:
+    """A topic and its groups as an admin sees them: so much is written to each partition, and committed by each group."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.committed = dict.fromkeys(GROUPS, 0)
+        self.leaderless: set[int] = set()
+
+    def list_offsets(
+        self, wanted: Mapping[tuple[str, int], OffsetSpec | int]
+    ) -> dict[TopicPartition, ListedOffset | ClientError]:
+        return {
+            TopicPartition(topic, partition): ClientError("no leader")
+            if partition in self.leaderless
+            else ListedOffset(self.written, None, None)
+            for topic, partition in wanted
+        }
+
+    def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        committed = self.committed[group_id]
+        return {TopicPartition(ORDERS, partition): OffsetAndMetadata(committed) for partition in range(PARTITIONS)}
+
+
+def test_a_group_that_is_not_behind_has_not_read_what_the_shop_writes_next() -> None:
+    ledger = Ledger()
+    monitor = Monitor(ledger, records=10 * PARTITIONS, say=lambda _text: None)
+    assert not monitor.has_read_all(NOTIFICATIONS_GROUP)
+
+    ledger.written = ledger.committed[NOTIFICATIONS_GROUP] = 8
+    monitor.look()
+    # The shop's last records come after the look.
+    ledger.written = 10
+    assert not monitor.has_read_all(NOTIFICATIONS_GROUP)
+
+    monitor.look()
+    assert monitor.share_written == 1.0
+    assert not monitor.has_read_all(NOTIFICATIONS_GROUP)
+
+    ledger.committed[NOTIFICATIONS_GROUP] = 10
+    monitor.look()
+    assert monitor.has_read_all(NOTIFICATIONS_GROUP)
+
+
+def test_a_look_that_misses_a_partition_tells_nothing() -> None:
+    ledger = Ledger()
+    monitor = Monitor(ledger, records=4 * PARTITIONS, say=lambda _text: None)
+    ledger.written = ledger.committed[NOTIFICATIONS_GROUP] = 4
+    ledger.leaderless = {1}
+
+    monitor.look()
+
+    assert monitor.share_written == 0.0
+    assert not monitor.has_read_all(NOTIFICATIONS_GROUP)
 
 
 def test_the_picture_shows_every_product_and_every_mark() -> None:
