@@ -15,6 +15,7 @@ import msgspec
 
 from tidelog.controller.features import METADATA_VERSION
 from tidelog.controller.metadata_version import METADATA_VERSIONS, NEWEST, MetadataVersion
+from tidelog.model.acl import AccessControlEntry
 from tidelog.model.ids import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -125,18 +126,6 @@ class QuotaEntity(NamedTuple):
     """Pairs of entity type and name in the order of the record. A name of None is the default of its type."""
 
     parts: tuple[tuple[str, str | None], ...]
-
-
-class AccessControlEntry(msgspec.Struct, frozen=True, gc=False):
-    """Who may or may not do what with which resource."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
 
 
 class ScramCredential(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,6 @@ import msgspec
 from tidelog.controller.errors import InconsistentMetadataError, UnsupportedFeatureError
 from tidelog.controller.features import KRAFT_VERSION, unsupported_reason
 from tidelog.controller.image import (
-    AccessControlEntry,
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
@@ -35,6 +34,7 @@ from tidelog.controller.image import (
     SupportedFeature,
     Topic,
 )
+from tidelog.model.acl import AccessControlEntry
 from tidelog.model.ids import (
     MIGRATING_DIRECTORY,
     BrokerEpoch,
