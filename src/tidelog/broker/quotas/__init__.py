@@ -1,0 +1,1 @@
+"""What clients may take of this node, and who has taken how much."""
