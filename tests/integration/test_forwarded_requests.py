@@ -26,6 +26,7 @@ from tidelog.wire.messages import (
     quorum,
     raft_voters,
     reassignments,
+    scram_credentials,
     topics,
 )
 from tidelog.wire.schema import Request, Response
@@ -154,6 +155,12 @@ def _requests(kind: type[Request], version: int) -> list[Request]:
             ]
         case raft_voters.RemoveRaftVoterRequest:
             return [raft_voters.RemoveRaftVoterRequest(cluster_id=None, voter_id=99, voter_directory_id=b"y" * 16)]
+        case scram_credentials.AlterUserScramCredentialsRequest:
+            user = scram_credentials.ScramCredentialUpsertion(
+                name=new, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"s" * 32
+            )
+            gone = scram_credentials.ScramCredentialDeletion(name=absent, mechanism=1)
+            return [scram_credentials.AlterUserScramCredentialsRequest(deletions=[gone], upsertions=[user])]
     raise AssertionError(f"no example of {kind.__name__}")
 
 

@@ -32,6 +32,7 @@ GROUPS = {
     "cluster": "tidelog.cli.admin.cluster_commands",
     "groups": "tidelog.cli.groups.group_commands",
     "transactions": "tidelog.cli.transactions.transaction_commands",
+    "users": "tidelog.cli.users.user_commands",
     "reassign": "tidelog.cli.reassign.reassign_commands",
     "pipeline": "tidelog.cli.pipeline.pipeline_commands",
 }

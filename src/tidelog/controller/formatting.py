@@ -1,7 +1,7 @@
 """Makes a directory ready for a node: what `kafka-storage format --standalone` writes, file for file.
 
     meta.properties                       whose the directory is; each directory of a node has its own `directory.id`
-    bootstrap.checkpoint                  the feature levels that the first leader writes to the log
+    bootstrap.checkpoint                  the feature levels, and the users, that the first leader writes to the log
     __cluster_metadata-0/
         00000000000000000000-0000000000.checkpoint        the first voters; only in the directory of the metadata log
 
@@ -52,7 +52,7 @@ def new_cluster_id(random: Random) -> str:
 
 
 def bootstrap_records(levels: Mapping[str, int] = BOOTSTRAP_LEVELS) -> tuple[FramedRecord, ...]:
-    """What a new cluster agrees on before anything else."""
+    """The feature levels that a new cluster agrees on before anything else."""
     return tuple(FramedRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in levels.items())
 
 
@@ -66,10 +66,13 @@ def format_directories(
     random: Random,
     clock: Clock,
     levels: Mapping[str, int] = BOOTSTRAP_LEVELS,
+    further: Sequence[FramedRecord] = (),
     voters: VoterSet | None = None,
     is_static_quorum: bool = False,
 ) -> list[MetaProperties]:
     """Format those log directories of a node that are not formatted yet. The first one is that of the metadata log.
+
+    The cluster's log begins with `levels`, and then the records of `further`, such as first users.
 
     The node is the only voter and listens at `controller_endpoints`, unless `voters` names others: the same set for every
     node of the cluster, in which this node has the directory id that its first directory will get. A static quorum is in the
@@ -100,6 +103,7 @@ def format_directories(
                 voters=voters,
                 with_metadata_log=number == 0 and not is_static_quorum,
                 levels=levels,
+                further=further,
                 clock=clock,
             )
         )
@@ -118,11 +122,13 @@ def format_directory(
     voters: VoterSet | None = None,
     with_metadata_log: bool = True,
     levels: Mapping[str, int] = BOOTSTRAP_LEVELS,
+    further: Sequence[FramedRecord] = (),
 ) -> MetaProperties:
     """Format one directory, whatever it holds. Durable on return."""
     now_ms = clock.now_ms()
     _make_directory(files, directory)
-    bootstrap = build_snapshot(SnapshotHead(0), bootstrap_records(levels), epoch=0, timestamp_ms=now_ms)
+    first = (*bootstrap_records(levels), *further)
+    bootstrap = build_snapshot(SnapshotHead(0), first, epoch=0, timestamp_ms=now_ms)
     write_snapshot(files, f"{directory}/{BOOTSTRAP_FILE}", bootstrap)
     if with_metadata_log:
         if voters is None:

@@ -29,6 +29,7 @@ from tidelog.model.ids import (
     TopicId,
     TopicName,
 )
+from tidelog.security.sasl.scram_credential import ScramCredential
 
 NO_LEADER = NodeId(-1)
 FIRST_PRODUCER_ID = ProducerId(0)
@@ -126,15 +127,6 @@ class QuotaEntity(NamedTuple):
     """Pairs of entity type and name in the order of the record. A name of None is the default of its type."""
 
     parts: tuple[tuple[str, str | None], ...]
-
-
-class ScramCredential(msgspec.Struct, frozen=True, gc=False):
-    """What a user's password is checked against."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
 
 
 class DelegationToken(msgspec.Struct, frozen=True, gc=False):

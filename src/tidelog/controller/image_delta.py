@@ -30,7 +30,6 @@ from tidelog.controller.image import (
     LeaderRecovery,
     Partition,
     QuotaEntity,
-    ScramCredential,
     SupportedFeature,
     Topic,
 )
@@ -47,6 +46,7 @@ from tidelog.model.ids import (
     TopicId,
     TopicName,
 )
+from tidelog.security.sasl.scram_credential import ScramCredential
 from tidelog.wire.messages.internal import cluster_metadata as records, cluster_security as security
 from tidelog.wire.schema import MetadataRecord
 

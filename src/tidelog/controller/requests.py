@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tidelog.controller import brokers, cluster_features, configs, partitions, producer_ids, reassignments, topics
+from tidelog.controller import (
+    brokers,
+    cluster_features,
+    configs,
+    partitions,
+    producer_ids,
+    reassignments,
+    scram_credentials,
+    topics,
+)
 from tidelog.controller.broker_sessions import BrokerSessions
 from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.decision import Decision, Refusal, RefusedError
@@ -38,6 +47,7 @@ from tidelog.wire.messages.reassignments import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from tidelog.wire.messages.scram_credentials import AlterUserScramCredentialsRequest
 from tidelog.wire.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from tidelog.wire.schema import Request, Response
 
@@ -152,6 +162,10 @@ APIS: dict[type[Request], Api] = {
     AlterPartitionRequest: Api(
         lambda request, now: partitions.decide_alter_partition(now.image, request, now.defaults),
         partitions.refuse_alter_partition,
+    ),
+    AlterUserScramCredentialsRequest: Api(
+        lambda request, now: scram_credentials.decide_alter_scram_credentials(now.image, request),
+        scram_credentials.refuse_alter_scram_credentials,
     ),
     AssignReplicasToDirsRequest: Api(
         lambda request, now: partitions.decide_assign_directories(now.image, request, now.defaults),

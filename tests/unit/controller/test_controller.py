@@ -55,6 +55,11 @@ from tidelog.wire.messages.reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from tidelog.wire.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+)
 from tidelog.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -396,6 +401,10 @@ REFUSALS: list[tuple[Request, type[Response]]] = [
     ),
     (AlterPartitionReassignmentsRequest(topics=[]), AlterPartitionReassignmentsResponse),
     (AlterPartitionRequest(broker_id=1, topics=[]), AlterPartitionResponse),
+    (
+        AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="alice", mechanism=1)], upsertions=[]),
+        AlterUserScramCredentialsResponse,
+    ),
     (AssignReplicasToDirsRequest(broker_id=1, directories=[]), AssignReplicasToDirsResponse),
     (
         BrokerHeartbeatRequest(broker_id=1, current_metadata_offset=0, want_fence=False, want_shut_down=False),

@@ -30,6 +30,7 @@ from tidelog.wire.messages.reassignments import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from tidelog.wire.messages.scram_credentials import AlterUserScramCredentialsRequest
 from tidelog.wire.schema import Request, Response
 
 _FOR_NODES = AclOperation.CLUSTER_ACTION
@@ -72,6 +73,12 @@ PASSED_ON = (
         AlterPartitionReassignmentsRequest,
         _TO_CHANGE,
         "give partitions other replicas, or take that back while it is under way (KIP-455)",
+    ),
+    # The controller is told salted passwords, and keeps only what they are checked against.
+    PassedOn(
+        AlterUserScramCredentialsRequest,
+        _TO_CHANGE,
+        "give users a password for SASL/SCRAM, or take it from them (KIP-554)",
     ),
     # v0 knows preferred elections only · v1 the kind of election, and an error of the whole request
     # No list of partitions means all of them: the answer then leaves out those that needed no election.

@@ -5,6 +5,7 @@
     --no-initial-controllers        the node joins a cluster that has its voters
     controller.quorum.voters        in the configuration: the voters are those, and none are written down
     --release-version, --feature    the feature levels to begin with; without them those of Apache Kafka 4.3
+    --add-scram                     users to begin with, which brokers need that log in to each other by SCRAM
 
 A node that is a cluster of its own formats what is not formatted when it starts; this does it apart, with a cluster id of one's
 own choice. Nodes of one cluster are always formatted by hand: each alone would become a cluster of its own.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import SystemRandom
 
 from tidelog.broker.config.listeners import listener_specs
@@ -23,7 +24,9 @@ from tidelog.broker.config.quorum_voters import initial_voters
 from tidelog.broker.node.hosting import START_ERRORS
 from tidelog.cli.node.broker import EXIT_FAILED, EXIT_WRONG_QUESTION, complain, read_server_properties
 from tidelog.cli.node.first_levels import first_levels
+from tidelog.cli.node.first_users import first_users
 from tidelog.cli.rendering import Json, json_line, printable
+from tidelog.controller.features import METADATA_VERSION
 from tidelog.controller.formatting import FormatError, check_identity, format_directories, new_cluster_id
 from tidelog.model import broker_config as keys
 from tidelog.model.clock import SystemClock
@@ -52,6 +55,7 @@ class FormatOptions:
     no_initial_controllers: bool = False
     release_version: str | None = None
     features: Sequence[str] = ()
+    scram_users: Sequence[str] = field(default=(), repr=False)
 
 
 def run_format(options: FormatOptions) -> int:
@@ -82,6 +86,7 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
     levels = first_levels(options.release_version, options.features, is_static_quorum=is_static_quorum)
     paths = log_directories(config)
     seams = Seams(OsFiles(), SystemClock(), InlineSlowWork(), SystemRandom())
+    users = first_users(options.scram_users, levels[METADATA_VERSION], seams.random)
     opened: list[LogDirectory] = []
     try:
         for path in paths:
@@ -100,6 +105,7 @@ def _format(config: ConfigValues, options: FormatOptions) -> list[dict[str, Json
             voters=voters,
             is_static_quorum=_writes_no_voters(config, options),
             levels=levels,
+            further=users,
         )
     finally:
         for directory in opened:

@@ -108,6 +108,15 @@ def format_(
         list[str] | None,
         typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature level to begin with; may be repeated."),
     ] = None,
+    scram_users: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            "-S",
+            metavar="MECHANISM=[name=...,password=...]",
+            help="A user to begin with, as in SCRAM-SHA-256=[name=alice,password=alice-secret]; may be repeated.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make the log directories of a node ready. One that is a cluster of its own also does it when it first starts."""
@@ -124,5 +133,6 @@ def format_(
         no_initial_controllers,
         release_version,
         features or (),
+        scram_users or (),
     )
     exit_with(lambda: run_format(options))

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from tidelog.client.admin.raft_voters import RaftVoterEndpoint
     from tidelog.client.admin.reassignments import PartitionReassignment
     from tidelog.client.admin.records import HIGH_WATERMARK, ListedOffset, OffsetSpec
+    from tidelog.client.admin.scram import (
+        ScramCredentialInfo,
+        UserScramDeletion,
+        UserScramUpsertion,
+    )
     from tidelog.client.admin.topics import (
         BROKER_DEFAULT,
         CreatedTopic,
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
         TransactionListing,
         TransactionState,
     )
+    from tidelog.security.sasl.scram_credential import ScramMechanism
 
 __all__ = [
     "BROKER_DEFAULT",
@@ -90,12 +96,16 @@ __all__ = [
     "RaftVoterEndpoint",
     "ReplicaOnDisk",
     "ResourceKind",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "TopicDescription",
     "TopicListing",
     "TransactionDescription",
     "TransactionListing",
     "TransactionState",
     "UpgradeType",
+    "UserScramDeletion",
+    "UserScramUpsertion",
     "value_of",
 ]
 
@@ -138,12 +148,16 @@ _MODULES = {
     "RaftVoterEndpoint": "raft_voters",
     "ReplicaOnDisk": "log_dirs",
     "ResourceKind": "configs",
+    "ScramCredentialInfo": "scram",
+    "ScramMechanism": "scram",
     "TopicDescription": "topics",
     "TopicListing": "topics",
     "TransactionDescription": "transactions",
     "TransactionListing": "transactions",
     "TransactionState": "transactions",
     "UpgradeType": "cluster",
+    "UserScramDeletion": "scram",
+    "UserScramUpsertion": "scram",
     "value_of": "outcomes",
 }
 

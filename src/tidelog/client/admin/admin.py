@@ -113,6 +113,9 @@ class Admin(ClosedAtExit):
     find_open_transaction = _waiting(AsyncAdmin.find_open_transaction)
     find_hanging_transactions = _waiting(AsyncAdmin.find_hanging_transactions)
 
+    describe_user_scram_credentials = _waiting(AsyncAdmin.describe_user_scram_credentials)
+    alter_user_scram_credentials = _waiting(AsyncAdmin.alter_user_scram_credentials)
+
     def close(self) -> None:
         """The end. May be called again."""
         background, self._background = self._background, None

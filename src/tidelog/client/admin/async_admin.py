@@ -13,6 +13,7 @@ from tidelog.client.admin.options import AdminArguments, AdminOptions
 from tidelog.client.admin.raft_voters import RaftVoterCalls
 from tidelog.client.admin.reassignments import ReassignmentCalls
 from tidelog.client.admin.requests import Requests
+from tidelog.client.admin.scram import ScramCalls
 from tidelog.client.admin.transactions import TransactionCalls
 from tidelog.client.closing import AsyncClosedAtExit
 from tidelog.client.options import parse_options
@@ -27,6 +28,7 @@ class AsyncAdmin(
     LogDirCalls,
     ReassignmentCalls,
     GroupOffsetCalls,
+    ScramCalls,
     AsyncClosedAtExit,
 ):
     """Administration of any Kafka cluster.

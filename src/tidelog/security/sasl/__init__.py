@@ -1,0 +1,1 @@
+"""SASL: mechanisms, and the credentials that they go by."""
