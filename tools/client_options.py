@@ -13,6 +13,7 @@ from tidelog.client.admin.options import AdminOptions
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.options import ClientOptions, describe_options
 from tidelog.client.producer.options import ProducerOptions
+from tidelog.client.security_options import SecurityOptions
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "clients.md"
 BEGIN = "<!-- options: written by tools/client_options.py -->\n"
@@ -33,7 +34,9 @@ def render(document: str) -> str:
     head, _, rest = document.partition(BEGIN)
     _, _, tail = rest.partition(END)
     common = describe_options(ClientOptions)
-    tables = [_table("All clients", common)]
+    security = describe_options(SecurityOptions)
+    shared = {name: each for name, each in common.items() if name not in security}
+    tables = [_table("All clients", shared), _table("All clients: TLS and SASL", security)]
     for title, kind in (("Producer", ProducerOptions), ("Consumer", ConsumerOptions), ("Admin", AdminOptions)):
         own = {name: each for name, each in describe_options(kind).items() if name not in common}
         tables.append(_table(title, own))

@@ -4,6 +4,7 @@ ClientError
 ├── ConfigError               an option that does not exist, or cannot have this value
 ├── NotReachedError           no node answered, or the one that is needed did not
 │   └── TimedOutError         not within the time that the caller gave
+├── AuthenticationError       the cluster does not know this client, or the client the cluster: not tried again by itself
 ├── UnsupportedError          the cluster does not have the API, or no version of it that this client speaks
 ├── ClosedError               the client was closed
 ├── MissingExtraError         the call needs a package that an extra of Tidelog brings
@@ -50,6 +51,13 @@ class TimedOutError(NotReachedError, TimeoutError):
     """The time that the caller gave was not enough."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class AuthenticationError(ClientError):
+    """One side does not accept what the other one is: a wrong password, a token that is not good, a certificate of an unknown
+    authority. Calls fail at once, and the next call tries again."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class UnsupportedError(ClientError):

@@ -14,126 +14,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from tidelog.client.errors import ConfigError
+from tidelog.client.option_kinds import choice, declared, option, text, whole
+from tidelog.client.security_options import SecurityArguments, SecurityOptions, check_security
 from tidelog.net.address import Address
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741 - the options
-T = TypeVar("T")
 
 DEFAULT_PORT = 9092
 _PORT_MAX = 65535
-_DECLARED = "tidelog"
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What is known of an option beside its name and default. `check` returns the value to keep or raises ConfigError."""
-
-    doc: str
-    check: Callable[[str, object], object]
-
-
-def option(default: T, check: Callable[[str, object], T], *, doc: str) -> T:
-    """An option with a rule of its own."""
-    field: T = dataclasses.field(default=default, metadata={_DECLARED: Declared(doc, check)})
-    return field
-
-
-def whole(default: int, *, doc: str, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
-    """A whole number."""
-
-    def check(name: str, value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}; it is a whole number")
-        _check_range(name, value, at_least, at_most)
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def number(default: float, *, doc: str, at_least: float = 0, at_most: float = 2**63 - 1) -> float:
-    """A number that may have a fraction, as in `linger_ms=0.5`."""
-
-    def check(name: str, value: object) -> float:
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:  # noqa: PLR0124 - not a NaN
-            raise ConfigError(f"{name} is {value!r}; it is a number")
-        _check_range(name, value, at_least, at_most)
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def _check_range(name: str, value: float, at_least: float, at_most: float) -> None:
-    if value < at_least:
-        raise ConfigError(f"{name} is {value}; it can be {at_least} or more")
-    if value > at_most:
-        raise ConfigError(f"{name} is {value}; it can be {at_most} at most")
-
-
-def flag(default: bool, *, doc: str) -> bool:
-    """True or False."""
-
-    def check(name: str, value: object) -> bool:
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}; it is True or False")
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def text(default: str, *, doc: str) -> str:
-    def check(name: str, value: object) -> str:
-        if not isinstance(value, str):
-            raise ConfigError(f"{name} is {value!r}; it is a string")
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def optional_text(default: str | None = None, *, doc: str) -> str | None:
-    def check(name: str, value: object) -> str | None:
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"{name} is {value!r}; it is a string or None")
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def choice(default: str, choices: Sequence[str], *, doc: str) -> str:
-    """One of some words."""
-
-    def check(name: str, value: object) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise ConfigError(f"{name} is {value!r}; it can be {' or '.join(map(repr, choices))}")
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def function(default: Callable[..., Any] | None = None, *, doc: str) -> Any:
-    """Something to call, or None."""
-
-    def check(name: str, value: object) -> Any:
-        if value is not None and not callable(value):
-            raise ConfigError(f"{name} is {value!r}; it is something to call, or None")
-        return value
-
-    return option(default, check, doc=doc)
-
-
-def objects(*, doc: str) -> Sequence[Any]:
-    """Several objects of the caller's, such as interceptors."""
-
-    def check(name: str, value: object) -> Sequence[object]:
-        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-            raise ConfigError(f"{name} is {value!r}; it is a list")
-        return tuple(value)
-
-    return option((), check, doc=doc)
 
 
 def _check_servers(_name: str, value: object) -> tuple[Address, ...]:
@@ -159,7 +52,7 @@ def parse_address(written: str) -> Address:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(SecurityOptions):
     """What producer, consumer and admin have in common. Names and defaults are Kafka's."""
 
     bootstrap_servers: tuple[Address, ...] = option(
@@ -188,7 +81,7 @@ class ClientOptions:
     )
 
 
-class ClientArguments(TypedDict, total=False):
+class ClientArguments(SecurityArguments, total=False):
     """The keyword arguments that `ClientOptions` are parsed from, as type checkers see them."""
 
     bootstrap_servers: str | Sequence[str]
@@ -212,16 +105,17 @@ def parse_options(kind: type[O], given: Mapping[str, object]) -> O:
     for name, value in given.items():
         if name not in fields:
             raise ConfigError(_unknown(name, fields))
-        declared: Declared = fields[name].metadata[_DECLARED]
-        checked[name] = declared.check(name, value)
+        checked[name] = declared(fields[name]).check(name, value)
     if "bootstrap_servers" not in checked:
         raise ConfigError("bootstrap_servers is missing: name a node of the cluster, as in 127.0.0.1:9092")
-    return kind(**checked)
+    options = kind(**checked)
+    check_security(options)
+    return options
 
 
-def describe_options(kind: type[ClientOptions]) -> dict[str, tuple[object, str]]:
+def describe_options(kind: type[SecurityOptions]) -> dict[str, tuple[object, str]]:
     """Default and documentation of each option by name."""
-    return {each.name: (each.default, each.metadata[_DECLARED].doc) for each in dataclasses.fields(kind)}
+    return {each.name: (each.default, declared(each).doc) for each in dataclasses.fields(kind)}
 
 
 def _unknown(name: str, fields: Mapping[str, object]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidelog.client.options import ClientArguments, ClientOptions, whole
+from tidelog.client.option_kinds import whole
+from tidelog.client.options import ClientArguments, ClientOptions
 
 
 @dataclass(frozen=True, kw_only=True)

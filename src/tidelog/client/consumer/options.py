@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from tidelog.client.consumer.assignors import ASSIGNORS, Assignor
 from tidelog.client.consumer.subscription import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tidelog.client.errors import ConfigError
-from tidelog.client.options import ClientOptions, choice, flag, function, objects, option, optional_text, text, whole
+from tidelog.client.option_kinds import choice, flag, function, objects, option, optional_text, text, whole
+from tidelog.client.options import ClientOptions
 
 _INT32_MAX = 2**31 - 1
 # ISO 8601 durations in days, hours, minutes and seconds, as Java's Duration reads them.

@@ -7,19 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.client.errors import ConfigError
-from tidelog.client.options import (
-    ClientArguments,
-    ClientOptions,
-    choice,
-    flag,
-    function,
-    number,
-    objects,
-    option,
-    optional_text,
-    parse_options,
-    whole,
-)
+from tidelog.client.option_kinds import choice, flag, function, number, objects, option, optional_text, whole
+from tidelog.client.options import ClientArguments, ClientOptions, parse_options
 from tidelog.client.producer.partitioners import Partitioner
 from tidelog.wire.compression import DEFAULT_LEVELS, LEVELS, Compression
 
