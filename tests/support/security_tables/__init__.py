@@ -1,0 +1,1 @@
+"""What Apache Kafka's own classes and broker answered about security: questions made from seeds, and tables of the answers."""
