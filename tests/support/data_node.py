@@ -39,6 +39,8 @@ from tidelog.net.connection import Connection
 from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.topic_config import TopicConfig
+from tidelog.security.acl_set import Rule
+from tidelog.security.authorizer import ANY_NAME
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
@@ -112,6 +114,7 @@ class FakeConnection:
         self.principal: Principal = ANONYMOUS
         self.listener_name = LISTENER
         self.peer_address = Address("127.0.0.1", 50000)
+        self.host = "127.0.0.1"
         self.is_closed = False
 
     def __str__(self) -> str:
@@ -141,6 +144,14 @@ class Denying:
         assert host
         assert resource_type
         return not any(operation is denied and only in (None, name) for denied, only in self._denied)
+
+    def rule(
+        self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Rule:
+        return Rule(self.allows(principal, host, operation, resource_type, name), "Test")
+
+    def allows_any(self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+        return self.allows(principal, host, operation, resource_type, ANY_NAME)
 
 
 class DataNode:

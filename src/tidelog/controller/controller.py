@@ -38,6 +38,7 @@ from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerEpoch, LeaderEpoch, NodeId, Offset
 from tidelog.model.pending import Pending
+from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.timers import Timer, Timers
 from tidelog.raft.log_view import OffsetAndEpoch
 from tidelog.storage.seams import Seams
@@ -69,10 +70,10 @@ PARKED_MAX = 10_000
 class ControllerContext(Struct, frozen=True):
     """On whose behalf something is asked."""
 
-    principal: str = "User:ANONYMOUS"
+    principal: Principal = ANONYMOUS
     client_id: str | None = None
     host: str = "127.0.0.1"
-    """From where."""
+    """From where, in Java's form."""
     api_version: int | None = None
     """That of the client's request, whose answer must fit it; None where this is no client's request."""
 

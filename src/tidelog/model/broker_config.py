@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidelog.model.authorizer_config import AUTHORIZER_KEYS
 from tidelog.model.cleaner_config import CLEANER_KEYS
 from tidelog.model.cluster_config import CLUSTER_KEYS
 from tidelog.model.config import ConfigKey, ConfigKeys, UpdateMode, int_key, list_key, long_key, string_key
@@ -108,9 +109,6 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = int_key(
     is_internal=True,
     doc="How often the node looks for such producers.",
 )
-AUTHORIZER_CLASS_NAME = string_key(
-    "authorizer.class.name", "", doc="Who decides what callers may do. Empty: everybody may do everything."
-)
 BROKER_HEARTBEAT_INTERVAL_MS = int_key(
     "broker.heartbeat.interval.ms", 2000, at_least=1, doc="How often a broker reports to the controller."
 )
@@ -136,7 +134,6 @@ NODE_KEYS = ConfigKeys(
         REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
         PRODUCER_ID_EXPIRATION_MS,
         PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
-        AUTHORIZER_CLASS_NAME,
         BROKER_HEARTBEAT_INTERVAL_MS,
     ]
 )
@@ -165,6 +162,7 @@ _TABLES = (
     NODE_KEYS,
     LISTENER_CONFIG_KEYS,
     CLUSTER_KEYS,
+    AUTHORIZER_KEYS,
     CONTROLLER_CONFIG_KEYS,
     DATA_PLANE_KEYS,
     THROTTLE_KEYS,

@@ -464,8 +464,6 @@ refused: delegation tokens are not supported yet
 refused: it is not supported yet
     cordoned.log.dirs  list  []  -  per-broker
         The directories that get no new replicas.
-    early.start.listeners  list  -  -  read-only
-        The listeners that serve before the broker is ready.
 refused: only what is stable in Kafka 4.3 is supported
     unstable.api.versions.enable  boolean  false  -  read-only  internal
         Whether versions of APIs that are not final are served.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import NamedTuple
 
 _MAPPED = "::ffff:"
@@ -18,6 +19,21 @@ class Address(NamedTuple):
 
 
 NO_ADDRESS = Address("?", 0)
+
+
+def java_host(host: str) -> str:
+    """An address as Java prints it, which is how ACLs and descriptions of groups have it: the eight groups of an IPv6 address
+    without leading zeros, none left out. What is no address stays as it is."""
+    text, percent, scope = host.partition("%")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":")) + percent + scope
 
 
 def address_of(name: object) -> Address:

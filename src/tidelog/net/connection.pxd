@@ -30,6 +30,7 @@ cdef class Connection(FrameStream):
     cdef readonly object listener_name
     cdef readonly object connection_id
     cdef readonly object peer_address
+    cdef readonly object host
     cdef readonly object local_address
     cdef public object principal
     cdef public object client_software

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.model.bugs import BugError
 from tidelog.model.principal import ANONYMOUS
-from tidelog.net.address import NO_ADDRESS, Address, address_of
+from tidelog.net.address import NO_ADDRESS, Address, address_of, java_host
 from tidelog.net.backlog import Backlog
 from tidelog.net.stream import FrameStream
 from tidelog.net.turn import Turn
@@ -114,6 +114,7 @@ class Connection(FrameStream):
         "_unanswered_requests_max",
         "client_software",
         "connection_id",
+        "host",
         "idle_since_ms",
         "listener_name",
         "local_address",
@@ -152,6 +153,8 @@ class Connection(FrameStream):
         self.listener_name = listener_name
         self.connection_id = connection_id
         self.peer_address = peer_address
+        self.host = java_host(peer_address.host)
+        """The peer's address in Java's form, by which ACLs name it."""
         self.local_address = NO_ADDRESS
         self.is_exempt = is_exempt
         self.principal = ANONYMOUS

@@ -118,7 +118,7 @@ class StandardAuthorizer:
 
     def allows_any(self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether the caller may do this to some resource of the type, whichever."""
-        if self.allows(principal, host, operation, resource_type, ANY_NAME):
+        if self.rule(principal, host, operation, resource_type, ANY_NAME).is_allowed:
             return True
         asked = (principal, host, operation, resource_type, None)
         known = self._decisions.get(asked)

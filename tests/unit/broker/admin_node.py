@@ -16,13 +16,14 @@ from tests.support.data_node import ManualTimers
 from tests.support.log_builder import ManualClock
 from tidelog.broker.cluster.auto_topics import AutoTopics
 from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+from tidelog.broker.cluster.envelopes import FORWARDABLE
 from tidelog.broker.requests.caller import AllowAll, Authorizer, Caller
 from tidelog.broker.requests.handling import HANDLERS
 from tidelog.broker.requests.node_view import Node
 from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.requests import cut_to_version
+from tidelog.controller.requests import SENT_BY_NODES, cut_to_version
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
 from tidelog.model.config import (
@@ -40,7 +41,10 @@ from tidelog.model.pending import Pending
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.net.address import Address
 from tidelog.net.connection import UNKNOWN_SOFTWARE, Connection
+from tidelog.security.acl_set import Rule
+from tidelog.security.authorizer import ANY_NAME
 from tidelog.wire.codec import decode, encode
+from tidelog.wire.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from tidelog.wire.messages.internal import cluster_metadata as records
 from tidelog.wire.schema import MetadataRecord, Request, Response
 
@@ -88,6 +92,14 @@ class Denies:
             (operation, resource_type) == denied[:2] and denied[2] in {None, name} for denied in self._denied
         )
 
+    def rule(
+        self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Rule:
+        return Rule(self.allows(principal, host, operation, resource_type, name), "Test")
+
+    def allows_any(self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+        return self.allows(principal, host, operation, resource_type, ANY_NAME)
+
 
 @dataclass
 class FixedClock:
@@ -108,6 +120,13 @@ class FixedQuorum:
     def __init__(self) -> None:
         self.leader_id: NodeId | None = NodeId(1)
         self.kraft_version = 1
+
+
+# Of what is forwarded, brokers themselves look at changes of configurations.
+JUDGED_BY_CONTROLLERS = (FORWARDABLE | {each.api_key for each in SENT_BY_NODES}) - {
+    AlterConfigsRequest.api_key,
+    IncrementalAlterConfigsRequest.api_key,
+}
 
 
 class AdminNode:
@@ -136,7 +155,9 @@ class AdminNode:
     def is_controller_listener(self, listener_name: str) -> bool:
         return listener_name == CONTROLLER_LISTENER
 
-    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:
+    is_active_controller = True
+
+    def forward(self, request: Request, answer: type[A], caller: Caller | None) -> Pending[A]:
         self.forwarded.append(request)
         pending: Pending[A] = Pending()
         if self.controller is None:
@@ -144,7 +165,7 @@ class AdminNode:
         else:
             decided = self.controller(request)
             assert isinstance(decided, answer)
-            pending.complete(cut_to_version(request, decided, caller.api_version))
+            pending.complete(cut_to_version(request, decided, None if caller is None else caller.api_version))
         return pending
 
 
@@ -153,12 +174,16 @@ def caller_of(
     version: int,
     *,
     authorizer: Authorizer | None = None,
-    listener: str = LISTENER,
+    listener: str | None = None,
 ) -> Caller:
+    """Where no listener is named, one of those that judge: what brokers only pass on is asked of a controller."""
+    if listener is None:
+        listener = CONTROLLER_LISTENER if request.api_key in JUDGED_BY_CONTROLLERS else LISTENER
     connection = SimpleNamespace(
         principal=ANONYMOUS,
         listener_name=listener,
         peer_address=Address("10.0.0.9", 40_000),
+        host="10.0.0.9",
         client_software=UNKNOWN_SOFTWARE,
     )
     return Caller(cast("Connection", connection), "test", request.api_key, version, authorizer or AllowAll())
@@ -172,7 +197,7 @@ def ask(
     *,
     authorizer: Authorizer | None = None,
     caller: Caller | None = None,
-    listener: str = LISTENER,
+    listener: str | None = None,
 ) -> A:
     """What a client gets for a request, which must be there at once."""
     received = decode(type(request), version, encode(request, version))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tests.support.data_node import DataNode
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
-from tidelog.broker.requests.caller import Authorizer, Caller
+from tidelog.broker.requests.caller import Authorizer
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.config import ConfigKeys, ConfigValues
 from tidelog.model.errors import ErrorCode
@@ -50,7 +50,7 @@ class InternalTopics:
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
 
-    def ensure(self, _topic: str, _caller: Caller) -> ErrorCode:
+    def ensure(self, _topic: str) -> ErrorCode:
         return self.error
 
 

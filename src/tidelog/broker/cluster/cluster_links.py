@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tidelog.broker.cluster.broker_watch import BrokerWatch
 from tidelog.broker.cluster.controller_channel import ControllerChannel
+from tidelog.broker.cluster.local_controller import ClientsRequest, LocalController
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.metadata_service import MetadataService
 from tidelog.controller.network_peers import NetworkPeers
@@ -70,11 +71,14 @@ class ClusterLinks:
             options=OPTIONS,
         )
 
-    def join(self, service: MetadataService) -> None:
-        """The node has its part in the metadata. Before the service is started."""
+    def join(self, service: MetadataService, for_client: ClientsRequest) -> None:
+        """The node has its part in the metadata. Before the service is started.
+
+        `for_client` authorises and decides what clients ask of this node's controller.
+        """
         self._service = service
         self.channel = ControllerChannel(
-            service.controller,
+            LocalController(service.controller, for_client),
             service.quorum,
             self.dial,
             self._timers,

@@ -3,10 +3,11 @@
     channel.ask(request, context).then(answer)
 
 What this node's own controller can decide it decides at once. Otherwise the request goes to the leader of the metadata quorum:
-as it is where nodes ask for themselves (registration, heartbeats, in-sync sets, producer ids, directories), in an Envelope with
-the client's principal where a client asks. A request whose connection breaks, or whose receiver turns out not to be the active
-controller any more, goes to the next one as soon as that is known, until its time is up; then it is answered
-REQUEST_TIMED_OUT. So a request may be decided twice, as in Kafka: the second time says, for example, that the topic exists.
+as it is where nodes ask for themselves (registration, heartbeats, in-sync sets, producer ids, directories, internal topics), in
+an Envelope with the client's principal where a client asks. Whether that client may is for the controller to say. A request
+whose connection breaks, or whose receiver turns out not to be the active controller any more, goes to the next one as soon as
+that is known, until its time is up; then it is answered REQUEST_TIMED_OUT. So a request may be decided twice, as in Kafka: the
+second time says, for example, that the topic exists.
 
 Clients' requests have a connection of their own. Answers come in order, and a request that breaks its connection breaks it for
 all that wait on it: neither may happen to this broker's heartbeats. What a flood of clients asks for waits here, so that the
@@ -64,7 +65,7 @@ class LocalController(Protocol):
     @property
     def is_active(self) -> bool: ...
 
-    def handle(self, request: Request, context: ControllerContext) -> Pending[Response]: ...
+    def handle(self, request: Request, context: ControllerContext | None) -> Pending[Response]: ...
 
 
 class LeaderView(Protocol):
@@ -78,12 +79,15 @@ class LeaderView(Protocol):
 
 class _Question(Struct, eq=False):
     request: Request
-    context: ControllerContext
+    context: ControllerContext | None
     answered: Pending[Response]
     deadline_ms: int
-    is_clients: bool
     # How often its connection broke while the leader of now had it.
     breaks: int = 0
+
+    @property
+    def is_clients(self) -> bool:
+        return self.context is not None
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
         self.answered.complete(refusal_of(self.request, error, message))
@@ -134,11 +138,13 @@ class ControllerChannel:
     def ask(
         self, request: Request, context: ControllerContext | None = None, *, timeout_ms: int = TIMEOUT_MS
     ) -> Pending[Response]:
-        """What the active controller decides. The answer is always of the request's own kind."""
+        """What the active controller decides. The answer is always of the request's own kind.
+
+        `context` says on whose behalf it is asked; without one this node asks for itself.
+        """
         answered: Pending[Response] = Pending()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        is_clients = type(request) not in SENT_BY_NODES
-        self._try(_Question(request, context or ControllerContext(), answered, deadline_ms, is_clients))
+        self._try(_Question(request, None if type(request) in SENT_BY_NODES else context, answered, deadline_ms))
         return answered
 
     def close(self) -> None:
@@ -176,7 +182,7 @@ class ControllerChannel:
         connection = lane.connection_to(leader)
         request = question.request
         try:
-            message = envelopes.wrap(request, question.context) if question.is_clients else request
+            message = request if question.context is None else envelopes.wrap(request, question.context)
             version = envelopes.version_of(message)
             data = envelopes.request_bytes(message, version, connection.next_correlation_id(), self._client_id)
         except WireError:
@@ -275,7 +281,7 @@ def _read(received: memoryview, message: Request, version: int, question: _Quest
     _, answer = read_response(received, message.api_key, version)
     if not isinstance(answer, EnvelopeResponse):
         return answer
-    if answer.error_code == ErrorCode.NONE and answer.response_data is not None:
+    if answer.error_code == ErrorCode.NONE and answer.response_data is not None and question.context is not None:
         return envelopes.read_answer(answer.response_data, question.request, question.context)
     error = ErrorCode.of(answer.error_code)
     return None if error is ErrorCode.NOT_CONTROLLER else refusal_of(question.request, error)

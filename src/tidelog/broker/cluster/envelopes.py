@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 
+from msgspec import Struct
+
 from tidelog.controller.controller import ControllerContext
+from tidelog.model.errors import ErrorCode
+from tidelog.model.principal import Principal
+from tidelog.net.address import java_host
 from tidelog.wire.apis import api
 from tidelog.wire.codec import decode, encode
-from tidelog.wire.errors import MalformedError
+from tidelog.wire.errors import MalformedError, UnsupportedVersionError
 from tidelog.wire.frames import read_request, read_request_header, read_response
 from tidelog.wire.messages.envelope import EnvelopeRequest
 from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
@@ -20,6 +25,25 @@ from tidelog.wire.schema import Request, Response
 
 _PRINCIPAL_VERSION = 0
 _VERSION_BYTES = 2
+
+# The only requests that travel so: what clients ask of the controller, and producer ids. All others reach a controller directly.
+FORWARDABLE = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 67, 80, 81})
+
+
+class EnvelopeError(Exception):
+    """An envelope that cannot be opened, with what its sender is told."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Opened(Struct, frozen=True):
+    """What was in an envelope."""
+
+    header: RequestHeader
+    request: Request
+    context: ControllerContext
 
 
 def wrap(request: Request, context: ControllerContext) -> EnvelopeRequest:
@@ -31,17 +55,20 @@ def wrap(request: Request, context: ControllerContext) -> EnvelopeRequest:
     )
 
 
-def unwrap(envelope: EnvelopeRequest) -> tuple[RequestHeader, Request, ControllerContext]:
-    """What is in an envelope. MalformedError or UnsupportedVersionError where that is no request."""
+def unwrap(envelope: EnvelopeRequest) -> Opened:
+    """What is in an envelope. EnvelopeError where it is not what it should be: that is told in the order in which Kafka looks."""
+    principal = _principal(envelope.request_principal)
+    host = _address(envelope.client_host_address)
     data = envelope.request_data
-    header, position = read_request_header(data)
-    context = ControllerContext(
-        _principal(envelope.request_principal),
-        header.client_id,
-        _address(envelope.client_host_address),
-        header.request_api_version,
-    )
-    return header, read_request(data, header, position), context
+    try:
+        header, position = read_request_header(data)
+        if header.request_api_key not in FORWARDABLE:
+            raise EnvelopeError(ErrorCode.INVALID_REQUEST)
+        request = read_request(data, header, position)
+    except (MalformedError, UnsupportedVersionError) as error:
+        # So that it is told apart from what is wrong with the envelope itself.
+        raise EnvelopeError(ErrorCode.UNSUPPORTED_VERSION) from error
+    return Opened(header, request, ControllerContext(principal, header.client_id, host, header.request_api_version))
 
 
 def answer_bytes(answer: Response, header: RequestHeader) -> bytes:
@@ -77,17 +104,22 @@ def request_bytes(request: Request, version: int, correlation_id: int, client_id
     return encode(header, api(request.api_key).request_header_version(version)) + encode(request, version)
 
 
-def _principal_bytes(principal: str) -> bytes:
-    kind, _, name = principal.partition(":")
-    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+def _principal_bytes(principal: Principal) -> bytes:
+    data = DefaultPrincipalData(
+        type=principal.principal_type, name=principal.name, token_authenticated=principal.token_authenticated
+    )
     return _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big") + encode(data, _PRINCIPAL_VERSION)
 
 
-def _principal(data: bytes | None) -> str:
-    if data is None or int.from_bytes(data[:_VERSION_BYTES], "big") != _PRINCIPAL_VERSION:
-        raise MalformedError("the envelope has no principal that can be read")
-    told = decode(DefaultPrincipalData, _PRINCIPAL_VERSION, data[_VERSION_BYTES:])
-    return f"{told.type}:{told.name}"
+def _principal(data: bytes | None) -> Principal:
+    error = EnvelopeError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+    if data is None or len(data) < _VERSION_BYTES or int.from_bytes(data[:_VERSION_BYTES], "big") != _PRINCIPAL_VERSION:
+        raise error
+    try:
+        told = decode(DefaultPrincipalData, _PRINCIPAL_VERSION, data[_VERSION_BYTES:])
+    except MalformedError:
+        raise error from None
+    return Principal(told.type, told.name, told.token_authenticated)
 
 
 def _address_bytes(host: str) -> bytes:
@@ -100,6 +132,6 @@ def _address_bytes(host: str) -> bytes:
 
 def _address(data: bytes) -> str:
     try:
-        return str(ipaddress.ip_address(data))
+        return java_host(str(ipaddress.ip_address(data)))
     except ValueError as error:
-        raise MalformedError(f"{len(data)} bytes are no address") from error
+        raise EnvelopeError(ErrorCode.INVALID_REQUEST) from error

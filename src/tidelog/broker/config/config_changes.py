@@ -3,7 +3,9 @@
     duplicates and nulls       refused here, with the words of Kafka
     broker loggers             changed here and now; nothing is written down
     broker keys                checked here: only the broker itself knows its keys and which of them change at run time
-    all else                   for the controller
+    all else                   for the controller: whether the caller may, too, unless it is about loggers
+
+The controller's node judges who may change what (`check_at_controller`), and changes its own loggers where it is asked itself.
 
 A key of the broker that nobody knows is stored, as in Kafka, where a plug-in may know it; so are keys that change at run time in
 Kafka and do nothing here. The log says that they do nothing. Where this differs from Kafka: keys that ask for what is not
@@ -154,15 +156,41 @@ def _check(
     kind = resource_type_of(resource.type)
     if kind is None or (kind is ConfigResourceType.BROKER_LOGGER and not incremental):
         return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}")
-    error = authorize(caller, AclOperation.ALTER_CONFIGS, kind, resource.name)
     if kind is ConfigResourceType.BROKER_LOGGER:
+        error = authorize(caller, AclOperation.ALTER_CONFIGS, kind, resource.name)
         return Outcome(error, error.message) if error else _change_loggers(resource, broker.node_id, apply=apply)
-    if kind is ConfigResourceType.BROKER:
-        # A caller that may not change the broker is told first what is wrong with its request: so does Kafka.
-        problem = _broker_problem(resource, broker, incremental=incremental)
-        if problem is not None:
-            return problem
-    return Outcome(error, error.message) if error else None
+    # A caller that may not change the broker is told first what is wrong with its request: so does Kafka.
+    return _broker_problem(resource, broker, incremental=incremental) if kind is ConfigResourceType.BROKER else None
+
+
+def check_at_controller(
+    resources: Sequence[ResourceChanges], caller: Caller, node_id: NodeId, *, incremental: bool, apply: bool
+) -> list[Outcome | None]:
+    """The same where a controller is asked, by a broker or directly: what the caller may change is judged here."""
+    named = [(resource.type, resource.name) for resource in resources]
+    outcomes: list[Outcome | None] = []
+    for resource in resources:
+        if named.count((resource.type, resource.name)) > 1:
+            outcomes.append(_invalid("Duplicate resource."))
+        else:
+            outcomes.append(_judge(resource, caller, node_id, incremental=incremental, apply=apply))
+    return outcomes
+
+
+def _judge(
+    resource: ResourceChanges, caller: Caller, node_id: NodeId, *, incremental: bool, apply: bool
+) -> Outcome | None:
+    kind = resource_type_of(resource.type)
+    if kind is None:
+        return Outcome(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource.type}.")
+    if kind is ConfigResourceType.BROKER_LOGGER:
+        if not incremental:
+            return _invalid(f"Unexpected resource type {kind.name}.")
+        # Not ALTER_CONFIGS, which it takes on a broker: so in Kafka.
+        error = authorize(caller, AclOperation.CLUSTER_ACTION, kind, resource.name)
+        return Outcome(error, error.message) if error else _change_loggers(resource, node_id, apply=apply)
+    error = authorize(caller, AclOperation.ALTER_CONFIGS, kind, resource.name)
+    return Outcome(error, error.message) if error else _changes_problem(resource.changes)
 
 
 def _changes_problem(changes: Sequence[Change]) -> Outcome | None:

@@ -6,9 +6,17 @@ from pathlib import Path
 
 from tidelog.broker.config.quorum_voters import bootstrap_nodes, static_voters
 from tidelog.model import broker_config as keys
+from tidelog.model.authorizer_config import (
+    ALLOW_EVERYONE_IF_NO_ACL_FOUND,
+    AUTHORIZER_CLASS_NAME,
+    EARLY_START_LISTENERS,
+    STANDARD_AUTHORIZER,
+    SUPER_USERS,
+)
 from tidelog.model.cluster_config import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.raft.voter_set import Node, VoterSet
+from tidelog.security.authorizer import StandardAuthorizer, super_users_of
 
 CONTROLLER = "controller"
 
@@ -18,9 +26,7 @@ def check_config(config: ConfigValues) -> None:
     node_id = config[keys.NODE_ID]
     if node_id < 0:
         raise ConfigError("node.id is not set: give the node a number, for example --set node.id=1")
-    authorizer = config[keys.AUTHORIZER_CLASS_NAME]
-    if authorizer:
-        raise ConfigError(f"authorizer.class.name is {authorizer}, but authorisation is not supported yet: remove it")
+    check_authorizer(config)
     if not config[keys.PROCESS_ROLES]:
         raise ConfigError("process.roles is empty: a node is a broker, a controller, or both")
     if not config[keys.CONTROLLER_LISTENER_NAMES]:
@@ -36,6 +42,43 @@ def check_config(config: ConfigValues) -> None:
         raise ConfigError(
             "a broker that is no controller must be told where the controllers are: set controller.quorum.bootstrap.servers"
         )
+
+
+def check_authorizer(config: ConfigValues) -> None:
+    """ConfigError for an authoriser that is not there, or not as it is told."""
+    name = config[AUTHORIZER_CLASS_NAME]
+    if name not in ("", STANDARD_AUTHORIZER):
+        raise ConfigError(
+            f"authorizer.class.name is {name}, which is not supported: set it to {STANDARD_AUTHORIZER}, or remove it"
+        )
+    super_users_of(config[SUPER_USERS])
+    early: tuple[str, ...] = config[EARLY_START_LISTENERS]
+    listeners: tuple[str, ...] = config[keys.LISTENERS]
+    controllers: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
+    known = {listener.partition("://")[0].upper() for listener in listeners} | {name.upper() for name in controllers}
+    for listener in filter(None, early):
+        if listener.upper() not in known:
+            raise ConfigError(
+                f"early.start.listeners contains listener {listener}, but this is not contained in listeners or "
+                "controller.listener.names"
+            )
+
+
+def authorizer_of(config: ConfigValues) -> StandardAuthorizer | None:
+    """The authoriser that a node is configured with; None where everybody may do everything."""
+    if not config[AUTHORIZER_CLASS_NAME]:
+        return None
+    return StandardAuthorizer(
+        super_users_of(config[SUPER_USERS]), allow_everyone=config[ALLOW_EVERYONE_IF_NO_ACL_FOUND]
+    )
+
+
+def starts_early(config: ConfigValues, listener_name: str) -> bool:
+    """Whether a listener serves before the ACLs are there: those for controllers, unless it is said otherwise."""
+    if EARLY_START_LISTENERS.name not in config.given:
+        return listener_name in config[keys.CONTROLLER_LISTENER_NAMES]
+    early: tuple[str, ...] = config[EARLY_START_LISTENERS]
+    return listener_name.upper() in {name.upper() for name in early}
 
 
 def voters_of(config: ConfigValues) -> VoterSet:

@@ -37,7 +37,7 @@ class Creating(Protocol):
     def image(self) -> ClusterImage: ...
 
     def forward(
-        self, request: CreateTopicsRequest, answer: type[CreateTopicsResponse], caller: Caller
+        self, request: CreateTopicsRequest, answer: type[CreateTopicsResponse], caller: Caller | None
     ) -> Pending[CreateTopicsResponse]: ...
 
 
@@ -48,8 +48,11 @@ class InternalTopics:
         self._node = node
         self._waiting: dict[TopicName, list[Pending[ErrorCode]]] = {}
 
-    def ensure(self, name: TopicName, caller: Caller) -> ErrorCode | Pending[ErrorCode]:
-        """NONE where the topic is there, or once it is; COORDINATOR_NOT_AVAILABLE where it cannot be created now."""
+    def ensure(self, name: TopicName) -> ErrorCode | Pending[ErrorCode]:
+        """NONE where the topic is there, or once it is; COORDINATOR_NOT_AVAILABLE where it cannot be created now.
+
+        The node itself asks for it: whoever needs a coordinator need not be allowed to create topics.
+        """
         if name in self._node.image.topic_ids:
             return ErrorCode.NONE
         outcome: Pending[ErrorCode] = Pending()
@@ -57,7 +60,7 @@ class InternalTopics:
             self._waiting[name].append(outcome)
             return outcome
         self._waiting[name] = [outcome]
-        self._node.forward(self._request(name), CreateTopicsResponse, caller).then(
+        self._node.forward(self._request(name), CreateTopicsResponse, None).then(
             lambda answer: self._done(name, answer)
         )
         return outcome

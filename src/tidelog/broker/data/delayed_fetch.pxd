@@ -31,6 +31,9 @@ cdef class DelayedFetch:
     cdef public list entries
     cdef public list refused
     cdef public list elsewhere
+    cdef public object caller
+    cdef public long long revision
+    cdef public object resolve_again
     cdef readonly bint is_waiting
     cdef object _pending
     cdef object _timer
@@ -49,7 +52,7 @@ cdef class DelayedFetch:
     cpdef object entry_changed(self, FetchEntry entry)
     cpdef object expired(self)
     cpdef object give_up(self)
-    @cython.locals(watch=SessionWatch, entry=FetchEntry)
+    @cython.locals(watch=SessionWatch, entry=FetchEntry, has_other_rules=bint)
     cdef object _complete(self, bint read_again)
     @cython.locals(may_skip=bint, is_settled=bint, entry=FetchEntry, asked=FetchPartition, partition=Partition)
     cdef bint _read_all(self, bint note_progress) except -1

@@ -7,7 +7,8 @@ makes it read that one partition again; it completes when that was enough, when 
 over.
 
 While it waits it holds what it has read so far: as long as it was not told of a change, that is still the answer. Only stretches
-of files are read anew in the end, since the log may have been cut under them.
+of files are read anew in the end, since the log may have been cut under them. Where ACLs have changed meanwhile, it is asked
+again what the caller may read: who has lost the right to a partition gets nothing more of it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from tidelog.model.pending import Pending
 from tidelog.storage.fetched import Fetched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.broker.data.fetch_entry import FetchEntry
     from tidelog.broker.data.fetch_sessions import FetchSession
     from tidelog.broker.data.session_watch import SessionWatch
+    from tidelog.broker.requests.caller import Caller
     from tidelog.broker.requests.node_view import Node
     from tidelog.model.ids import NodeId
     from tidelog.model.timers import Timer
@@ -48,6 +52,7 @@ class DelayedFetch:
         "_pending",
         "_timer",
         "_total",
+        "caller",
         "elsewhere",
         "entries",
         "expected_epoch",
@@ -62,6 +67,8 @@ class DelayedFetch:
         "min_bytes",
         "node",
         "refused",
+        "resolve_again",
+        "revision",
         "session",
         "version",
         "wants_session",
@@ -89,8 +96,13 @@ class DelayedFetch:
     """What is refused without a look at a replica. Unknown ids first, as in Kafka's answers."""
     elsewhere: list[tuple[FetchEntry, PartitionData]]
     """What the consumer had better read from another replica."""
+    caller: Caller
+    revision: int
+    """By which rules it was decided what the caller may read, if by any."""
 
     def __init__(self) -> None:
+        self.resolve_again: Callable[[DelayedFetch], None] | None = None
+        """Decides that anew; None where everything is allowed."""
         self.watch: SessionWatch | None = None
         self.is_waiting = False
         self._pending: Pending[FetchResponse] | None = None
@@ -195,12 +207,16 @@ class DelayedFetch:
             for entry in self.entries:
                 if entry.partition is not None:
                     entry.partition.unwatch(self)
-        else:
+        has_other_rules = self.resolve_again is not None and self.caller.authorizer.revision != self.revision
+        read_again = read_again or has_other_rules
+        if watch is not None:
             watch.wait_is_over()
             if read_again:
                 # All that is there, also of a request that has written to several partitions, one of which was told first.
                 watch.note_all(self.node.partitions.wakeups.untold())
                 self.entries = watch.noted_entries()
+        if has_other_rules and self.resolve_again is not None:
+            self.resolve_again(self)
         if read_again:
             self._read_all(False)
         pending = self._pending

@@ -5,7 +5,14 @@ Superseded by IncrementalAlterConfigs, with which it shares everything but two t
 
 from __future__ import annotations
 
-from tidelog.broker.config.config_changes import Change, ResourceChanges, answer_changes, broker_config, check_resources
+from tidelog.broker.config.config_changes import (
+    Change,
+    ResourceChanges,
+    answer_changes,
+    broker_config,
+    check_at_controller,
+    check_resources,
+)
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
@@ -23,7 +30,10 @@ def alter_configs(request: AlterConfigsRequest, caller: Caller, node: Node) -> A
         )
         for resource in request.resources
     ]
-    outcomes = check_resources(resources, caller, broker_config(node), incremental=False, apply=False)
+    if node.is_controller_listener(caller.listener_name):
+        outcomes = check_at_controller(resources, caller, node.node_id, incremental=False, apply=False)
+    else:
+        outcomes = check_resources(resources, caller, broker_config(node), incremental=False, apply=False)
     remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
     asked = AlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
     return answer_changes(

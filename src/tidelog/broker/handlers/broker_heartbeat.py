@@ -11,7 +11,7 @@ from tidelog.broker.handlers.controller_apis import pass_on
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
-from tidelog.model.acl import AclOperation
+from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest
 from tidelog.wire.schema import Response
@@ -19,5 +19,6 @@ from tidelog.wire.schema import Response
 
 @handles(BrokerHeartbeatRequest)
 def broker_heartbeat(request: BrokerHeartbeatRequest, caller: Caller, node: Node) -> Answer[Response]:
-    node.broker_watch.heard(caller.connection, NodeId(request.broker_id), BrokerEpoch(request.broker_epoch))
+    if caller.might(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        node.broker_watch.heard(caller.connection, NodeId(request.broker_id), BrokerEpoch(request.broker_epoch))
     return pass_on(request, caller, node, AclOperation.CLUSTER_ACTION)

@@ -1,4 +1,5 @@
-"""The APIs that this node passes on to the active controller as they are: who may ask is decided here, all else there.
+"""The APIs that are the active controller's alone. A broker passes them on as they are; where a controller is asked, directly or
+by a broker that passes on, it is judged here who may ask, before the controller decides all else.
 
 What nodes ask for themselves takes the right to act for the cluster. An administrator's request takes the right to change the
 cluster, or to look at it. BrokerHeartbeat, which this node also hears itself, has a file of its own.
@@ -111,7 +112,9 @@ PASSED_ON = (
 
 def pass_on(request: Request, caller: Caller, node: Node, operation: AclOperation) -> Answer[Response]:
     """The active controller's decision, for whoever may do `operation` to the cluster."""
-    if not caller.may(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+    if node.is_controller_listener(caller.listener_name) and not caller.may(
+        operation, ResourceType.CLUSTER, CLUSTER_NAME
+    ):
         refused = refusal_of(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return cut_to_version(request, refused, caller.api_version)
     return node.forward(request, Response, caller)

@@ -2,7 +2,8 @@
 
 v3 quota errors (KIP-599)
 
-The controller decides; here it is decided who may ask. Refused topics come first in the answer.
+A broker passes it on. The active controller's node judges who may ask before the controller decides. Refused topics come first
+in the answer.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tidelog.wire.messages.topics import (
 
 @handles(CreatePartitionsRequest)
 def create_partitions(request: CreatePartitionsRequest, caller: Caller, node: Node) -> Answer[CreatePartitionsResponse]:
+    if not node.is_controller_listener(caller.listener_name):
+        return node.forward(request, CreatePartitionsResponse, caller)
     refused: list[CreatePartitionsTopicResult] = []
     for name, count in Counter(topic.name for topic in request.topics).items():
         if count > 1:

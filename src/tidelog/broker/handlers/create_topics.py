@@ -3,8 +3,8 @@
 v4 -1 for the broker's default counts (KIP-464) · v5 the configuration of the new topic in the answer (KIP-525)
 v6 quota errors (KIP-599) · v7 the new topic's id
 
-The controller decides; here it is decided who may ask for what. A name that comes twice, or that belongs to the metadata log, is
-refused before that. Refused topics come last in the answer.
+A broker passes it on. The active controller's node judges who may ask for what before the controller decides. A name that comes
+twice, or that belongs to the metadata log, is refused before that. Refused topics come last in the answer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from tidelog.wire.messages.topics import CreatableTopicResult, CreateTopicsReque
 
 @handles(CreateTopicsRequest)
 def create_topics(request: CreateTopicsRequest, caller: Caller, node: Node) -> Answer[CreateTopicsResponse]:
+    if not node.is_controller_listener(caller.listener_name):
+        return node.forward(request, CreateTopicsResponse, caller)
     counts = Counter(topic.name for topic in request.topics)
-    may_create_any = caller.may(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    may_create_any = caller.may(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False)
     refused: list[CreatableTopicResult] = []
     for name, count in counts.items():
         if count > 1:
@@ -53,7 +55,7 @@ def create_topics(request: CreateTopicsRequest, caller: Caller, node: Node) -> A
 
 def _hide_configs(topic: CreatableTopicResult, caller: Caller) -> None:
     """A caller may be allowed to create a topic and yet not to see what has become of it."""
-    if caller.may(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+    if caller.may(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, logs_denied=False):
         return
     topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic.num_partitions = topic.replication_factor = -1

@@ -2,8 +2,9 @@
 
 v3 TOPIC_DELETION_DISABLED, which is INVALID_REQUEST before that · v5 error texts, quota errors · v6 by id
 
-The controller decides what exists; here it is decided who may. An answer never tells the name of a topic to a caller that may not
-describe it, nor whether there is one.
+A broker passes it on. The active controller's node judges who may before the controller decides. An answer never tells the name
+of a topic to a caller that may not describe it, nor whether there is one: its parts are shuffled, so that their places tell
+nothing.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from tidelog.wire.messages.topics import (
 
 @handles(DeleteTopicsRequest)
 def delete_topics(request: DeleteTopicsRequest, caller: Caller, node: Node) -> Answer[DeleteTopicsResponse]:
+    if not node.is_controller_listener(caller.listener_name):
+        return node.forward(request, DeleteTopicsResponse, caller)
     asked = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names] + request.topics
     wanted, refused = _well_formed(asked)
-    if not caller.may(AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not caller.may(AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
         problems = [_permission_problem(topic, caller, node) for topic in wanted]
         refused += [problem for problem in problems if problem is not None]
         wanted = [topic for topic, problem in zip(wanted, problems, strict=True) if problem is None]
     # Not before the caller is known to be allowed both: the answer tells which id belongs to which name.
     wanted = _not_named_twice(wanted, refused, node)
     if not wanted:
+        node.random.shuffle(refused)
         return DeleteTopicsResponse(throttle_time_ms=0, responses=refused)
     by_name = caller.api_version < 6
     passed_on = DeleteTopicsRequest(
@@ -45,12 +49,13 @@ def delete_topics(request: DeleteTopicsRequest, caller: Caller, node: Node) -> A
     )
 
     def answer(decided: list[DeleteTopicsResponse]) -> DeleteTopicsResponse:
-        responses = decided[0].responses
+        responses = [*decided[0].responses, *refused]
         if caller.api_version < 3:
             for topic in responses:
                 if topic.error_code == ErrorCode.TOPIC_DELETION_DISABLED:
                     topic.error_code = ErrorCode.INVALID_REQUEST
-        return DeleteTopicsResponse(throttle_time_ms=decided[0].throttle_time_ms, responses=[*responses, *refused])
+        node.random.shuffle(responses)
+        return DeleteTopicsResponse(throttle_time_ms=decided[0].throttle_time_ms, responses=responses)
 
     return when_all([node.forward(passed_on, DeleteTopicsResponse, caller)], answer)
 
@@ -97,14 +102,16 @@ def _permission_problem(topic: DeleteTopicState, caller: Caller, node: Node) -> 
         known = image.topics.get(TopicId(topic.topic_id))
         if known is None:
             return _result(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+        may_describe = caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, known.name)
         if caller.may(AclOperation.DELETE, ResourceType.TOPIC, known.name):
             return None
-        may_describe = caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, known.name)
         shown = DeleteTopicState(name=known.name if may_describe else None, topic_id=topic.topic_id)
         return _result(shown, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if not caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+    may_describe = caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    may_delete = caller.may(AclOperation.DELETE, ResourceType.TOPIC, topic.name)
+    if not may_describe:
         return _result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if caller.may(AclOperation.DELETE, ResourceType.TOPIC, topic.name):
+    if may_delete:
         return None
     exists = TopicName(topic.name) in image.topic_ids
     return _result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

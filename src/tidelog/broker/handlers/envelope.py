@@ -1,7 +1,8 @@
 """Envelope (58), v0: a client's request that a broker passes on to the active controller (KIP-590).
 
-The broker has authorised what the client asks; here only nodes may pass anything on. What is inside is answered in its own
-version, and that this node is not the active controller is said on the envelope, so that the broker tries the next one.
+Only nodes may pass anything on. What is inside is judged here, as its own principal, address, client id and API: no broker of
+Kafka's judges what it passes on. It is answered in its own version, and that this node is not the active controller is said on
+the envelope, so that the broker tries the next one.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from tidelog.broker.cluster import envelopes
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS, Answer, handles
 from tidelog.broker.requests.node_view import Node
-from tidelog.controller.requests import APIS, SENT_BY_NODES, cut_to_version, is_not_controller
+from tidelog.controller.requests import cut_to_version, is_not_controller
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.pending import Pending
-from tidelog.wire.errors import MalformedError, UnsupportedVersionError, WireError
+from tidelog.model.pending import Failed, Pending
+from tidelog.wire.errors import WireError
 from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.wire.messages.headers import RequestHeader
-from tidelog.wire.schema import Request, Response
+from tidelog.wire.schema import Response
 
 logger = logging.getLogger(__name__)
 
@@ -29,15 +30,13 @@ def envelope(request: EnvelopeRequest, caller: Caller, node: Node) -> Answer[Env
     if not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
-        header, wrapped, context = envelopes.unwrap(request)
-    except UnsupportedVersionError:
+        opened = envelopes.unwrap(request)
+    except envelopes.EnvelopeError as unreadable:
+        return EnvelopeResponse(error_code=unreadable.error)
+    if not _is_served(opened.header):
         return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    except MalformedError:
-        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    if type(wrapped) not in APIS or type(wrapped) in SENT_BY_NODES or not _is_served(header):
-        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     answered: Pending[EnvelopeResponse] = Pending()
-    node.decide(wrapped, context).then(lambda answer: answered.complete(_sealed(wrapped, header, answer)))
+    node.decide(opened.request, opened.context).then(lambda answer: answered.complete(_sealed(opened, answer)))
     return answered
 
 
@@ -46,14 +45,18 @@ def _is_served(header: RequestHeader) -> bool:
     return handler is not None and handler.lowest <= header.request_api_version <= handler.highest
 
 
-def _sealed(wrapped: Request, header: RequestHeader, answer: Response) -> EnvelopeResponse:
-    if is_not_controller(wrapped, answer):
+def _sealed(opened: envelopes.Opened, answer: Response | Failed) -> EnvelopeResponse:
+    header = opened.header
+    if isinstance(answer, Failed):
+        # A bug in one answer. To close the connection for it would cost the answers of all others who wait on it.
+        logger.error("an answer failed: %r", answer.error, exc_info=answer.error)
+        return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    if is_not_controller(opened.request, answer):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    cut_to_version(wrapped, answer, header.request_api_version)
+    cut_to_version(opened.request, answer, header.request_api_version)
     try:
         data = envelopes.answer_bytes(answer, header)
     except WireError:
-        # A bug in one answer. To close the connection for it would cost the answers of all others who wait on it.
         logger.exception("an answer cannot be encoded")
         return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE)

@@ -27,7 +27,7 @@ cdef object _set_limits(DelayedFetch delayed, FetchRequest request, FetchSession
 @cython.locals(is_replica=bint, may_read=bint, entry=FetchEntry, partitions=Partitions, hosted=dict, partition=Partition)
 cdef object _resolve(DelayedFetch delayed, Caller caller, object node)
 @cython.locals(partition=Partition)
-cdef bint _may_read(object topic, dict hosted, Caller caller, object node) except -1
+cdef bint _may_read(object topic, dict hosted, Caller caller, object node, object counts) except -1
 cdef object _refusal(object topic, long long index, bint may_read, object node)
 @cython.locals(entry=FetchEntry, partition=Partition)
 cdef bint _send_elsewhere(DelayedFetch delayed, object closest) except -1

@@ -15,12 +15,14 @@ Where this differs from Kafka: the replica's directory and high watermark of v17
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.data.closest_replica import ClosestReplica
 from tidelog.broker.data.delayed_fetch import DelayedFetch
 from tidelog.broker.data.fetch_answer import TOPIC_ID_VERSION, topic_of
 from tidelog.broker.data.fetch_sessions import INITIAL_EPOCH, NO_SESSION, entries_of
+from tidelog.broker.requests.caller import AllowAll
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.quorum_requests import ask_quorum
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
@@ -94,15 +96,25 @@ def _fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchRes
         delayed.wants_session = False
         watch = delayed.watch = session.watch
         where = None if closest is None else closest.place
-        seen_by = (connection.principal, connection.peer_address.host, caller.authorizer.revision, where)
+        seen_by = (connection.principal, connection.host, caller.authorizer.revision, where)
         if not watch.sees_as(delayed.isolation, delayed.leader_only, delayed.follower, delayed.follower_epoch, seen_by):
             for entry in session.entries.values():
                 watch.note(entry)
         delayed.entries = watch.noted_entries()
+    if type(caller.authorizer) is not AllowAll:
+        delayed.caller = caller
+        delayed.revision = caller.authorizer.revision
+        delayed.resolve_again = _resolve_again
     _resolve(delayed, caller, node)
     if closest is not None and _send_elsewhere(delayed, closest):
         delayed.max_wait_ms = 0
     return delayed.start()
+
+
+def _resolve_again(delayed: DelayedFetch) -> None:
+    """The rules of who may read what have changed while it waited: only what may still be read is answered."""
+    delayed.refused = []
+    _resolve(delayed, delayed.caller, delayed.node)
 
 
 def _set_limits(delayed: DelayedFetch, request: FetchRequest, sessions: FetchSessions) -> None:
@@ -139,6 +151,9 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
             return
         # What this follower has not got, producers wait for.
         connection.is_exempt = True
+    counts = None
+    if type(caller.authorizer) is not AllowAll and not is_replica:
+        counts = Counter([entry.topic for entry in delayed.entries])
     others: list[tuple[FetchEntry, ErrorCode]] = []
     partitions = node.partitions
     last: str | bytes | None = None
@@ -149,7 +164,7 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
             # Those of one topic mostly come in a row.
             last = entry.topic
             hosted = partitions.identified(last) if isinstance(last, bytes) else partitions.named(last)  # type: ignore[arg-type]
-            may_read = is_replica or _may_read(last, hosted, caller, node)
+            may_read = is_replica or _may_read(last, hosted, caller, node, counts)
         index = entry.asked.partition
         partition = hosted.get(index) if may_read else None
         error: ErrorCode | None = None
@@ -166,8 +181,15 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
         delayed.refused += others
 
 
-def _may_read(topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node) -> bool:
-    """Whether the caller may read a topic. One that is unknown by its id has no name to ask for."""
+def _may_read(
+    topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node, counts: Counter[str | bytes] | None
+) -> bool:
+    """Whether the caller may read a topic. One that is unknown by its id has no name to ask for.
+
+    `counts` has how often each topic is named; None where everything is allowed.
+    """
+    if counts is None:
+        return True
     name: str | None = None
     for partition in hosted.values():
         name = partition.topic_partition.topic
@@ -178,10 +200,7 @@ def _may_read(topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: N
             name = known.name
         elif isinstance(topic, str):
             name = topic
-    connection = caller.connection
-    return name is None or caller.authorizer.allows(
-        connection.principal, connection.peer_address.host, _READ, _TOPIC, name
-    )
+    return name is None or caller.may(_READ, _TOPIC, name, counts[topic])
 
 
 def _refusal(topic: str | bytes, index: int, may_read: bool, node: Node) -> ErrorCode:

@@ -44,7 +44,7 @@ def find_coordinator(request: FindCoordinatorRequest, caller: Caller, node: Node
     topic = CONSUMER_OFFSETS if request.key_type == KeyType.GROUP else TRANSACTION_STATE
     leader_of = node.groups.leader_of if request.key_type == KeyType.GROUP else node.transactions.leader_of
     return when_all(
-        [node.internal_topics.ensure(topic, caller)],
+        [node.internal_topics.ensure(topic)],
         lambda outcome: _answer(keys, problems, outcome[0], caller, node, leader_of),
     )
 

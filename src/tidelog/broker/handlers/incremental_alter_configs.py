@@ -6,7 +6,14 @@ keeps the order of the request. `config_changes` says what is done here and what
 
 from __future__ import annotations
 
-from tidelog.broker.config.config_changes import Change, ResourceChanges, answer_changes, broker_config, check_resources
+from tidelog.broker.config.config_changes import (
+    Change,
+    ResourceChanges,
+    answer_changes,
+    broker_config,
+    check_at_controller,
+    check_resources,
+)
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
@@ -25,9 +32,14 @@ def incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    outcomes = check_resources(
-        resources, caller, broker_config(node), incremental=True, apply=not request.validate_only
-    )
+    if node.is_controller_listener(caller.listener_name):
+        outcomes = check_at_controller(
+            resources, caller, node.node_id, incremental=True, apply=not request.validate_only
+        )
+    else:
+        outcomes = check_resources(
+            resources, caller, broker_config(node), incremental=True, apply=not request.validate_only
+        )
     remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
     asked = IncrementalAlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
     return answer_changes(

@@ -28,3 +28,4 @@ cdef bint _is_taken_as_it_is(CheckedBatch batch, object config, long long now_ms
     place=Py_ssize_t)
 cdef bint _is_admitted(object transactional_id, list batches, Caller caller, object node) except -1
 cdef object _name_of(TopicProduceData topic, Caller caller, object node)
+cdef object _known_name(TopicProduceData topic, Caller caller, object node)

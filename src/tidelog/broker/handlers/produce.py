@@ -143,9 +143,12 @@ def _look_up(asked: str | bytes, topic: TopicProduceData, caller: Caller, node: 
     """Find a topic for the rest of the read, with its replicas if the caller may write to it."""
     gather.topic = asked
     gather.hosted = None
-    name = _name_of(topic, caller, node)
-    if type(name) is not RecordsRefused and name not in INTERNAL_TOPICS:
-        gather.hosted = node.partitions.named(name)  # type: ignore[arg-type] # it is no refusal
+    name = _known_name(topic, caller, node)
+    # A refusal is told, counted and logged by the closer look that follows.
+    if name is None or name in INTERNAL_TOPICS or not caller.might(_WRITE, _TOPIC, name):
+        return
+    if caller.may(_WRITE, _TOPIC, name, len(topic.partition_data)):
+        gather.hosted = node.partitions.named(name)
 
 
 def _is_taken_as_it_is(batch: CheckedBatch, config: TopicConfig, now_ms: int) -> bool:
@@ -169,8 +172,9 @@ def _is_admitted(transactional_id: str, batches: list[ProducedBatch], caller: Ca
         if batch.producer_id != producer_id or batch.producer_epoch != producer_epoch:
             return False
         sequences.append((produced.partition, batch.base_sequence))
-    if producer_id < 0 or not caller.may(_WRITE, _TRANSACTIONAL_ID, transactional_id):
+    if producer_id < 0 or not caller.might(_WRITE, _TRANSACTIONAL_ID, transactional_id):
         return False
+    caller.may(_WRITE, _TRANSACTIONAL_ID, transactional_id)
     understanding = produce_understanding(caller.api_version)
     guards = node.transaction_admission.ask_at_once(
         transactional_id, producer_id, producer_epoch, sequences, understanding
@@ -299,13 +303,18 @@ def _produce_to_topic(
 
 def _name_of(topic: TopicProduceData, caller: Caller, node: Node) -> TopicName | RecordsRefused:
     """The name of a topic that the caller may write to."""
-    name = TopicName(topic.name)
-    if caller.api_version >= _TOPIC_ID_VERSION:
-        known = node.image.topics.get(TopicId(topic.topic_id))
-        if known is None:
-            return _UNKNOWN_ID
-        name = known.name
-    return name if caller.may(_WRITE, _TOPIC, name) else _NOT_AUTHORIZED
+    name = _known_name(topic, caller, node)
+    if name is None:
+        return _UNKNOWN_ID
+    return name if caller.may(_WRITE, _TOPIC, name, len(topic.partition_data)) else _NOT_AUTHORIZED
+
+
+def _known_name(topic: TopicProduceData, caller: Caller, node: Node) -> TopicName | None:
+    """The name by which a topic is asked for; None for an id that no topic has."""
+    if caller.api_version < _TOPIC_ID_VERSION:
+        return TopicName(topic.name)
+    known = node.image.topics.get(TopicId(topic.topic_id))
+    return None if known is None else known.name
 
 
 def _size_bytes(data: PartitionProduceData) -> int:

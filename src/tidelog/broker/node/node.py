@@ -26,6 +26,7 @@ from tidelog.broker.cluster.auto_topics import AutoTopics
 from tidelog.broker.cluster.broker_watch import BrokerWatch
 from tidelog.broker.cluster.departure import Departure
 from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+from tidelog.broker.cluster.local_controller import answer_forwarded
 from tidelog.broker.config.current_config import CurrentConfig
 from tidelog.broker.config.listeners import ListenerSpec, listener_specs
 from tidelog.broker.config.node_config import check_config, log_directories, voters_problem
@@ -38,11 +39,12 @@ from tidelog.broker.node import node_gauges
 from tidelog.broker.node.crash import CrashHandler
 from tidelog.broker.node.health import BrokerState, Health, health_page
 from tidelog.broker.node.loop_wait import wait
+from tidelog.broker.node.node_access import NodeAccess
 from tidelog.broker.node.node_broker import NodeBroker
 from tidelog.broker.node.node_directories import format_opened, open_directories
 from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
-from tidelog.broker.requests.caller import AllowAll, Caller
+from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
@@ -51,7 +53,7 @@ from tidelog.controller.controller import ControllerContext
 from tidelog.controller.errors import MetadataFault
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.quorum import MetadataQuorum
-from tidelog.controller.requests import cut_to_version
+from tidelog.controller.requests import cut_to_version, is_not_controller
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.clock import Clock
@@ -150,6 +152,7 @@ class BrokerNode:
             loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
         )
         self._specs = listener_specs(config)
+        self._access = NodeAccess(config)
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -203,26 +206,36 @@ class BrokerNode:
     def is_controller_listener(self, listener_name: str) -> bool:
         return listener_name in self._controller_listeners
 
-    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
-        # A handler may also ask for something of its own: for a topic, say, that a Metadata request has named.
-        version = caller.api_version if caller.api_key == request.api_key else None
-        context = ControllerContext(str(caller.principal), caller.client_id, caller.host, version)
+    def forward(self, request: Request, answer: type[A], caller: Caller | None) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
+        version, context = None, None
+        if caller is not None:
+            # A handler may also ask for something of its own: for a topic, say, that a Metadata request has named.
+            version = caller.api_version if caller.api_key == request.api_key else None
+            context = ControllerContext(caller.principal, caller.client_id, caller.host, version)
         answered: Pending[A] = Pending()
 
         def answer_with(answer: Response) -> None:
+            forwarded = None if caller is None else caller.forwarded
+            if forwarded is not None and is_not_controller(request, answer):
+                forwarded.is_controller_elsewhere = True
             answered.complete(cast("A", cut_to_version(request, answer, version)))
 
-        if self.is_controller_listener(caller.listener_name):
+        if caller is not None and context is not None and self.is_controller_listener(caller.listener_name):
             # Whoever asks a controller means that one, and learns if it is not the active one.
-            self.decide(request, context).then(answer_with)
+            self._service.controller.handle(request, context).then(answer_with)
             return answered
         decided = self._links.channel.ask(request, context)
         # Whoever asks for a topic uses it next, so this node's replicas are there before the answer is.
         decided.then(lambda answer: self.partitions.opened().then(lambda _: answer_with(answer)))
         return answered
 
+    @property
+    def is_active_controller(self) -> bool:
+        return self._service.controller.is_active
+
     def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
-        return self._service.controller.handle(request, context)
+        name = self.static_config[keys.CONTROLLER_LISTENER_NAMES][0]
+        return answer_forwarded(request, context, self, self._access.authorizer, name)
 
     @property
     def broker_watch(self) -> BrokerWatch:
@@ -352,16 +365,20 @@ class BrokerNode:
         """Until the image of the cluster is there: with a quorum of one, as soon as the disk has the first records; otherwise
         when this node has caught up with the leader."""
         metadata = self._metadata = NodeMetadata(
-            parts, directory, endpoints, can_lead=self.is_controller, on_fault=self._metadata_failed
+            parts,
+            directory,
+            endpoints,
+            can_lead=self.is_controller,
+            for_client=self.decide,
+            on_fault=self._metadata_failed,
         )
         self._raise_fault()
         self._links, self._service = metadata.links, metadata.service
         problem = voters_problem(metadata.service.quorum.voters, self.static_config)
         if problem is not None:
             raise NodeError(problem)
-        for dispatcher in self._dispatchers:
-            if isinstance(dispatcher, ControllerDispatcher):
-                dispatcher.begin(metadata.links.watch)
+        self._access.follow(metadata)
+        self._serve_controllers(self._access.serves_early)
         metadata.start()
         await wait(self._loop, metadata.is_led)
         self._raise_fault()
@@ -372,18 +389,23 @@ class BrokerNode:
                 f"several log directories need metadata.version 3.7-IV2 or higher, and the cluster is at {version.name}: "
                 "name one in log.dirs, or raise the level first"
             )
-        if self.image.access_control:
-            raise NodeError(
-                "the cluster's metadata holds ACLs, and authorisation is not supported yet: remove them first"
-            )
+        self._access.warn_of(self.image)
+        self._serve_controllers(lambda _name: True)
         self._config.read_anew()
         node_gauges.register_metadata(self.metrics.registry, metadata.service)
 
+    def _serve_controllers(self, serves: Callable[[str], bool]) -> None:
+        """Answer on the listeners for controllers that are chosen, unless they do so already."""
+        for spec, dispatcher in zip(self._specs, self._dispatchers, strict=True):
+            if isinstance(dispatcher, ControllerDispatcher) and not dispatcher.is_ready and serves(spec.name):
+                dispatcher.begin(self._links.watch)
+
     async def _listen(self, spec: ListenerSpec) -> None:
+        authorizer = self._access.authorizer
         if spec.is_controller:
-            dispatcher: Dispatcher = ControllerDispatcher(self, AllowAll())
+            dispatcher: Dispatcher = ControllerDispatcher(self, authorizer)
         else:
-            dispatcher = Dispatcher(self, AllowAll(), "broker")
+            dispatcher = Dispatcher(self, authorizer, "broker")
         self._dispatchers.append(dispatcher)
         # Whoever holds up the controllers holds up everybody.
         listener = await self._server.listen(
@@ -422,6 +444,7 @@ class BrokerNode:
         node_gauges.register_housekeeping(registry, self._housekeeping)
         node_gauges.register_waiting(registry, self.metrics.requests)
         node_gauges.register_fetch_sessions(registry, self.fetch_sessions)
+        self._access.register_metrics(registry)
         node_gauges.register_flushes(registry, self._seams.flush_times_ms)
         if self._metrics_address is not None:
             pages = {

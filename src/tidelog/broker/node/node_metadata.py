@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelog.broker.cluster.cluster_links import ClusterLinks
+from tidelog.broker.cluster.local_controller import ClientsRequest
 from tidelog.broker.config.config_resources import ConfigResourceType
 from tidelog.broker.config.config_view import static_topic_defaults
 from tidelog.broker.config.node_config import bootstrap_servers, voters_of
@@ -44,9 +45,11 @@ class NodeMetadata:
         endpoints: tuple[Endpoint, ...],
         *,
         can_lead: bool,
+        for_client: ClientsRequest,
         on_fault: Callable[[MetadataFault], None],
     ) -> None:
-        """`directory` has the metadata log. `endpoints` are those for controllers."""
+        """`directory` has the metadata log. `endpoints` are those for controllers. `for_client` authorises and decides what
+        clients ask of this node's controller."""
         assert directory.identity is not None
         config = parts.config
         listener = config[keys.CONTROLLER_LISTENER_NAMES][0]
@@ -80,7 +83,7 @@ class NodeMetadata:
         )
         parts.stopping.append(self.service.abandon)
         self.service.committed.subscribe(self._look_if_caught_up)
-        self.links.join(self.service)
+        self.links.join(self.service, for_client)
 
     @property
     def image(self) -> ClusterImage:

@@ -18,4 +18,8 @@ cdef class Caller:
     cdef readonly object gather
     cdef public object member
 
-    cpdef bint may(self, object operation, object resource_type, object name) except -1
+    cpdef bint may(
+        self, object operation, object resource_type, object name, long long count=*, bint logs_denied=*, bint logs_allowed=*
+    ) except -1
+    cpdef bint might(self, object operation, object resource_type, object name) except -1
+    cdef object _audit(self, object level, object operation, object resource_type, object name, long long count)

@@ -1,17 +1,31 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
-"""Who asks: what a handler knows of a request beside its body."""
+"""Who asks: what a handler knows of a request beside its body, and what the one who asks may do.
+
+    caller.may(AclOperation.READ, ResourceType.TOPIC, name)         asked by each handler before it acts
+
+Every question goes to the audit log, `kafka.authorizer.logger`: denials at INFO, permissions at DEBUG, and at TRACE what is only
+looked up to leave something out or to report it. Without an authoriser nothing is asked and nothing is logged.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Protocol
 
+from tidelog.broker.requests.forwarded import Forwarded
 from tidelog.model.acl import OPERATIONS_ON, AclOperation, ResourceType, operation_bits
+from tidelog.security.audit import AUDIT_LOGGER, TRACE, audit_line
+from tidelog.security.authorizer import ANY_NAME
+from tidelog.wire.apis import api
 
 if TYPE_CHECKING:
     from tidelog.broker.data.produce_gather import ProduceGather
     from tidelog.model.ids import TopicName
     from tidelog.model.principal import Principal
     from tidelog.net.connection import Connection
+    from tidelog.security.acl_set import Rule
+
+audit_log = logging.getLogger(AUDIT_LOGGER)
 
 
 class Authorizer(Protocol):
@@ -26,9 +40,19 @@ class Authorizer(Protocol):
         self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool: ...
 
+    def rule(
+        self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Rule:
+        """What a decision rests on."""
+        ...
+
+    def allows_any(self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether it may do this to some resource of the type, whichever."""
+        ...
+
 
 class AllowAll:
-    """A cluster without an authoriser, as Kafka's default is."""
+    """A cluster without an authoriser, as Kafka's default is. It is never asked."""
 
     __slots__ = ()
 
@@ -46,6 +70,20 @@ class AllowAll:
     ) -> bool:
         return True
 
+    def rule(
+        self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Rule:
+        raise NotImplementedError("there are no rules where everything is allowed")
+
+    def allows_any(
+        self,
+        principal: Principal,  # noqa: ARG002
+        host: str,  # noqa: ARG002
+        operation: AclOperation,  # noqa: ARG002
+        resource_type: ResourceType,  # noqa: ARG002
+    ) -> bool:
+        return True
+
 
 class Caller:
     """One request's sender and envelope."""
@@ -54,14 +92,15 @@ class Caller:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connection | Forwarded,
         client_id: str | None,
         api_key: int,
         api_version: int,
         authorizer: Authorizer,
         gather: ProduceGather | None = None,
     ) -> None:
-        self.connection = connection
+        """`connection` is where the request came from, or what an envelope tells of that."""
+        self.connection: Connection = connection  # type: ignore[assignment] # handlers of forwarded APIs use what both have
         self.client_id = client_id
         self.api_key = api_key
         self.api_version = api_version
@@ -76,23 +115,79 @@ class Caller:
         return self.connection.principal
 
     @property
+    def forwarded(self) -> Forwarded | None:
+        """Where the request came from if another node has passed it on."""
+        origin: object = self.connection
+        return origin if isinstance(origin, Forwarded) else None
+
+    @property
     def listener_name(self) -> str:
         return self.connection.listener_name
 
     @property
     def host(self) -> str:
-        return self.connection.peer_address.host
+        """The address that it asks from, in Java's form."""
+        return self.connection.host
 
-    def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the caller may do this. Each handler asks before it acts."""
-        if type(self.authorizer) is AllowAll:
+    def may(
+        self,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        count: int = 1,
+        logs_denied: bool = True,
+        logs_allowed: bool = True,
+    ) -> bool:
+        """Whether the caller may do this. Each handler asks before it acts.
+
+        `count` is how often the request names the resource. What is only looked up to leave something out, or before another
+        question that decides, is not to be logged as denied; what grants nothing is not to be logged as allowed.
+        """
+        authorizer = self.authorizer
+        if type(authorizer) is AllowAll:
             return True
-        return self.authorizer.allows(self.principal, self.host, operation, resource_type, name)
+        connection = self.connection
+        is_allowed = authorizer.allows(connection.principal, connection.host, operation, resource_type, name)
+        level = logging.DEBUG if is_allowed else logging.INFO
+        if not (logs_allowed if is_allowed else logs_denied):
+            level = TRACE
+        if audit_log.isEnabledFor(level):
+            self._audit(level, operation, resource_type, name, count)
+        return is_allowed
+
+    def might(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """`may`, for whoever asks that too before anything comes of it: neither counted nor logged."""
+        authorizer = self.authorizer
+        if type(authorizer) is AllowAll:
+            return True
+        connection = self.connection
+        return authorizer.rule(connection.principal, connection.host, operation, resource_type, name).is_allowed
+
+    def may_by_resource_type(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether the caller may do this to some resource of the type, whichever."""
+        authorizer = self.authorizer
+        if type(authorizer) is AllowAll:
+            return True
+        # As in Kafka, which looks a name up like any other first, and logs nothing of what it does then.
+        if self.may(operation, resource_type, ANY_NAME, 0, False):
+            return True
+        return authorizer.allows_any(self.principal, self.host, operation, resource_type)
 
     def may_describe(self, topic: TopicName) -> bool:
-        return self.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+        """Whether the caller may know of a topic that is one of many: nothing is refused to it by this, only left out."""
+        return self.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic, 1, False)
 
     def authorized_operations(self, resource_type: ResourceType, name: str) -> int:
         """What `include_authorized_operations` reports."""
         possible = OPERATIONS_ON[resource_type]
-        return operation_bits(tuple(each for each in possible if self.may(each, resource_type, name)))
+        return operation_bits(
+            tuple([each for each in possible if self.may(each, resource_type, name, 1, False, False)])
+        )
+
+    def _audit(self, level: int, operation: AclOperation, resource_type: ResourceType, name: str, count: int) -> None:
+        principal, host = self.principal, self.host
+        rule = self.authorizer.rule(principal, host, operation, resource_type, name)
+        line = audit_line(
+            principal, host, operation, resource_type, name, api_name=api(self.api_key).name, count=count, rule=rule
+        )
+        audit_log.log(level, "%s", line)

@@ -1,12 +1,21 @@
-"""The frame handler of a listener for controllers: that of any listener, which also tells of connections that end."""
+"""The frame handler of a listener for controllers: that of any listener, which also tells of connections that end.
+
+It serves before the cluster's ACLs are there, since without it they would never be. Until then only super users can be answered:
+whoever else asks loses its connection, and asks again by the next one.
+"""
 
 from __future__ import annotations
+
+import logging
 
 from tidelog.broker.cluster.broker_watch import BrokerWatch
 from tidelog.broker.requests.caller import Authorizer
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node
 from tidelog.net.connection import Connection
+from tidelog.security.authorizer import AuthorizerNotReadyError
+
+logger = logging.getLogger(__name__)
 
 
 class ControllerDispatcher(Dispatcher):
@@ -20,6 +29,13 @@ class ControllerDispatcher(Dispatcher):
         """Answer from now on. `watch` hears of every connection that ends."""
         self._watch = watch
         self.is_ready = True
+
+    def frame(self, connection: Connection, frame: memoryview) -> None:
+        try:
+            super().frame(connection, frame)
+        except AuthorizerNotReadyError as error:
+            logger.info("closing %s: what %s may do is not known yet: %s", connection, connection.principal, error)
+            connection.close_when_sent()
 
     def connection_closed(self, connection: Connection) -> None:
         if self._watch is not None:

@@ -134,12 +134,19 @@ class Node(Protocol):
         """Whether a listener is for controllers (`controller.listener.names`). It answers other APIs than the brokers' ones."""
         ...
 
-    def forward(self, request: Request, answer: type[A], caller: Caller) -> Pending[A]:
-        """Have the active controller decide; the answer comes when what it decided is committed and visible here."""
+    def forward(self, request: Request, answer: type[A], caller: Caller | None) -> Pending[A]:
+        """Have the active controller decide; the answer comes when what it decided is committed and visible here.
+
+        From a broker's listener it goes there unjudged: the controller decides whether the caller may. On a controllers' listener
+        the handler has judged, and this node's own controller decides. Without a caller it is this node that asks.
+        """
         ...
 
+    @property
+    def is_active_controller(self) -> bool: ...
+
     def decide(self, request: Request, context: ControllerContext) -> Pending[Response]:
-        """Have this node's own controller decide; NOT_CONTROLLER where it is not the active one."""
+        """Have this node's own controller judge and decide what a client asks; NOT_CONTROLLER where it is not the active one."""
         ...
 
     @property

@@ -32,8 +32,11 @@ def ask_quorum(
 
 def change_voters(request: Request, caller: Caller, node: Node) -> Answer[Response]:
     """A change of the voters: the quorum's own affair where a controller is asked, and passed on where a broker is."""
-    if node.is_controller_listener(caller.listener_name):
+    if not node.is_controller_listener(caller.listener_name):
+        return node.forward(request, Response, caller)
+    if caller.forwarded is None:
         return ask_quorum(request, caller, node, AclOperation.ALTER)
     if not caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return refusal_to_wire(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    # Through the controller, which says whether it is the active one: then the broker asks the next.
     return node.forward(request, Response, caller)

@@ -86,7 +86,8 @@ def _hosted(topic: TopicProduceData, caller: Caller, node: Node) -> TopicReplica
         if known is None:
             return {}
         name = known.name
-    may_write = name not in INTERNAL_TOPICS and caller.may(_WRITE, ResourceType.TOPIC, name)
+    # Asked again, to be counted and logged, before anything is written.
+    may_write = name not in INTERNAL_TOPICS and caller.might(_WRITE, ResourceType.TOPIC, name)
     return node.partitions.named(name) if may_write else {}
 
 

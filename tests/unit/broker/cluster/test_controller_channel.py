@@ -16,6 +16,7 @@ from tidelog.controller.requests import refusal_of
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
+from tidelog.model.principal import Principal
 from tidelog.model.timers import LoopTimers
 from tidelog.net.connection import AnswerSlot, Connection
 from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
@@ -23,7 +24,6 @@ from tidelog.net.socket_server import SocketServer
 from tidelog.raft.voter_set import Node
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
-from tidelog.wire.errors import MalformedError
 from tidelog.wire.frames import read_request, read_request_header
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -45,7 +45,7 @@ HEARD = BrokerHeartbeatResponse(
 )
 CREATE = CreateTopicsRequest(topics=[])
 CREATED = CreateTopicsResponse(throttle_time_ms=0, topics=[])
-ALICE = ControllerContext("User:alice", "her client", "10.0.0.7", api_version=5)
+ALICE = ControllerContext(Principal("User", "alice", token_authenticated=True), "her client", "10.0.0.7", api_version=5)
 
 
 class Local:
@@ -53,9 +53,9 @@ class Local:
 
     def __init__(self) -> None:
         self.is_active = False
-        self.asked: list[tuple[Request, ControllerContext]] = []
+        self.asked: list[tuple[Request, ControllerContext | None]] = []
 
-    def handle(self, request: Request, context: ControllerContext) -> Pending[Response]:
+    def handle(self, request: Request, context: ControllerContext | None) -> Pending[Response]:
         self.asked.append((request, context))
         pending: Pending[Response] = Pending()
         pending.complete(HEARD)
@@ -115,10 +115,11 @@ class Remote:
 
     def _answer(self, request: Request) -> Response:
         if not isinstance(request, EnvelopeRequest):
-            return HEARD if self._is_controller else refusal_of(request, ErrorCode.NOT_CONTROLLER)
+            answer: Response = CREATED if isinstance(request, CreateTopicsRequest) else HEARD
+            return answer if self._is_controller else refusal_of(request, ErrorCode.NOT_CONTROLLER)
         if not self._is_controller:
             return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-        header, _, _ = envelopes.unwrap(request)
+        header = envelopes.unwrap(request).header
         return EnvelopeResponse(response_data=envelopes.answer_bytes(CREATED, header), error_code=0)
 
 
@@ -179,17 +180,27 @@ def test_what_nodes_ask_goes_as_it_is_and_what_clients_ask_in_an_envelope() -> N
         assert world.loop.time() < 1
         assert remote.received[0] == HEARTBEAT
         assert isinstance(remote.received[1], EnvelopeRequest)
-        header, wrapped, context = envelopes.unwrap(remote.received[1])
-        assert (wrapped, context, header.client_id) == (CREATE, ALICE, ALICE.client_id)
-        assert header.request_api_version == ALICE.api_version
+        opened = envelopes.unwrap(remote.received[1])
+        assert (opened.request, opened.context, opened.header.client_id) == (CREATE, ALICE, ALICE.client_id)
+        assert opened.header.request_api_version == ALICE.api_version
+
+    World().run(story)
+
+
+def test_what_a_node_asks_for_itself_needs_no_envelope_whatever_it_is() -> None:
+    async def story(world: World) -> None:
+        remote = await Remote(world, 1).listen()
+        world.leaders.change(1)
+        assert await world.answer(world.channel.ask(CREATE)) == CREATED
+        assert remote.received == [CREATE]
 
     World().run(story)
 
 
 def test_an_old_clients_request_arrives_with_the_fields_that_newer_versions_lack() -> None:
     delete = DeleteTopicsRequest(topics=[], topic_names=["orders"], timeout_ms=1000)
-    header, wrapped, _ = envelopes.unwrap(envelopes.wrap(delete, replace(ALICE, api_version=1)))
-    assert (header.request_api_version, wrapped) == (1, delete)
+    opened = envelopes.unwrap(envelopes.wrap(delete, replace(ALICE, api_version=1)))
+    assert (opened.header.request_api_version, opened.request) == (1, delete)
 
 
 @pytest.mark.parametrize("request_", [HEARTBEAT, CREATE])
@@ -198,7 +209,7 @@ def test_a_request_goes_on_to_the_next_leader_when_the_first_one_is_none(request
         await Remote(world, 1, is_controller=False).listen()
         await Remote(world, 2).listen()
         world.leaders.change(1)
-        asked = world.channel.ask(request_)
+        asked = world.channel.ask(request_, ALICE)
         await asyncio.sleep(0.5)
         assert not asked.is_complete
         world.leaders.change(2)
@@ -267,17 +278,37 @@ def test_without_a_controller_so_many_requests_of_clients_wait_and_no_more() -> 
     World().run(story)
 
 
-def test_an_envelope_that_holds_no_request_or_no_principal_is_refused() -> None:
-    whole = envelopes.wrap(CREATE, ALICE)
-    for broken in (
-        EnvelopeRequest(request_data=b"", request_principal=whole.request_principal, client_host_address=b"\x7f\0\0\1"),
-        EnvelopeRequest(request_data=whole.request_data, request_principal=None, client_host_address=b"\x7f\0\0\1"),
-        EnvelopeRequest(
-            request_data=whole.request_data, request_principal=whole.request_principal, client_host_address=b"\x7f"
-        ),
-    ):
-        with pytest.raises(MalformedError):
-            envelopes.unwrap(broken)
+WHOLE = envelopes.wrap(CREATE, ALICE)
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        (replace(WHOLE, request_data=b""), ErrorCode.UNSUPPORTED_VERSION),
+        (replace(WHOLE, request_data=WHOLE.request_data[:-1]), ErrorCode.UNSUPPORTED_VERSION),
+        (replace(WHOLE, request_data=b"\0\x13\0\x63" + WHOLE.request_data[4:]), ErrorCode.UNSUPPORTED_VERSION),
+        # A heartbeat of a broker, and a Produce: neither of them is forwarded.
+        (replace(WHOLE, request_data=envelopes.request_bytes(HEARTBEAT, 1, 0, None)), ErrorCode.INVALID_REQUEST),
+        (replace(WHOLE, request_data=b"\0\0\0\x0d" + WHOLE.request_data[4:]), ErrorCode.INVALID_REQUEST),
+        (replace(WHOLE, request_principal=None), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (replace(WHOLE, request_principal=b""), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (replace(WHOLE, request_principal=b"\0"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (replace(WHOLE, request_principal=b"\0\1\2a\2b\0\0"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (replace(WHOLE, request_principal=b"\0\0\x40garbage"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (replace(WHOLE, client_host_address=b"\x7f"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_envelope_that_is_not_what_it_should_be_is_refused(broken: EnvelopeRequest, error: ErrorCode) -> None:
+    with pytest.raises(envelopes.EnvelopeError) as refused:
+        envelopes.unwrap(broken)
+    assert refused.value.error is error
+
+
+def test_an_address_travels_as_bytes_and_comes_out_in_javas_form() -> None:
+    for host, bytes_length in (("10.0.0.7", 4), ("2001:db8:0:0:0:0:0:10", 16)):
+        envelope = envelopes.wrap(CREATE, replace(ALICE, host=host))
+        assert len(envelope.client_host_address) == bytes_length
+        assert envelopes.unwrap(envelope).context.host == host
 
 
 def test_a_flood_of_clients_requests_without_an_answer_holds_up_no_heartbeat() -> None:
@@ -366,4 +397,4 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_that_request() -> None:
 
 def _inner() -> RequestHeader:
     """That of the request in an envelope of Alice's."""
-    return envelopes.unwrap(envelopes.wrap(CREATE, ALICE))[0]
+    return envelopes.unwrap(WHOLE).header

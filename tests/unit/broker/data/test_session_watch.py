@@ -209,7 +209,7 @@ def test_a_session_may_go_on_as_somebody_else(node: DataNode) -> None:
     client = Client(node)
     append(node, 1)
     client.ask({1: 1})
-    node.connection.peer_address = node.connection.peer_address._replace(host="10.0.0.1")
+    node.connection.host = "10.0.0.1"
 
     assert client.ask() == []
     append(node, 1)

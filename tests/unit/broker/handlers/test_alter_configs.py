@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tests.unit.broker.admin_node import AdminNode, Denies, ask, broker, config, topic
+from tests.unit.broker.admin_node import CONTROLLER_LISTENER, AdminNode, Denies, ask, broker, config, topic
 from tidelog.broker.handlers import alter_configs, incremental_alter_configs
 from tidelog.controller.configs import Operation
 from tidelog.model.acl import AclOperation, ResourceType
@@ -65,6 +65,7 @@ def changed(
     validate_only: bool = False,
     version: int = 1,
     authorizer: Denies | None = None,
+    listener: str | None = None,
 ) -> list[Told]:
     asked = IncrementalAlterConfigsRequest(
         resources=[
@@ -80,7 +81,7 @@ def changed(
         ],
         validate_only=validate_only,
     )
-    answer = ask(node, asked, IncrementalAlterConfigsResponse, version, authorizer=authorizer)
+    answer = ask(node, asked, IncrementalAlterConfigsResponse, version, authorizer=authorizer, listener=listener)
     assert [(each.resource_type, each.resource_name) for each in answer.responses] == [each[:2] for each in resources]
     return [(each.error_code, each.error_message) for each in answer.responses]
 
@@ -93,6 +94,7 @@ def replaced(
     *,
     version: int = 2,
     authorizer: Denies | None = None,
+    listener: str | None = None,
 ) -> Told:
     resource = AlterConfigsResource(
         resource_type=kind,
@@ -100,7 +102,7 @@ def replaced(
         configs=[AlterableConfig(name=key, value=value) for key, value in values.items()],
     )
     asked = AlterConfigsRequest(resources=[resource], validate_only=False)
-    (answer,) = ask(node, asked, AlterConfigsResponse, version, authorizer=authorizer).responses
+    (answer,) = ask(node, asked, AlterConfigsResponse, version, authorizer=authorizer, listener=listener).responses
     return answer.error_code, answer.error_message
 
 
@@ -376,11 +378,46 @@ def test_one_bad_logger_leaves_all_as_they_are(logger: logging.Logger) -> None:
 def test_who_may_not_change(kind: int, name: str, change: Change, resource: ResourceType, error: ErrorCode) -> None:
     node = node_with()
     level = logging.getLogger().level
-    denies = Denies((AclOperation.ALTER_CONFIGS, resource, None))
+    # A controller's loggers take another right than a broker's.
+    operation = AclOperation.CLUSTER_ACTION if kind == BROKER_LOGGER else AclOperation.ALTER_CONFIGS
+    denies = Denies((operation, resource, None))
 
-    assert changed(node, (kind, name, [change]), authorizer=denies) == [(error, error.message)]
+    told = changed(node, (kind, name, [change]), authorizer=denies, listener=CONTROLLER_LISTENER)
+
+    assert told == [(error, error.message)]
     assert node.forwarded == []
     assert logging.getLogger().level == level
+
+
+def test_a_broker_judges_who_changes_its_loggers_and_leaves_all_else_to_the_controller() -> None:
+    node = node_with()
+    denies = Denies(*((AclOperation.ALTER_CONFIGS, each, None) for each in ResourceType))
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    assert changed(node, (BROKER_LOGGER, "1", [("root", SET, "INFO")]), authorizer=denies) == [(error, error.message)]
+    assert node.forwarded == []
+    assert changed(node, (TOPIC, "orders", [("segment.ms", SET, "6000")]), authorizer=denies) == [(0, None)]
+    assert len(node.forwarded) == 1
+
+
+def test_a_controller_judges_and_checks_no_brokers_keys() -> None:
+    node = node_with()
+
+    told = changed(
+        node,
+        (BROKER, "7", [("segment.ms", SET, "6000")]),
+        (TOPIC, "orders", []),
+        (TOPIC, "orders", []),
+        (99, "x", []),
+        listener=CONTROLLER_LISTENER,
+    )
+
+    assert told == [
+        (0, None),
+        (ErrorCode.INVALID_REQUEST, "Duplicate resource."),
+        (ErrorCode.INVALID_REQUEST, "Duplicate resource."),
+        (ErrorCode.UNSUPPORTED_VERSION, "Unknown resource type 99."),
+    ]
 
 
 # AlterConfigs
@@ -414,6 +451,6 @@ def test_what_the_older_api_refuses(kind: int, name: str, values: dict[str, str 
 def test_the_older_api_takes_permission_too() -> None:
     denies = Denies((AclOperation.ALTER_CONFIGS, ResourceType.TOPIC, "orders"))
 
-    error, _ = replaced(node_with(), TOPIC, "orders", {}, authorizer=denies)
+    error, _ = replaced(node_with(), TOPIC, "orders", {}, authorizer=denies, listener=CONTROLLER_LISTENER)
 
     assert error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
