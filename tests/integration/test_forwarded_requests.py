@@ -22,6 +22,7 @@ from tidelog.wire.apis import api
 from tidelog.wire.messages import (
     broker_lifecycle,
     configs,
+    delegation_tokens,
     features,
     quorum,
     raft_voters,
@@ -161,6 +162,17 @@ def _requests(kind: type[Request], version: int) -> list[Request]:
             )
             gone = scram_credentials.ScramCredentialDeletion(name=absent, mechanism=1)
             return [scram_credentials.AlterUserScramCredentialsRequest(deletions=[gone], upsertions=[user])]
+        # Refused before they would be forwarded, on a listener without security; `test_tokens` forwards them.
+        case delegation_tokens.CreateDelegationTokenRequest:
+            return [
+                delegation_tokens.CreateDelegationTokenRequest(
+                    owner_principal_type="", owner_principal_name="", renewers=[], max_lifetime_ms=-1
+                )
+            ]
+        case delegation_tokens.RenewDelegationTokenRequest:
+            return [delegation_tokens.RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=-1)]
+        case delegation_tokens.ExpireDelegationTokenRequest:
+            return [delegation_tokens.ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=-1)]
     raise AssertionError(f"no example of {kind.__name__}")
 
 

@@ -19,10 +19,12 @@ from tidelog.controller.metadata_log import LoggedBatch, MetadataLog
 from tidelog.controller.metadata_service import MetadataParts, MetadataService, listeners, supported_features
 from tidelog.controller.quorum import Peers
 from tidelog.controller.settings import ControllerSettings
+from tidelog.model.config import ConfigKeys
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
 from tidelog.model.ids import DirectoryId, NodeId, TopicName
 from tidelog.model.slow_work import InlineSlowWork, SlowWork
 from tidelog.model.timers import LoopTimers
+from tidelog.model.token_config import TOKEN_KEYS
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
@@ -53,6 +55,7 @@ NODE = NodeId(1)
 CONTROLLER_ENDPOINT = Endpoint("CONTROLLER", "127.0.0.1", 9093, 0)
 BROKER_ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
 SOMEBODY = ControllerContext()
+_KEYS = ConfigKeys([*CONTROLLER_CONFIG_KEYS.values(), *TOKEN_KEYS.values()])
 
 
 @dataclass
@@ -106,7 +109,7 @@ class MetadataNode:
 
     def open(self) -> MetadataService:
         identity = self.format()
-        config = CONTROLLER_CONFIG_KEYS.parse(dict(self.config))
+        config = _KEYS.parse(dict(self.config))
         service = MetadataService.open(
             self.seams,
             LoopTimers(self.loop),

@@ -33,6 +33,7 @@ GROUPS = {
     "groups": "tidelog.cli.groups.group_commands",
     "transactions": "tidelog.cli.transactions.transaction_commands",
     "users": "tidelog.cli.users.user_commands",
+    "tokens": "tidelog.cli.users.token_commands",
     "reassign": "tidelog.cli.reassign.reassign_commands",
     "pipeline": "tidelog.cli.pipeline.pipeline_commands",
 }

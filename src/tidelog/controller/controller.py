@@ -8,7 +8,8 @@ batch, and the answer waits until the batch is committed and every subscriber ha
 follow each other without waiting for the disk, and no answer is given that could turn out not to be true.
 
 What an active controller does by itself: it writes the first records of a new cluster, registers, fences brokers that fall
-silent, gives leadership back to first replicas, and writes an idle record now and then.
+silent, gives leadership back to first replicas, removes delegation tokens that have expired, and writes an idle record now and
+then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from tidelog.controller import brokers, partitions
+from tidelog.controller import brokers, delegation_tokens, partitions
 from tidelog.controller.broker_sessions import BrokerSessions
 from tidelog.controller.cluster_features import eligible_leader_replicas_records
 from tidelog.controller.cluster_view import has_eligible_leader_replicas
@@ -168,7 +169,7 @@ class Controller:
             pending.complete(refuse(Refusal(ErrorCode.REQUEST_TIMED_OUT, "The metadata log does not move.")))
             return pending
         try:
-            decided = api.decide(request, self._situation(term))
+            decided = api.decide(request, self._situation(term, str(context.principal)))
             if isinstance(decided, Pending):
                 return decided
             decision = decided
@@ -196,8 +197,8 @@ class Controller:
             term.parked.append(_Parked(term.appended, pending, decision.answer, refuse))
         return pending
 
-    def _situation(self, term: _Term) -> Situation:
-        return Situation(term.image, self._settings, term.sessions, self._quorum, self._clock, self._random)
+    def _situation(self, term: _Term, principal: str) -> Situation:
+        return Situation(term.image, self._settings, term.sessions, self._quorum, self._clock, self._random, principal)
 
     def _append(self, term: _Term, records: Sequence[FramedRecord]) -> Appended | None:
         """Append, and go on from the image that the records make. They are tried on it first: a bad one must not be written."""
@@ -284,6 +285,9 @@ class Controller:
         self._repeat(
             term, "leaders", self._settings.leader_imbalance_check_interval_seconds * 1000, self._balance_leaders
         )
+        if self._settings.token_secret is not None:
+            interval_ms = self._settings.delegation_token_expiry_check_interval_ms
+            self._repeat(term, "tokens", interval_ms, self._sweep_tokens)
         for watcher in self._active_watchers:
             watcher()
 
@@ -347,6 +351,15 @@ class Controller:
         )
         if records:
             self._append(term, records)
+
+    def _sweep_tokens(self, term: _Term) -> None:
+        """Remove the delegation tokens that have expired, in batches that others need not wait for."""
+        now_ms = self._clock.now_ms()
+        while self._term is term:
+            records = delegation_tokens.expired_token_records(term.image, now_ms)
+            if not records or self._append(term, records) is None:
+                return
+            logger.info("%d delegation tokens have expired", len(records))
 
     def _watch_sessions(self, term: _Term) -> None:
         """Wake up when the next broker that serves may have been silent for too long. Sessions only ever come to end later."""

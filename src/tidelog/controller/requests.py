@@ -12,6 +12,7 @@ from tidelog.controller import (
     brokers,
     cluster_features,
     configs,
+    delegation_tokens,
     partitions,
     producer_ids,
     reassignments,
@@ -29,6 +30,7 @@ from tidelog.controller.voter_changes import change_voters, refuse_change
 from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
+from tidelog.model.principal import ANONYMOUS
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -37,6 +39,11 @@ from tidelog.wire.messages.broker_lifecycle import (
     UnregisterBrokerRequest,
 )
 from tidelog.wire.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from tidelog.wire.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from tidelog.wire.messages.features import UpdateFeaturesRequest
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest
@@ -63,6 +70,8 @@ class Situation(Struct, frozen=True):
     quorum: MetadataQuorum
     clock: Clock
     random: Random
+    principal: str = str(ANONYMOUS)
+    """Who asks, as `Type:name`."""
 
     @property
     def defaults(self) -> TopicDefaults:
@@ -179,6 +188,18 @@ APIS: dict[type[Request], Api] = {
     ControllerRegistrationRequest: Api(
         lambda request, now: brokers.decide_register_controller(now.image, request), brokers.refuse_register_controller
     ),
+    CreateDelegationTokenRequest: Api(
+        lambda request, now: delegation_tokens.decide_create_token(
+            now.image,
+            request,
+            now.settings,
+            requester=now.principal,
+            now_ms=now.clock.now_ms(),
+            random=now.random,
+        ),
+        delegation_tokens.refuse_create_token,
+        delegation_tokens.cut_create_token,
+    ),
     CreatePartitionsRequest: Api(
         lambda request, now: partitions.decide_create_partitions(now.image, request, now.random),
         partitions.refuse_create_partitions,
@@ -201,6 +222,12 @@ APIS: dict[type[Request], Api] = {
         partitions.refuse_elect_leaders,
         partitions.cut_elect_leaders,
     ),
+    ExpireDelegationTokenRequest: Api(
+        lambda request, now: delegation_tokens.decide_expire_token(
+            now.image, request, now.settings, requester=now.principal, now_ms=now.clock.now_ms()
+        ),
+        delegation_tokens.refuse_expire_token,
+    ),
     IncrementalAlterConfigsRequest: Api(
         lambda request, now: configs.decide_incremental_alter_configs(now.image, request, now.settings),
         configs.refuse_incremental_alter_configs,
@@ -210,6 +237,12 @@ APIS: dict[type[Request], Api] = {
         reassignments.refuse_list_reassignments,
     ),
     RemoveRaftVoterRequest: Api(lambda request, now: change_voters(request, now.quorum), refuse_change),
+    RenewDelegationTokenRequest: Api(
+        lambda request, now: delegation_tokens.decide_renew_token(
+            now.image, request, now.settings, requester=now.principal, now_ms=now.clock.now_ms()
+        ),
+        delegation_tokens.refuse_renew_token,
+    ),
     UnregisterBrokerRequest: Api(
         lambda request, now: brokers.decide_unregister_broker(now.image, request, now.defaults),
         brokers.refuse_unregister_broker,

@@ -8,10 +8,11 @@ from msgspec import Struct, field
 
 from tidelog.controller.cluster_view import BROKER_RESOURCE, TopicDefaults
 from tidelog.controller.image_delta import TOPIC_RESOURCE
-from tidelog.model import controller_config as keys
+from tidelog.model import controller_config as keys, token_config
 from tidelog.model.config import ConfigKeys, ConfigValues
 from tidelog.model.ids import NodeId
 from tidelog.model.topic_config import TOPIC_KEYS
+from tidelog.security.delegation_tokens import TokenSecret
 
 
 class ControllerSettings(Struct, frozen=True):
@@ -33,6 +34,11 @@ class ControllerSettings(Struct, frozen=True):
     max_idle_interval_ms: int = keys.METADATA_MAX_IDLE_INTERVAL_MS.default
     auto_leader_rebalance_enable: bool = keys.AUTO_LEADER_REBALANCE_ENABLE.default
     leader_imbalance_check_interval_seconds: int = keys.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS.default
+    token_secret: TokenSecret | None = None
+    """None: there are no delegation tokens."""
+    delegation_token_max_lifetime_ms: int = token_config.DELEGATION_TOKEN_MAX_LIFETIME_MS.default
+    delegation_token_expiry_time_ms: int = token_config.DELEGATION_TOKEN_EXPIRY_TIME_MS.default
+    delegation_token_expiry_check_interval_ms: int = token_config.DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS.default
 
     @classmethod
     def from_values(
@@ -46,6 +52,7 @@ class ControllerSettings(Struct, frozen=True):
         config_problems: Mapping[int, Callable[[Mapping[str, str]], str | None]] | None = None,
     ) -> ControllerSettings:
         """The settings that a node's parsed configuration gives."""
+        secret = values[token_config.DELEGATION_TOKEN_SECRET_KEY]
         return cls(
             node_id=node_id,
             cluster_id=cluster_id,
@@ -59,6 +66,10 @@ class ControllerSettings(Struct, frozen=True):
             max_idle_interval_ms=values[keys.METADATA_MAX_IDLE_INTERVAL_MS],
             auto_leader_rebalance_enable=values[keys.AUTO_LEADER_REBALANCE_ENABLE],
             leader_imbalance_check_interval_seconds=values[keys.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS],
+            token_secret=TokenSecret(secret) if secret else None,
+            delegation_token_max_lifetime_ms=values[token_config.DELEGATION_TOKEN_MAX_LIFETIME_MS],
+            delegation_token_expiry_time_ms=values[token_config.DELEGATION_TOKEN_EXPIRY_TIME_MS],
+            delegation_token_expiry_check_interval_ms=values[token_config.DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS],
         )
 
     @property

@@ -20,6 +20,7 @@ from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
+from tidelog.model.token_config import TOKEN_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.model.transaction_config import TRANSACTION_KEYS
 
@@ -170,6 +171,7 @@ _TABLES = (
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,
     TRANSACTION_KEYS,
+    TOKEN_KEYS,
     _UNITS_OF_TIME,
 )
 _OWN = {key.name: key for table in _TABLES for key in table.values()}

@@ -275,13 +275,6 @@ without effect: tiered storage is not supported
         Where that class is found.
     remote.log.storage.manager.impl.prefix  string  rsm.config.  -  read-only
         The prefix of that class's own keys.
-without effect: delegation tokens are not supported yet
-    delegation.token.expiry.check.interval.ms  long  3600000  1..  read-only
-        How often expired delegation tokens are removed.
-    delegation.token.expiry.time.ms  long  86400000  1..  read-only
-        How long a delegation token is valid before it must be renewed.
-    delegation.token.max.lifetime.ms  long  604800000  1..  read-only
-        How long a delegation token is valid at most.
 without effect: no listener uses SASL, which is not supported yet
     connection.failed.authentication.delay.ms  int  100  0..  read-only
         How long a connection whose authentication failed stays open.
@@ -458,9 +451,6 @@ refused: only PLAINTEXT is supported yet
 refused: tiered storage is not supported
     remote.log.storage.system.enable  boolean  false  -  read-only
         Whether segments may go to remote storage.
-refused: delegation tokens are not supported yet
-    delegation.token.secret.key  password  -  -  read-only
-        The secret that delegation tokens are made with.
 refused: it is not supported yet
     cordoned.log.dirs  list  []  -  per-broker
         The directories that get no new replicas.

@@ -39,10 +39,12 @@ from tidelog.model.config import (
 from tidelog.model.ids import LeaderEpoch, NodeId, Offset, TimestampMs
 from tidelog.model.pending import Pending
 from tidelog.model.principal import ANONYMOUS, Principal
+from tidelog.model.security_protocol import SecurityProtocol
 from tidelog.net.address import Address
 from tidelog.net.connection import UNKNOWN_SOFTWARE, Connection
 from tidelog.security.acl_set import Rule
 from tidelog.security.authorizer import ANY_NAME
+from tidelog.security.delegation_tokens import TokenSecret
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from tidelog.wire.messages.internal import cluster_metadata as records
@@ -151,6 +153,11 @@ class AdminNode:
         self.forwarded: list[Request] = []
         self.controller: Callable[[Any], Response] | None = None
         self.unanswered: list[Pending[Any]] = []
+        self.protocol = SecurityProtocol.PLAINTEXT
+        self.token_secret: TokenSecret | None = None
+
+    def security_protocol(self, _listener_name: str) -> SecurityProtocol:
+        return self.protocol
 
     def is_controller_listener(self, listener_name: str) -> bool:
         return listener_name == CONTROLLER_LISTENER
@@ -175,12 +182,13 @@ def caller_of(
     *,
     authorizer: Authorizer | None = None,
     listener: str | None = None,
+    principal: Principal = ANONYMOUS,
 ) -> Caller:
     """Where no listener is named, one of those that judge: what brokers only pass on is asked of a controller."""
     if listener is None:
         listener = CONTROLLER_LISTENER if request.api_key in JUDGED_BY_CONTROLLERS else LISTENER
     connection = SimpleNamespace(
-        principal=ANONYMOUS,
+        principal=principal,
         listener_name=listener,
         peer_address=Address("10.0.0.9", 40_000),
         host="10.0.0.9",

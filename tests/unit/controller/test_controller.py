@@ -35,6 +35,14 @@ from tidelog.wire.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tidelog.wire.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 from tidelog.wire.messages.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tidelog.wire.messages.internal import cluster_metadata as records
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
@@ -417,6 +425,12 @@ REFUSALS: list[tuple[Request, type[Response]]] = [
         ),
         ControllerRegistrationResponse,
     ),
+    (
+        CreateDelegationTokenRequest(owner_principal_type="", owner_principal_name="", renewers=[], max_lifetime_ms=-1),
+        CreateDelegationTokenResponse,
+    ),
+    (RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=-1), RenewDelegationTokenResponse),
+    (ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=-1), ExpireDelegationTokenResponse),
     (
         CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name="t", count=1, assignments=None)], timeout_ms=1, validate_only=False

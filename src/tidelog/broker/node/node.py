@@ -61,14 +61,17 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
+from tidelog.model.security_protocol import SecurityProtocol
 from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
+from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
 from tidelog.net.http_endpoint import HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.replication.partitions import Partitions
+from tidelog.security.delegation_tokens import TokenCredentials, TokenSecret
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
@@ -153,6 +156,12 @@ class BrokerNode:
         )
         self._specs = listener_specs(config)
         self._access = NodeAccess(config)
+        self._security_protocols = {spec.name: SecurityProtocol(spec.security_protocol) for spec in self._specs}
+        secret = config[DELEGATION_TOKEN_SECRET_KEY]
+        self.token_secret = TokenSecret(secret) if secret else None
+        self.token_credentials = TokenCredentials(
+            self.token_secret, lambda: self.image.delegation_tokens, seams.clock, seams.random
+        )
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -205,6 +214,9 @@ class BrokerNode:
 
     def is_controller_listener(self, listener_name: str) -> bool:
         return listener_name in self._controller_listeners
+
+    def security_protocol(self, listener_name: str) -> SecurityProtocol:
+        return self._security_protocols[listener_name]
 
     def forward(self, request: Request, answer: type[A], caller: Caller | None) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
         version, context = None, None

@@ -10,6 +10,7 @@ from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending
+from tidelog.model.security_protocol import SecurityProtocol
 from tidelog.model.timers import Timers
 from tidelog.wire.schema import Request, Response
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.controller.image import ClusterImage
     from tidelog.raft.messages import Request as QuorumRequest, Response as QuorumResponse
     from tidelog.replication.partitions import Partitions
+    from tidelog.security.delegation_tokens import TokenCredentials, TokenSecret
     from tidelog.storage.log_directories import LogDirectories
 
 A = TypeVar("A", bound=Response)
@@ -132,6 +134,20 @@ class Node(Protocol):
 
     def is_controller_listener(self, listener_name: str) -> bool:
         """Whether a listener is for controllers (`controller.listener.names`). It answers other APIs than the brokers' ones."""
+        ...
+
+    def security_protocol(self, listener_name: str) -> SecurityProtocol:
+        """How a listener of this node is spoken to."""
+        ...
+
+    @property
+    def token_secret(self) -> TokenSecret | None:
+        """What delegation tokens are made with; None where there are none."""
+        ...
+
+    @property
+    def token_credentials(self) -> TokenCredentials:
+        """What logins with delegation tokens are checked against."""
         ...
 
     def forward(self, request: Request, answer: type[A], caller: Caller | None) -> Pending[A]:

@@ -1,1 +1,1 @@
-"""`tidelog users`."""
+"""`tidelog users` and `tidelog tokens`."""

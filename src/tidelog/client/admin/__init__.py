@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ConfigType,
         ResourceKind,
     )
+    from tidelog.client.admin.delegation_tokens import DelegationToken
     from tidelog.client.admin.group_offsets import PartitionLag
     from tidelog.client.admin.groups import GroupDescription, GroupListing, GroupMember, GroupState, GroupType
     from tidelog.client.admin.log_dirs import LogDirDescription, ReplicaOnDisk
@@ -74,6 +75,7 @@ __all__ = [
     "ConfigSynonym",
     "ConfigType",
     "CreatedTopic",
+    "DelegationToken",
     "ElectionType",
     "Feature",
     "FencedProducer",
@@ -125,6 +127,7 @@ _MODULES = {
     "ConfigSynonym": "configs",
     "ConfigType": "configs",
     "CreatedTopic": "topics",
+    "DelegationToken": "delegation_tokens",
     "ElectionType": "cluster",
     "Feature": "cluster",
     "FencedProducer": "transactions",

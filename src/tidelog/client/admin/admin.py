@@ -116,6 +116,11 @@ class Admin(ClosedAtExit):
     describe_user_scram_credentials = _waiting(AsyncAdmin.describe_user_scram_credentials)
     alter_user_scram_credentials = _waiting(AsyncAdmin.alter_user_scram_credentials)
 
+    create_delegation_token = _waiting(AsyncAdmin.create_delegation_token)
+    renew_delegation_token = _waiting(AsyncAdmin.renew_delegation_token)
+    expire_delegation_token = _waiting(AsyncAdmin.expire_delegation_token)
+    describe_delegation_token = _waiting(AsyncAdmin.describe_delegation_token)
+
     def close(self) -> None:
         """The end. May be called again."""
         background, self._background = self._background, None

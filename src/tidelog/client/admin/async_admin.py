@@ -7,6 +7,7 @@ from typing import Self, Unpack
 
 from tidelog.client.admin.cluster import ClusterCalls
 from tidelog.client.admin.configs import ConfigCalls
+from tidelog.client.admin.delegation_tokens import DelegationTokenCalls
 from tidelog.client.admin.group_offsets import GroupOffsetCalls
 from tidelog.client.admin.log_dirs import LogDirCalls
 from tidelog.client.admin.options import AdminArguments, AdminOptions
@@ -29,6 +30,7 @@ class AsyncAdmin(
     ReassignmentCalls,
     GroupOffsetCalls,
     ScramCalls,
+    DelegationTokenCalls,
     AsyncClosedAtExit,
 ):
     """Administration of any Kafka cluster.

@@ -108,7 +108,6 @@ def test_variables_that_are_about_something_else_are_told_like_any_unknown_key()
         ("listener.name.internal.max.connections", "7", "single listener"),
         ("security.inter.broker.protocol", "SSL", "PLAINTEXT"),
         ("create.topic.policy.class.name", "a.Policy", "Java classes"),
-        ("delegation.token.secret.key", "secret", "delegation tokens"),
     ],
 )
 def test_what_is_not_there_is_refused_with_the_reason(name: str, text: str, reason: str) -> None:

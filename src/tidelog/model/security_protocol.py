@@ -1,0 +1,14 @@
+"""How a listener is spoken to: in the clear or by TLS, with SASL or without."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class SecurityProtocol(IntEnum):
+    """The numbers are Kafka's, as registrations in the metadata log have them."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
