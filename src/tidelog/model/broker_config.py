@@ -21,6 +21,7 @@ from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
+from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.model.transaction_config import TRANSACTION_KEYS
 
@@ -158,7 +159,7 @@ _UNITS_OF_TIME = ConfigKeys(
     ]
 )
 # What `listener.name.<listener>.<key>` sets for a single listener, some of it for a single mechanism on it.
-PER_LISTENER_KEYS = ConfigKeys([])
+PER_LISTENER_KEYS = ConfigKeys([*TLS_KEYS.values()])
 _TABLES = (
     NODE_KEYS,
     LISTENER_CONFIG_KEYS,
@@ -170,6 +171,7 @@ _TABLES = (
     CLEANER_KEYS,
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,
+    TLS_KEYS,
     TRANSACTION_KEYS,
     TOKEN_KEYS,
     _UNITS_OF_TIME,

@@ -15,6 +15,12 @@ CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = list_key(
 INTER_BROKER_LISTENER_NAME = string_key(
     "inter.broker.listener.name", "", doc="By which listener brokers reach each other; the first one by default."
 )
+SECURITY_INTER_BROKER_PROTOCOL = string_key(
+    "security.inter.broker.protocol",
+    "PLAINTEXT",
+    choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    doc="By which listener brokers reach each other, by the name of its protocol; not together with its own name.",
+)
 REPLICA_LAG_TIME_MAX_MS = long_key(
     "replica.lag.time.max.ms",
     30_000,
@@ -56,6 +62,7 @@ CLUSTER_KEYS = ConfigKeys(
     [
         CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
         INTER_BROKER_LISTENER_NAME,
+        SECURITY_INTER_BROKER_PROTOCOL,
         REPLICA_LAG_TIME_MAX_MS,
         REPLICA_FETCH_MAX_BYTES,
         REPLICA_FETCH_RESPONSE_MAX_BYTES,

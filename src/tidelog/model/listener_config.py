@@ -29,6 +29,12 @@ def parse_connection_overrides(text: str) -> dict[str, int]:
     return overrides
 
 
+CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = int_key(
+    "connection.failed.authentication.delay.ms",
+    100,
+    at_least=0,
+    doc="How long a connection whose authentication has failed stays open, so that trying again at once does not pay.",
+)
 CONNECTIONS_MAX_IDLE_MS = long_key(
     "connections.max.idle.ms",
     10 * 60 * 1000,
@@ -88,6 +94,7 @@ SOCKET_SEND_BUFFER_BYTES = int_key(
 
 LISTENER_CONFIG_KEYS = ConfigKeys(
     [
+        CONNECTION_FAILED_AUTHENTICATION_DELAY_MS,
         CONNECTIONS_MAX_IDLE_MS,
         MAX_CONNECTIONS,
         MAX_CONNECTIONS_PER_IP,

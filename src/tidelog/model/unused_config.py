@@ -276,8 +276,6 @@ without effect: tiered storage is not supported
     remote.log.storage.manager.impl.prefix  string  rsm.config.  -  read-only
         The prefix of that class's own keys.
 without effect: no listener uses SASL, which is not supported yet
-    connection.failed.authentication.delay.ms  int  100  0..  read-only
-        How long a connection whose authentication failed stays open.
     connections.max.reauth.ms  long  0  -  read-only
         After how long a client of SASL has to authenticate again.
     sasl.client.callback.handler.class  class  -  -  read-only
@@ -378,53 +376,15 @@ without effect: no listener uses SASL, which is not supported yet
         The class that answers the questions of the server's side.
     sasl.server.max.receive.size  int  524288  -  read-only
         How large a message of an authentication may be.
-without effect: no listener uses TLS, which is not supported yet
-    ssl.allow.dn.changes  boolean  false  -  read-only
-        Whether a new certificate may have another distinguished name.
-    ssl.allow.san.changes  boolean  false  -  read-only
-        Whether a new certificate may have other alternative names.
-    ssl.cipher.suites  list  []  -  per-broker
-        The cipher suites that may be used; all by default.
-    ssl.client.auth  string  none  required|requested|none  per-broker
-        Whether clients must show a certificate.
-    ssl.enabled.protocols  list  TLSv1.2,TLSv1.3  -  per-broker
-        The versions of TLS that may be used.
-    ssl.endpoint.identification.algorithm  string  https  -  per-broker
-        How a server's name is checked against its certificate.
-    ssl.engine.factory.class  class  -  -  per-broker
-        The class that makes TLS engines.
-    ssl.key.password  password  -  -  per-broker
-        The password of the private key.
+without effect: it chooses among what a JVM has for TLS, and OpenSSL does it here
     ssl.keymanager.algorithm  string  SunX509  -  per-broker
         The algorithm of Java's key manager.
-    ssl.keystore.certificate.chain  password  -  -  per-broker
-        The certificates, as PEM.
-    ssl.keystore.key  password  -  -  per-broker
-        The private key, as PEM.
-    ssl.keystore.location  string  -  -  per-broker
-        The file of the private key and its certificates.
-    ssl.keystore.password  password  -  -  per-broker
-        The password of that file.
-    ssl.keystore.type  string  JKS  -  per-broker
-        The format of that file.
-    ssl.principal.mapping.rules  string  DEFAULT  -  read-only
-        How distinguished names become short names.
-    ssl.protocol  string  TLSv1.3  -  per-broker
-        The version of TLS that is preferred.
     ssl.provider  string  -  -  per-broker
         The security provider of Java.
     ssl.secure.random.implementation  string  -  -  per-broker
         Java's source of randomness for TLS.
     ssl.trustmanager.algorithm  string  PKIX  -  per-broker
         The algorithm of Java's trust manager.
-    ssl.truststore.certificates  password  -  -  per-broker
-        The certificates that are trusted, as PEM.
-    ssl.truststore.location  string  -  -  per-broker
-        The file of the certificates that are trusted.
-    ssl.truststore.password  password  -  -  per-broker
-        The password of that file.
-    ssl.truststore.type  string  JKS  -  per-broker
-        The format of that file.
 refused: policies are Java classes, which do not run here
     alter.config.policy.class.name  class  -  -  read-only
         The class that may refuse changes of configurations.
@@ -437,6 +397,8 @@ refused: it names Java classes, which do not run here
         The class that names the caller of a connection.
     security.providers  string  -  -  read-only
         Security providers of Java.
+    ssl.engine.factory.class  class  -  -  per-broker
+        The class that makes TLS engines.
 refused: quotas are not supported yet
     client.quota.callback.class  class  -  -  read-only
         The class that decides about quotas.
@@ -445,9 +407,6 @@ refused: quotas are not supported yet
 refused: requests are limited by their number alone, with queued.max.requests
     queued.max.request.bytes  long  -1  -  read-only
         How many bytes of requests may wait.
-refused: only PLAINTEXT is supported yet
-    security.inter.broker.protocol  string  PLAINTEXT  PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL  read-only
-        The security protocol between brokers.
 refused: tiered storage is not supported
     remote.log.storage.system.enable  boolean  false  -  read-only
         Whether segments may go to remote storage.

@@ -19,6 +19,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     output_bytes_max: int = OUTPUT_BYTES_MAX
     idle_ms_max: int = keys.CONNECTIONS_MAX_IDLE_MS.default
     """Negative for no limit."""
+    failed_authentication_delay_ms: int = keys.CONNECTION_FAILED_AUTHENTICATION_DELAY_MS.default
 
 
 class BacklogLimits(msgspec.Struct, frozen=True):
@@ -70,6 +71,7 @@ class NodeLimits(msgspec.Struct, frozen=True):
                 request_bytes_max=values[keys.SOCKET_REQUEST_MAX_BYTES],
                 unanswered_requests_max=values[keys.QUEUED_MAX_REQUESTS],
                 idle_ms_max=values[keys.CONNECTIONS_MAX_IDLE_MS],
+                failed_authentication_delay_ms=values[keys.CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
             ),
             socket=SocketOptions(
                 backlog=values[keys.SOCKET_LISTEN_BACKLOG_SIZE],

@@ -74,6 +74,7 @@ BROKER_TABLE = ConfigKeys(
         int_key("num.io.threads", 8, at_least=1, update_mode=UpdateMode.CLUSTER_WIDE, doc="How many."),
         int_key("num.partitions", 1, at_least=1, doc="How many."),
         string_key("listener.security.protocol.map", "", update_mode=UpdateMode.PER_BROKER, doc="What is what."),
+        string_key("ssl.keystore.type", "JKS", update_mode=UpdateMode.PER_BROKER, doc="Which kind."),
         ConfigKey("ssl.key.password", ConfigType.PASSWORD, None, "Hush.", UpdateMode.PER_BROKER),
         int_key("group.consumer.session.timeout.ms", 45_000, doc="How long."),
     ]

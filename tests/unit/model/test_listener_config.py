@@ -11,6 +11,7 @@ def test_the_defaults_and_types_are_kafkas_but_for_one() -> None:
     assert {
         name: (key.type.name, key.format(key.default), key.at_least) for name, key in LISTENER_CONFIG_KEYS.items()
     } == {
+        "connection.failed.authentication.delay.ms": ("INT", "100", 0),
         "connections.max.idle.ms": ("LONG", "600000", None),
         "max.connections": ("INT", str(INT_MAX), 0),
         "max.connections.per.ip": ("INT", str(INT_MAX), 0),

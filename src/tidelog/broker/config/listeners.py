@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tidelog.controller.image import Endpoint
 from tidelog.model import broker_config as keys
+from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME, SECURITY_INTER_BROKER_PROTOCOL
 from tidelog.model.config import ConfigError, ConfigValues
 
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*):(?P<port>-?\d+)")
@@ -69,6 +70,27 @@ def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
     if "broker" in roles and all(spec.is_controller for spec in specs):
         raise ConfigError("A broker needs a listener that is not a controller's")
     return specs
+
+
+def inter_broker_listener(config: ConfigValues) -> str:
+    """The listener by which brokers reach each other: the one that is named, the one that has the name of the security protocol,
+    or the first. Empty where the node is no broker. ConfigError where it is not among the listeners."""
+    name: str = config[INTER_BROKER_LISTENER_NAME]
+    is_told = SECURITY_INTER_BROKER_PROTOCOL.name in config.given
+    if name and is_told:
+        raise ConfigError(
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set: remove the latter"
+        )
+    controllers = config[keys.CONTROLLER_LISTENER_NAMES]
+    names = [each for each, _, _ in _parse_all("listeners", config[keys.LISTENERS]) if each not in controllers]
+    if "broker" not in config[keys.PROCESS_ROLES] or not names:
+        return ""
+    if is_told:
+        name = config[SECURITY_INTER_BROKER_PROTOCOL]
+    if name and name not in names:
+        key = SECURITY_INTER_BROKER_PROTOCOL.name if is_told else INTER_BROKER_LISTENER_NAME.name
+        raise ConfigError(f"{key} is {name}, and there is no listener of that name: set inter.broker.listener.name")
+    return name or names[0]
 
 
 def _parse_all(key: str, values: tuple[str, ...]) -> list[tuple[str, str, int]]:

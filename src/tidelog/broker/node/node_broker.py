@@ -18,6 +18,7 @@ from tidelog.broker.cluster.departure import Departure
 from tidelog.broker.cluster.directory_assignments import DirectoryAssignments
 from tidelog.broker.cluster.registration import Registration
 from tidelog.broker.config.current_config import CurrentConfig
+from tidelog.broker.config.listeners import inter_broker_listener
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
 from tidelog.broker.maintenance.cleaner_metrics import register_log_cleaner
 from tidelog.broker.maintenance.log_cleaner import LogCleaner
@@ -99,7 +100,7 @@ class NodeBroker:
             seams.clock,
             node_id=node_id,
             broker_epoch=lambda: self.registration.epoch,
-            own_listener=endpoints[0].name,
+            listener=inter_broker_listener(static_config),
         )
         self._stopping.append(self.replication.stop)
         self.partitions = Partitions(

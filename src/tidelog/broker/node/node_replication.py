@@ -10,7 +10,7 @@ from tidelog.controller.cluster_view import is_active
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.metadata_version import NEWEST
 from tidelog.model.clock import Clock
-from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME, REPLICA_LAG_TIME_MAX_MS
+from tidelog.model.cluster_config import REPLICA_LAG_TIME_MAX_MS
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.timers import Timers
@@ -37,9 +37,9 @@ class NodeReplication:
         *,
         node_id: NodeId,
         broker_epoch: Callable[[], BrokerEpoch],
-        own_listener: str,
+        listener: str,
     ) -> None:
-        """`own_listener` is the one by which brokers reach each other where the configuration names none."""
+        """`listener` is the one by which brokers reach each other."""
         self.node_id = node_id
         self.fetch_version = NEWEST.fetch
         self.list_offsets_version = NEWEST.list_offsets
@@ -49,7 +49,7 @@ class NodeReplication:
         self._config = config
         self._timers = timers
         self._clock = clock
-        self._listener = config[INTER_BROKER_LISTENER_NAME] or own_listener
+        self._listener = listener
         self._settings = FetchSettings.from_values(config)
         self.doubted = DoubtedBrokers(timers)
         self._fetchers = ReplicaFetchers(self._new_fetcher)

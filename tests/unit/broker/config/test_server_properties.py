@@ -106,7 +106,6 @@ def test_variables_that_are_about_something_else_are_told_like_any_unknown_key()
     [
         ("remote.log.storage.system.enable", "true", "tiered"),
         ("listener.name.internal.max.connections", "7", "single listener"),
-        ("security.inter.broker.protocol", "SSL", "PLAINTEXT"),
         ("create.topic.policy.class.name", "a.Policy", "Java classes"),
     ],
 )
@@ -119,7 +118,6 @@ def test_what_is_not_there_is_refused_with_the_reason(name: str, text: str, reas
     ("name", "text"),
     [
         ("remote.log.storage.system.enable", "false"),
-        ("security.inter.broker.protocol", "PLAINTEXT"),
         ("create.topic.policy.class.name", ""),
         ("queued.max.request.bytes", "-1"),
     ],
@@ -128,16 +126,17 @@ def test_what_is_done_anyway_is_not_refused(name: str, text: str) -> None:
     assert check_properties({name: text}).without_effect[name] == "it asks for what is done anyway"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("ssl.keystore.location", "/keys"),
-        ("sasl.enabled.mechanisms", "PLAIN"),
-        ("listener.name.internal.ssl.client.auth", "required"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text"), [("sasl.enabled.mechanisms", "PLAIN")])
 def test_what_no_listener_uses_is_without_effect(name: str, text: str) -> None:
     assert "no listener uses" in check_properties({name: text}).without_effect[name]
+
+
+def test_what_is_set_for_one_listener_is_kept_under_its_whole_name() -> None:
+    name = "listener.name.internal.ssl.client.auth"
+
+    assert check_properties({name: "required"}).values.given[name] == "required"
+    with pytest.raises(ConfigError, match="String must be one of: required, requested, none"):
+        check_properties({name: "perhaps"})
 
 
 def test_a_value_that_kafka_would_refuse_is_refused_where_it_is_without_effect_too() -> None:
