@@ -1,1 +1,1 @@
-"""SASL: mechanisms, and the credentials that they go by."""
+"""Who is at the other end: the mechanisms of SASL, both sides of each, without a socket."""
