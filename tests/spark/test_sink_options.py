@@ -110,7 +110,8 @@ EITHER = [
     ({**CLUSTER, "kafka.transactional.id": "x"}, "each task has one of its own; the option transactionalIdPrefix"),
     ({**CLUSTER, "kafka.partitioner.class": "x"}, "give kafka.partitioner"),
     ({**CLUSTER, "kafka.value.serializer": "x"}, "columns of bytes"),
-    ({**CLUSTER, "kafka.security.protocol": "SSL"}, "connections are plain"),
+    ({**CLUSTER, "kafka.sasl.mechanism": "PLAIN"}, "sasl.mechanism needs security.protocol SASL_SSL"),
+    ({**CLUSTER, "kafka.ssl.engine.factory.class": "x"}, "names a class of Java, which cannot be loaded here"),
     ({**CLUSTER, "txnAppId": "a"}, "txnAppId and txnVersion belong together"),
     ({**CLUSTER, "txnVersion": "1"}, "txnAppId and txnVersion belong together"),
 ]

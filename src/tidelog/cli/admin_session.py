@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from tidelog.cli.client_lines import ClientLines
+from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.client.admin import AsyncAdmin
+from tidelog.client.admin.options import AdminOptions
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
 
 EXIT_REFUSED = 1
@@ -29,17 +32,22 @@ class RefusalError(Exception):
     """The answer is no, in one sentence."""
 
 
+def admin_settings(bootstrap: str) -> Any:
+    """The options of a command's admin. ConfigError where those of its login cannot be."""
+    return {
+        "client_id": "tidelog-admin",
+        "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
+        "default_api_timeout_ms": CALL_TIMEOUT_MS,
+        **login_settings(AdminOptions),
+        "bootstrap_servers": bootstrap,
+    }
+
+
 def administer(command: str, bootstrap: str, work: Callable[[AsyncAdmin], Awaitable[None]]) -> int:
     """Do some work with a cluster. The exit code."""
 
     async def session() -> None:
-        options = AsyncAdmin(
-            bootstrap_servers=bootstrap,
-            client_id="tidelog-admin",
-            socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
-            default_api_timeout_ms=CALL_TIMEOUT_MS,
-        )
-        async with options as admin:
+        async with AsyncAdmin(**admin_settings(bootstrap)) as admin:
             try:
                 await admin.connect()
             except NotReachedError as error:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from tidelog import __version__
+from tidelog.cli.cluster_command import ClusterCommand
 
 # In the order in which `--help` lists them: first the commands, each with the module whose `app` has it.
 COMMANDS = {
@@ -70,6 +71,8 @@ def _command_line(names: tuple[str, ...]) -> typer.Typer:
 
 def _declared(module: str) -> typer.Typer:
     app: typer.Typer = import_module(module).app
+    for command in app.registered_commands:
+        command.cls = ClusterCommand
     return app
 
 

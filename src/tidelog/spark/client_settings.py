@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from tidelog.client.errors import ConfigError
+from tidelog.client.kafka_properties import in_kafka_names, is_understood_class, read_value
 from tidelog.client.options import ClientOptions, parse_options
 from tidelog.spark.errors import OptionError
 
@@ -38,12 +38,9 @@ _REFUSED = {
     "transaction.two.phase.commit.enable": "it is used where the cluster has it",
     "partitioner.class": "give kafka.partitioner as default, sticky or round_robin",
     "observers": "an observer is an object, and options are text",
+    "sasl.oauthbearer.token.callback": "a function is no text: use kafka.sasl.oauthbearer.token.endpoint.url",
 }
-_PLAIN_PROTOCOL = "PLAINTEXT"
 _COMMON = frozenset(each.name for each in dataclasses.fields(ClientOptions))
-# Numbers that also have names.
-_WORDS = frozenset({"acks"})
-_DECIMAL = re.compile(r"\d{1,15}\.\d{1,15}", re.ASCII)
 
 
 def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, object]:
@@ -56,16 +53,15 @@ def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict
         key = option.removeprefix(PREFIX)
         if key in _REFUSED:
             raise OptionError(f"the option {option} is not supported: {_REFUSED[key]}")
-        if key == "security.protocol" and text.strip().upper() == _PLAIN_PROTOCOL:
-            continue
-        if key.startswith(("ssl.", "sasl.", "security.")):
-            raise OptionError(
-                f"the option {option} is not supported: connections are plain, without TLS or SASL, so far"
-            )
         name = key.replace(".", "_")
-        if name not in fields:
-            raise OptionError(f"there is no option {option}{_hint(key, fields)}")
-        settings[name] = _value(option, text, fields[name])
+        try:
+            if is_understood_class(key, text):
+                continue
+            if name not in fields:
+                raise OptionError(f"there is no option {option}{_hint(key, fields)}")
+            settings[name] = read_value(option, text, fields[name])
+        except ConfigError as error:
+            raise OptionError(str(error)) from None
     if "bootstrap_servers" not in settings:
         raise OptionError(
             "the option kafka.bootstrap.servers is missing: name a node of the cluster, as in 127.0.0.1:9092"
@@ -73,27 +69,8 @@ def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict
     try:
         parse_options(kind, settings)
     except ConfigError as error:
-        raise OptionError(f"an option that begins with {PREFIX} is wrong: {error}") from None
+        raise OptionError(f"an option that begins with {PREFIX} is wrong: {in_kafka_names(str(error))}") from None
     return settings
-
-
-def _value(option: str, text: str, field: dataclasses.Field[Any]) -> object:
-    """The text as the type that the client's option has, by its declaration where the default is none."""
-    text = text.strip()
-    default = field.default
-    if isinstance(default, bool) or field.type == "bool | None":
-        return parse_flag(option, text)
-    if field.name in _WORDS:
-        return text.lower()
-    if isinstance(default, int) or field.type == "int | None":
-        # linger_ms and its like may have a fraction, whatever their default is.
-        return float(text) if field.type == "float" and _DECIMAL.fullmatch(text) else parse_whole(option, text)
-    if isinstance(default, float):
-        try:
-            return float(text)
-        except ValueError:
-            raise OptionError(f"{option} is {text!r}; it is a number") from None
-    return text
 
 
 def parse_whole(option: str, text: str) -> int:

@@ -11,8 +11,10 @@ from tidelog.cli.admin_session import (
     print_json,
     print_line,
 )
+from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.pipeline.pipeline import COMMAND
 from tidelog.cli.rendering import Json
+from tidelog.client.admin.options import AdminOptions
 from tidelog.client.errors import ConfigError, NotReachedError
 from tidelog.spark.errors import SinkError
 from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, Participant
@@ -21,8 +23,12 @@ from tidelog.spark.sink.sink_recovery import RecoveredSink, recover
 
 def recover_query(query: str, *, bootstrap: str, prefix: str | None, accept_loss: bool, as_json: bool) -> int:
     """0 once nothing of it is open and nothing is lost."""
-    settings = {"bootstrap_servers": bootstrap, "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS}
     try:
+        settings = {
+            "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
+            **login_settings(AdminOptions),
+            "bootstrap_servers": bootstrap,
+        }
         report = recover(query, settings, prefix=prefix or DEFAULT_PREFIX, accept_loss=accept_loss)
     except ConfigError as error:
         return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)

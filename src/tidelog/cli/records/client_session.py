@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 from tidelog.cli.admin_session import (
     ADVICE,
-    CALL_TIMEOUT_MS,
-    CONNECT_TIMEOUT_MS,
     EXIT_REFUSED,
     EXIT_WRONG_QUESTION,
     QuestionError,
     RefusalError,
+    admin_settings,
     complain,
 )
 from tidelog.cli.client_lines import ClientLines
@@ -25,12 +24,7 @@ def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> 
     try:
         with (
             ClientLines(command) as lines,
-            Admin(
-                bootstrap_servers=bootstrap,
-                client_id="tidelog-admin",
-                socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
-                default_api_timeout_ms=CALL_TIMEOUT_MS,
-            ) as admin,
+            Admin(**admin_settings(bootstrap)) as admin,
         ):
             try:
                 admin.connect()

@@ -9,15 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tidelog.cli.admin_session import QuestionError, RefusalError, remark
+from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.groups.offset_plan import parse_topics
 from tidelog.cli.moments import parse_time
 from tidelog.cli.records.client_session import with_cluster
 from tidelog.cli.records.output_records import OutputFormat, Row, renderer
 from tidelog.client.admin import Admin, GroupState, OffsetSpec, value_of
 from tidelog.client.consumer.consumer import Consumer
+from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import RefusedError
 from tidelog.model.clock import SystemClock
@@ -51,16 +53,16 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
         check_options(topics, options)
         chosen = _partitions(admin, topics)
         out = sys.stdout.buffer
-        with Consumer(
-            bootstrap_servers=bootstrap,
-            client_id="tidelog-consume",
-            group_id=options.group,
-            group_protocol=options.group_protocol,
-            enable_auto_commit=False,
-            allow_auto_create_topics=False,
-            auto_offset_reset="latest" if options.start == END else "earliest",
-            isolation_level="read_committed" if options.read_committed else "read_uncommitted",
-        ) as consumer:
+        own: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "group_id": options.group,
+            "group_protocol": options.group_protocol,
+            "enable_auto_commit": False,
+            "allow_auto_create_topics": False,
+            "auto_offset_reset": "latest" if options.start == END else "earliest",
+            "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
+        }
+        with Consumer(**{"client_id": "tidelog-consume", **login_settings(ConsumerOptions), **own}) as consumer:
             reading = _Reading(consumer, options, out)
             try:
                 if options.group is None:

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tidelog.cli.admin_session import QuestionError, RefusalError, print_json, remark
+from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.interrupts import EXIT_INTERRUPTED
 from tidelog.cli.records.client_session import with_cluster
 from tidelog.cli.records.input_records import InputFormat, parse_line, read_lines
 from tidelog.cli.topic_names import check_topic_name
 from tidelog.client.admin import Admin, ConfigResource, ResourceKind
 from tidelog.client.errors import ClientError
+from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.producer import Producer
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.model.clock import SystemClock
@@ -101,17 +103,16 @@ def produce(bootstrap: str, topic: str, options: ProduceOptions) -> int:
                 raise RefusalError(
                     f"there is no topic {topic}, and the cluster creates none by itself: `tidelog topics create {topic}` does"
                 )
-            producer = stack.enter_context(
-                Producer(
-                    bootstrap_servers=bootstrap,
-                    client_id="tidelog-produce",
-                    compression_type=options.codec,
-                    acks=options.acks if options.acks == "all" else int(options.acks),
-                    enable_idempotence=options.acks == "all",
-                    max_block_ms=_TOPIC_TIMEOUT_MS,
-                    max_request_size=RECORD_BYTES_MAX,
-                )
-            )
+            own: dict[str, Any] = {
+                "bootstrap_servers": bootstrap,
+                "compression_type": options.codec,
+                "acks": options.acks if options.acks == "all" else int(options.acks),
+                "enable_idempotence": options.acks == "all",
+                "max_block_ms": _TOPIC_TIMEOUT_MS,
+                "max_request_size": RECORD_BYTES_MAX,
+            }
+            settings = {"client_id": "tidelog-produce", **login_settings(ProducerOptions), **own}
+            producer = stack.enter_context(Producer(**settings))
             pace = _Pace(options.rate)
             try:
                 for number, line in enumerate(islice(lines, options.count), 1):

@@ -1,0 +1,66 @@
+"""Commands that talk to a cluster, and how they log in: whatever has `--bootstrap` has `--command-config` and `-X` as well.
+
+    tidelog topics list --bootstrap broker:9093 --command-config client.properties
+    tidelog topics list --bootstrap broker:9093 -X security.protocol=SSL -X ssl.truststore.location=ca.pem
+
+The file is Kafka's `client.properties`, and the keys are Kafka's. Both are added here, in one place, to each command that is
+declared with `--bootstrap`; what they come to is asked for by those who make a client (`cluster_login`). Where the file names
+`bootstrap.servers` and `--bootstrap` is not given, they are used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperOption
+
+from tidelog.cli import cluster_login
+
+_BOOTSTRAP = "bootstrap"
+
+
+class ClusterCommand(TyperCommand):
+    """A command as Typer makes it; one with `--bootstrap` gets the options of a login."""
+
+    def __init__(self, name: str | None, **declared: Any) -> None:
+        params = list(declared.get("params") or ())
+        self._is_of_cluster = any(each.name == _BOOTSTRAP for each in params)
+        if self._is_of_cluster:
+            declared["params"] = [*params, *_options()]
+        super().__init__(name, **declared)
+
+    def invoke(self, ctx: Any) -> Any:
+        if self._is_of_cluster:
+            file, pairs = ctx.params.pop("command_config"), ctx.params.pop("command_property")
+            code = cluster_login.take(_first_word(ctx), file, pairs or ())
+            if code:
+                ctx.exit(code)
+            servers = cluster_login.bootstrap_servers()
+            if servers is not None and ctx.get_parameter_source(_BOOTSTRAP).name == "DEFAULT":
+                ctx.params[_BOOTSTRAP] = servers
+        return super().invoke(ctx)
+
+
+def _first_word(ctx: Any) -> str:
+    """What is typed behind `tidelog`, by which a command names itself when it complains."""
+    while ctx.parent is not None and ctx.parent.parent is not None:
+        ctx = ctx.parent
+    return ctx.info_name or ""
+
+
+def _options() -> list[TyperOption]:
+    return [
+        TyperOption(
+            param_decls=["command_config", "--command-config"],
+            metavar="FILE",
+            envvar="TIDELOG_COMMAND_CONFIG",
+            show_envvar=True,
+            help="A client.properties, with Kafka's keys: security.protocol, ssl.*, sasl.*.",
+        ),
+        TyperOption(
+            param_decls=["command_property", "--command-property", "-X"],
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="One such key. May be given several times. Others can see what is typed: keep passwords in the file.",
+        ),
+    ]

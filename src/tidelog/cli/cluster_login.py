@@ -1,0 +1,100 @@
+"""What `--command-config` and `-X` say of the clients that a command makes. One command runs in a process, and has one of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# A file of keys has some hundred bytes; whatever has this many is another one.
+FILE_BYTES_MAX = 1_048_576
+
+_EXIT_WRONG_QUESTION = 2
+
+_properties: dict[str, str] = {}
+
+
+def take(command: str, file: str | None, pairs: Sequence[str]) -> int:
+    """Read what was given, for the command that is about to run. The exit code, with a sentence on stderr if it is not 0."""
+    _properties.clear()
+    if file is None and not pairs:
+        return 0
+    # Only for those who log in.
+    from tidelog.cli.admin_session import QuestionError, complain, remark  # noqa: PLC0415
+
+    try:
+        _properties.update({} if file is None else _read(file))
+        _properties.update(_pairs(pairs))
+        unknown = _checked(_properties)
+    except QuestionError as error:
+        return complain(command, str(error), _EXIT_WRONG_QUESTION)
+    for key in unknown:
+        remark(command, f"no client has {key}, which is ignored")
+    return 0
+
+
+def bootstrap_servers() -> str | None:
+    return _properties.get("bootstrap.servers")
+
+
+def login_settings(kind: type[Any]) -> dict[str, Any]:
+    """Keyword arguments for a client with this kind of options, without its servers. ConfigError for a value that cannot be."""
+    from tidelog.client.kafka_properties import read_properties  # noqa: PLC0415 - as above
+
+    settings = read_properties(kind, _properties).settings
+    settings.pop("bootstrap_servers", None)
+    return settings
+
+
+def spark_options() -> Mapping[str, str]:
+    """The same for Spark: each key behind `kafka.`."""
+    return {f"kafka.{key}": value for key, value in _properties.items() if key != "bootstrap.servers"}
+
+
+def _read(file: str) -> dict[str, str]:
+    from pathlib import Path  # noqa: PLC0415
+
+    from tidelog.cli.admin_session import QuestionError  # noqa: PLC0415
+    from tidelog.storage.properties import parse_properties  # noqa: PLC0415
+
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise QuestionError(f"{file} cannot be read: {error.strerror or error}") from error
+    if len(content) > FILE_BYTES_MAX:
+        raise QuestionError(f"{file} has more than {FILE_BYTES_MAX} bytes: it is no client.properties")
+    return parse_properties(content)
+
+
+def _pairs(pairs: Sequence[str]) -> dict[str, str]:
+    from tidelog.cli.admin_session import QuestionError  # noqa: PLC0415
+
+    read = {}
+    for number, each in enumerate(pairs, 1):
+        key, equals, value = each.partition("=")
+        if not equals or not key.strip():
+            # Not repeated: it may be a password.
+            raise QuestionError(f"the value of -X number {number} is no KEY=VALUE, as in security.protocol=SSL")
+        read[key.strip()] = value
+    return read
+
+
+def _checked(given: Mapping[str, str]) -> list[str]:
+    """The keys that no client has: a file may be shared by producers, consumers and admins. QuestionError for wrong values."""
+    from tidelog.cli.admin_session import QuestionError  # noqa: PLC0415
+    from tidelog.client.admin.options import AdminOptions  # noqa: PLC0415
+    from tidelog.client.consumer.options import ConsumerOptions  # noqa: PLC0415
+    from tidelog.client.errors import ConfigError  # noqa: PLC0415
+    from tidelog.client.kafka_properties import in_kafka_names, read_properties  # noqa: PLC0415
+    from tidelog.client.options import parse_options  # noqa: PLC0415
+    from tidelog.client.producer.options import ProducerOptions  # noqa: PLC0415
+
+    unknown = dict.fromkeys(given)
+    try:
+        for kind in (AdminOptions, ConsumerOptions, ProducerOptions):
+            missing = read_properties(kind, given).unknown
+            unknown = {key: None for key in unknown if key in missing}
+        parse_options(AdminOptions, {"bootstrap_servers": "any", **login_settings(AdminOptions)})
+    except ConfigError as error:
+        raise QuestionError(in_kafka_names(str(error))) from error
+    return list(unknown)
