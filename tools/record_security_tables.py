@@ -1,6 +1,6 @@
-"""Records the tables under tests/fixtures/security: what Apache Kafka's own classes answer to questions about security.
+"""Records the tables under tests/fixtures/security: what Apache Kafka's classes and broker answer about security.
 
-    .venv/bin/python tools/record_security_tables.py         half a minute; needs java, and mvn once
+    .venv/bin/python tools/record_security_tables.py         a minute; needs java, and mvn once
 
 The tables are Kafka's words, not ours: they change where questions are added, or with the version of Kafka.
 """
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
 from tests.support.apache_kafka import ApacheKafka  # noqa: E402  (the repository's root is not on a tool's path)
 from tests.support.security_tables import recorder, tables  # noqa: E402
+from tests.support.security_tables.sasl_conversations import conversations  # noqa: E402
+from tests.support.security_tables.secured_node import secured_kafka  # noqa: E402
 
 
 def main() -> int:
@@ -27,6 +30,8 @@ def main() -> int:
         tables.write("jaas", recorder.jaas(oracle))
         tables.write("kerberos", recorder.kerberos(oracle))
         tables.write("addresses", recorder.addresses(oracle))
+    with TemporaryDirectory() as folder, secured_kafka(kafka, Path(folder)) as (addresses, _):
+        tables.write("sasl", conversations(addresses))
     for path in sorted(tables.TABLES.glob("*.xz")):
         print(
             f"{path.relative_to(REPOSITORY)}: {len(tables.read(path.name.split('.')[0]))} rows, {path.stat().st_size:,} bytes"

@@ -1,14 +1,17 @@
-"""The recorded tables of security are still what Apache Kafka's own classes answer."""
+"""The recorded tables of security are still what Apache Kafka answers, its classes and its broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java_process import JavaProcess
 from tests.support.security_tables import recorder, tables
+from tests.support.security_tables.sasl_conversations import conversations
+from tests.support.security_tables.secured_node import secured_kafka
 
 pytestmark = pytest.mark.compat
 
@@ -32,3 +35,10 @@ def test_the_recorded_decisions_are_those_of_kafkas_authoriser(authorizer: JavaP
 @pytest.mark.parametrize("table", ["subjects", "principal_rules", "jaas", "kerberos", "addresses"])
 def test_the_recorded_texts_are_read_so_by_kafkas_classes(texts: JavaProcess, table: str) -> None:
     assert list(getattr(recorder, table)(texts)) == tables.read(table)
+
+
+def test_the_recorded_conversations_are_those_of_a_broker(kafka: ApacheKafka, tmp_path: Path) -> None:
+    with secured_kafka(kafka, tmp_path) as (addresses, _):
+        told = [list(each) for each in conversations(addresses)]
+
+    assert told == tables.read("sasl")

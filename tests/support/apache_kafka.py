@@ -149,13 +149,16 @@ def _install(home: Path) -> None:
     fresh.rename(home / "lib")
 
 
-def logging_file(directory: Path, level: str) -> Path:
+def logging_file(directory: Path, level: str, loggers: Mapping[str, str] | None = None) -> Path:
+    """Everything from this level on; some loggers, by their names, from levels of their own."""
     path = directory / f"log4j2-{level}.yaml"
+    named = ", ".join(f"{{name: {name}, level: {each}}}" for name, each in (loggers or {}).items())
+    others = f", Logger: [{named}]" if named else ""
     text = (
         "Configuration:\n"
         "  status: error\n"
         '  Appenders: {Console: {name: out, target: SYSTEM_ERR, PatternLayout: {pattern: "%p %c{1}: %m%n"}}}\n'
-        f"  Loggers: {{Root: {{level: {level}, AppenderRef: {{ref: out}}}}}}\n"
+        f"  Loggers: {{Root: {{level: {level}, AppenderRef: {{ref: out}}}}{others}}}\n"
     )
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
@@ -195,6 +198,7 @@ class Node:
     settings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "warn"
     ports: tuple[int, int] | None = None
+    loggers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.root = self.root.resolve()
@@ -250,7 +254,7 @@ class Node:
         """Starts the process and returns when the broker answers and knows itself as alive."""
         if self._process is not None:
             raise KafkaError("the node runs already")
-        logging = logging_file(self.root, self.log_level)
+        logging = logging_file(self.root, self.log_level, self.loggers)
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 self.kafka.command("kafka.Kafka", str(self.properties()), jvm=NODE_JVM, logging=logging),

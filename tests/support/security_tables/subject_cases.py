@@ -111,7 +111,7 @@ RULES = [
     "RULE:^CN=(.*?),O=(.*?),C=(.*?)$/$1@$2.$3/L,DEFAULT",
     "RULE:CN=([^,]*)/$1/, RULE:^CN=([^,]*),.*$/$1/",
     "RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L",
-    "RULE:^CN=(\\w+),.*$/$1$2$9/, DEFAULT",
+    "RULE:^CN=(\\w+),.*$/$1$2/, DEFAULT",
     "RULE:^CN=(\\w+),.*$/$12/, DEFAULT",
     "RULE:^CN=(\\w+),.*$/$0/, DEFAULT",
     "RULE:^(.*)$/\\$1 $1/",
