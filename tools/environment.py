@@ -4,8 +4,8 @@
 
 Two digests are kept beside the environment: of pyproject.toml, setup.py and constraints.txt, which decide what is installed,
 and of all that is compiled. The same digests mean nothing to do, so a second run costs a few milliseconds; an edited module
-with a `.pxd` beside it is compiled again, with what depends on it and nothing else. A lock makes two runs at once safe: the
-second waits for the first and finds the work done.
+with a `.pxd` beside it is compiled again, with what depends on it and nothing else, and linked with the others. A lock makes
+two runs at once safe: the second waits for the first and finds the work done.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def digest_of_installed(extras: list[str]) -> str:
 def digest_of_compiled() -> str:
     types = sorted((ROOT / "src" / "tidelog").rglob("*.pxd"))
     sources = [source for path in types if (source := path.with_suffix(".py")).exists()]
-    return digest([*types, *sources])
+    return digest([*types, *sources, ROOT / "src" / "tidelog" / "_compiled.c"])
 
 
 def install(extras: list[str]) -> None:

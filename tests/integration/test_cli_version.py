@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import tidelog
-from tidelog.kernel_choice import EXTENSION_SUFFIX, PACKAGE, why_not_compiled
+from tidelog.kernel_choice import EXTENSION, PACKAGE, choose, compiled_modules
 
 
 def run(*arguments: str, kernels: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -48,23 +48,24 @@ def files_of(kernels: str) -> tuple[str, dict[str, str]]:
 def test_it_says_what_runs_and_why() -> None:
     answer = json.loads(run("version", "--json").stdout)
 
-    why = why_not_compiled(PACKAGE)
+    why = choose(PACKAGE, "").reason
     assert answer["tidelog"] == tidelog.__version__
-    assert answer["kernels"] == {"twin": "python" if why else "compiled", "why": why or ""}
+    assert answer["kernels"] == {"twin": "python" if why else "compiled", "why": why}
 
 
-@pytest.mark.skipif(why_not_compiled(PACKAGE) is not None, reason="nothing is compiled here")
+@pytest.mark.skipif(choose(PACKAGE, "").twin == "python", reason="nothing is compiled here")
 def test_a_process_takes_all_extensions_or_none() -> None:
     twin, files = files_of("compiled")
     assert twin == "compiled"
-    compiled = {name for name, file in files.items() if file.endswith(EXTENSION_SUFFIX)}
-    assert "tidelog.model.shared_timers" in compiled
+    compiled = {name for name, file in files.items() if not file.endswith(".py")}
+    assert {files[name] for name in compiled} == {f"{PACKAGE}/{EXTENSION}"}
+    assert compiled == compiled_modules(PACKAGE) | {"tidelog._compiled"}
 
     twin, files = files_of("python")
     assert twin == "python"
     assert not [name for name, file in files.items() if not file.endswith(".py")]
     # The same modules under the same names.
-    assert compiled <= set(files)
+    assert compiled - {"tidelog._compiled"} <= set(files)
 
 
 def test_the_option_says_it_in_a_line() -> None:

@@ -7,9 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from tidelog.kernel_choice import EXTENSION, EXTENSION_SUFFIX, STAMP
 
 ROOT = Path(__file__).resolve().parents[2]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
@@ -61,11 +64,33 @@ def test_the_sdist_serves_where_there_is_neither_compiler_nor_cython(tmp_path: P
     run(python, "-I", ROOT / "tools" / "try_installation.py", "--kernels", "python", cwd=tmp_path)
 
 
+def test_a_build_that_fails_says_so_and_leaves_nothing_of_an_older_one(tmp_path: Path) -> None:
+    """Older versions had an extension for each module, which Python would prefer to its source."""
+    tree = copied_source(tmp_path)
+    package = tree / "src" / "tidelog"
+    older = [package / EXTENSION, package / STAMP, package / "model" / f"clock{EXTENSION_SUFFIX}"]
+    older.append(package / f"compiled{EXTENSION_SUFFIX}.stamp")
+    for path in older:
+        path.write_text("")
+
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    built = subprocess.run(
+        command, cwd=tree, env={**os.environ, "CC": "/bin/false"}, capture_output=True, text=True, check=False
+    )
+
+    assert built.returncode == 0
+    assert "tidelog: nothing was compiled, plain Python serves instead: " in built.stderr
+    assert not [path for path in older if path.exists()]
+
+
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on this machine")
 def test_with_a_compiler_the_wheel_has_compiled_kernels(tmp_path: Path) -> None:
     build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
     # Whether the kernels compile and load takes no optimisation, which is most of a compiler's work.
     run(*build, "--wheel-dir", tmp_path / "wheels", copied_source(tmp_path), cwd=tmp_path, CFLAGS="-O0")
+    with zipfile.ZipFile(built_wheel(tmp_path)) as wheel:
+        named = [name for name in wheel.namelist() if name.endswith((EXTENSION_SUFFIX, ".stamp"))]
+    assert sorted(named) == [f"tidelog/{EXTENSION}", f"tidelog/{STAMP}"]
     installed = tmp_path / "installed"
     run(*PIP, "install", "--no-deps", "--no-index", "--target", installed, built_wheel(tmp_path), cwd=tmp_path)
 

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
 from tests.support.kernel_twins import can_compile
-from tidelog.kernel_choice import EXTENSION_SUFFIX, STAMP, Choice, SourceFinder, choice, choose, stamp
+from tidelog.kernel_choice import (
+    EXTENSION,
+    PACKAGE,
+    STAMP,
+    Choice,
+    CompiledModules,
+    KernelUnavailableError,
+    RefusedModules,
+    choice,
+    choose,
+    compiled_modules,
+    stamp,
+)
 from tidelog.model.shared_timers import SharedTimers
 
-SOURCES = ("adder.py", "adder.pxd", "layout.pxd")
-BUILT = (f"adder{EXTENSION_SUFFIX}",)
+SOURCES = ("adder.py", "net/adder.py", "adder.pxd", "net/adder.pxd", "layout.pxd", "_compiled.c")
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A package that was built. What stands for the extension is an empty file: nobody loads it here."""
-    for name in (*SOURCES, *BUILT):
+    (tmp_path / "net").mkdir()
+    for name in (*SOURCES, EXTENSION):
         (tmp_path / name).write_text("")
-    (tmp_path / STAMP).write_text(stamp(str(tmp_path), SOURCES, BUILT))
+    (tmp_path / STAMP).write_text(stamp(str(tmp_path), SOURCES))
     return tmp_path
 
 
@@ -59,7 +73,7 @@ def test_an_extension_never_shadows_an_edit(package: Path, name: str) -> None:
 def test_bytes_that_moved_from_one_file_to_another_are_an_edit(package: Path) -> None:
     (package / "adder.pxd").write_text("ab")
     (package / "layout.pxd").write_text("c")
-    (package / STAMP).write_text(stamp(str(package), SOURCES, BUILT))
+    (package / STAMP).write_text(stamp(str(package), SOURCES))
     assert chosen(package)[0] == "compiled"
     (package / "adder.pxd").write_text("a")
     (package / "layout.pxd").write_text("bc")
@@ -67,7 +81,7 @@ def test_bytes_that_moved_from_one_file_to_another_are_an_edit(package: Path) ->
     assert chosen(package)[0] == "python"
 
 
-@pytest.mark.parametrize("name", [*SOURCES, *BUILT])
+@pytest.mark.parametrize("name", [*SOURCES, EXTENSION])
 def test_a_lost_file_leaves_all_to_the_sources(package: Path, name: str) -> None:
     (package / name).unlink()
 
@@ -82,15 +96,55 @@ def test_another_word_is_refused(package: Path) -> None:
     assert chosen(package, "fast") == ("python", refusal, refusal)
 
 
-def test_the_finder_leaves_other_packages_alone(tmp_path: Path) -> None:
-    (tmp_path / "module.py").write_text("")
-    (tmp_path / f"other{EXTENSION_SUFFIX}").write_text("")
-    finder = SourceFinder()
+def test_the_extension_holds_every_module_with_types_beside_it(package: Path) -> None:
+    assert compiled_modules(str(package)) == {"tidelog.adder", "tidelog.net.adder"}
 
-    assert finder.find_spec("tidelog.module", [str(tmp_path)]) is not None
-    assert finder.find_spec("tidelog.other", [str(tmp_path)]) is None
-    assert finder.find_spec("someone.module", [str(tmp_path)]) is None
+
+def test_the_finder_leaves_other_modules_alone(package: Path) -> None:
+    extension = str(package / EXTENSION)
+    finder = CompiledModules(compiled_modules(str(package)), extension)
+
+    found = finder.find_spec("tidelog.net.adder", [str(package / "net")])
+    assert found is not None
+    assert (found.name, found.origin, found.has_location) == ("tidelog.net.adder", extension, True)
+    assert finder.find_spec("tidelog.net", [str(package)]) is None
+    assert finder.find_spec("tidelog._compiled", [str(package)]) is None
+    assert finder.find_spec("someone.adder", [str(package)]) is None
     assert finder.find_spec("tidelog") is None
+
+
+def test_who_insists_is_refused_what_would_be_compiled_and_nothing_else(package: Path) -> None:
+    (package / "sources.py").write_text("")
+    finder = RefusedModules("not here")
+
+    with pytest.raises(KernelUnavailableError, match="not here"):
+        finder.find_spec("tidelog.adder", [str(package)])
+    for other in ("tidelog.sources", "someone.adder"):
+        finder.find_spec(other, [str(package)])
+    finder.find_spec("tidelog")
+
+
+@pytest.mark.skipif(choice.twin == "python", reason="nothing is compiled here")
+def test_modules_with_the_same_last_name_are_modules_of_their_own() -> None:
+    names = sorted(compiled_modules(PACKAGE))
+    modules = [importlib.import_module(name) for name in names]
+
+    assert [module.__name__ for module in modules] == names
+    assert {module.__file__ for module in modules} == {f"{PACKAGE}/{EXTENSION}"}
+    for module in modules:
+        defined = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ in names]
+        assert all(getattr(sys.modules[each.__module__], each.__name__) is each for each in defined)
+    assert len({name.rpartition(".")[2] for name in names}) < len(names)
+
+
+@pytest.mark.skipif(choice.twin == "python", reason="nothing is compiled here")
+def test_the_extension_creates_no_module_that_it_does_not_hold() -> None:
+    from tidelog import _compiled
+
+    with pytest.raises(ImportError, match=r"tidelog\.nothing is not among the compiled modules"):
+        _compiled.create(ModuleSpec("tidelog.nothing", None))
+    with pytest.raises(AttributeError):
+        _compiled.create(None)  # type: ignore[arg-type]
 
 
 def test_this_process_runs_what_it_was_told_to() -> None:
@@ -103,7 +157,7 @@ def test_this_process_runs_what_it_was_told_to() -> None:
 
 def test_a_compiled_class_has_the_name_of_its_source() -> None:
     assert SharedTimers.__module__ == "tidelog.model.shared_timers"
-    is_compiled = sys.modules[SharedTimers.__module__].__file__.endswith(EXTENSION_SUFFIX)  # type: ignore[union-attr]
+    is_compiled = sys.modules[SharedTimers.__module__].__file__.endswith(EXTENSION)  # type: ignore[union-attr]
     assert is_compiled == (choice.twin == "compiled")
 
 

@@ -1,0 +1,4 @@
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+def create(spec: ModuleSpec, /) -> ModuleType: ...
