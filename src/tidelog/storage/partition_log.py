@@ -124,10 +124,10 @@ class PartitionLog:
         self.durability = Durability(host.seams, parts.segments, directory, parts.recovery_point, self.report_fault)
         self.is_durable = parts.is_durable
         self.is_settled = parts.is_settled
-        # The epoch of the last append: nothing is to be noted for another one of it.
+        # The epoch of the last append: while it is the same, the epoch cache needs no lookup.
         self._assigned_epoch: int = NO_LEADER_EPOCH
         self._saved_log_start_offset = parts.log_start_offset
-        # How to have the cleaning that is under way end.
+        # The callback that ends a cleaning that is under way.
         self._abandon_cleaning: Callable[[], None] | None = None
         self.reconfigure(config)
 
@@ -137,7 +137,7 @@ class PartitionLog:
     def reconfigure(self, config: LogConfig) -> None:
         """Go by another configuration from now on. Segments keep the index size and jitter that they were made with."""
         self.config = config
-        # Asked of every batch.
+        # Read for every batch, so cached here.
         self._segment_bytes = config.segment_bytes
         self._roll_ms = config.roll_ms
         self._flush_messages = config.flush_messages
@@ -188,7 +188,7 @@ class PartitionLog:
         """`set_high_watermark` for an offset within the log that is beyond the present one."""
         if offset < self.high_watermark or offset > self.log_end_offset:
             raise BugError(f"the high watermark of {self} cannot go from {self.high_watermark} to {offset}")
-        self.high_watermark = offset  # type: ignore[assignment]  # it is one, and to say so is a call
+        self.high_watermark = offset  # type: ignore[assignment]  # an Offset already; wrapping it would cost a call
         if self.producers.unreplicated:
             self.producers.on_high_watermark_updated(offset)
 
@@ -197,8 +197,8 @@ class PartitionLog:
         self.leader_epochs.assign(leader_epoch, self.log_end_offset, flush=False)
 
     def reaches(self, offset: int, leader_epoch: int) -> bool:
-        """Whether the log has written in `leader_epoch` last, and holds `offset`: then nobody who is there in that epoch has
-        diverged. False says nothing."""
+        """Whether the last append was in `leader_epoch` and the log holds `offset`: then a fetcher at both cannot have diverged.
+        False: unknown, the caller falls back to the epoch cache."""
         return leader_epoch == self._assigned_epoch and self.log_start_offset <= offset <= self.log_end_offset
 
     def earliest_offset(self) -> FoundTimestamp:
@@ -250,7 +250,8 @@ class PartitionLog:
         """
         if self.fault is not None:
             self.raise_offline()
-        # There may be a marker among them, of a transaction that has records in the run before.
+        # Invalidate the tail cache: a read from it reports no aborted transactions, and these batches may hold a marker that
+        # aborts one of its records.
         self.reader.fresh = None
         try:
             if rule is _FOLLOWER or rule is _RAFT:
@@ -303,7 +304,7 @@ class PartitionLog:
             if epoch != self._assigned_epoch and epoch >= 0:
                 self._assign_epoch(epoch, offset)
             if gathered_bytes > 0 and segment.size_bytes == 0:
-                # How long a segment has been filling is known once its first batch is in it.
+                # `must_roll` measures the age of a segment from its first batch, so that one is written first.
                 self._write(segment, gathered, end, aborted, False)
                 gathered = []
                 gathered_bytes = 0
@@ -311,7 +312,7 @@ class PartitionLog:
             if segment.must_roll(
                 self._segment_bytes, self._roll_ms, gathered_bytes, size, last_offset, batch.max_timestamp
             ):
-                # The producers' snapshot at the roll knows what is before it, and nothing of this batch.
+                # The producer snapshot that the roll takes covers what is written before it, and nothing of this batch.
                 if gathered_bytes > 0:
                     self._write(segment, gathered, end, aborted, False)
                     gathered = []
@@ -334,7 +335,7 @@ class PartitionLog:
         if gathered_bytes > 0:
             self._write(segment, gathered, end, aborted, keeps_fresh)
         while len(outcomes) < len(batches):
-            # Behind one that is refused there would be a gap.
+            # After a refused batch the next one would leave a gap: it is refused with the same outcome.
             outcomes.append(outcomes[-1])
         return outcomes
 
@@ -358,16 +359,19 @@ class PartitionLog:
             self.reader.keep_fresh(segment, b"".join(buffers), batches[0].base_offset, end)
         if end <= self.log_end_offset:
             raise BugError(f"{self} cannot end at offset {end} after an append")
-        offset: Offset = end  # type: ignore[assignment]  # it is one, and to say so is a call
+        offset: Offset = end  # type: ignore[assignment]  # an Offset already; wrapping it would cost a call
         self.log_end_offset = offset
         self.producers.map_end_offset = offset
-        # The first says nothing that the second does not, and is nearly always enough.
+        # The second comparison implies the first, which short-circuits the lookup in nearly every append.
         if end >= self._flush_messages and end - self.durability.recovery_point >= self._flush_messages:
             self._flush()
 
     def _refuse_given(self, batches: list[CheckedBatch], rule: AppendRule) -> AppendRefused | None:
-        """Why batches that bring their offsets cannot follow the log. Gaps are allowed: a compacted log has them; what a quorum
-        decides has none, and its epochs do not fall. Control batches of producers are read on the way."""
+        """Why batches that bring their own offsets cannot be appended, or None.
+
+        A FOLLOWER accepts gaps, which compaction leaves; RAFT accepts neither gaps nor epochs that go back. Sets `marker` of
+        transactions' control batches, since this is the one pass over all batches before the write.
+        """
         following: int = self.log_end_offset
         for batch in batches:
             offset = batch.base_offset
@@ -399,7 +403,7 @@ class PartitionLog:
         """`_append` for a topic whose records get the time of their append."""
         now_ms = self.seams.clock.now_ms()
         if rule is _MARKER:
-            # The same one goes to every partition of the transaction, and not every topic may want this.
+            # The same marker is appended to every partition of the transaction, and not every topic has LogAppendTime.
             batches = [batch.copy() for batch in batches]
         for batch in batches:
             batch.stamp_append_time(now_ms)
@@ -413,7 +417,7 @@ class PartitionLog:
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         if not self.is_settled:
             self._settle()
-        # On disk before the recovery point passes it; until then recovery finds it in the batches.
+        # Flushed before the recovery point passes it; until then recovery rebuilds it from the batches.
         self.leader_epochs.assign(epoch, start_offset, flush=False)
         self._assigned_epoch = epoch
 
@@ -453,7 +457,7 @@ class PartitionLog:
         aborted: tuple[AbortedTransaction, ...] | None = None
         producers = self.producers
         stable = high_watermark
-        # Mostly no transaction is open, and then there is nothing to be asked.
+        # Fast path: no transaction is open.
         if producers.ongoing or producers.unreplicated:
             stable = self.last_stable_offset
         bound: int
@@ -475,7 +479,7 @@ class PartitionLog:
                 and bound == fresh.end_offset
                 and len(fresh.records) <= bytes_max
             ):
-                # No marker is in it or behind it, so none of it belongs to an aborted transaction.
+                # Tail cache hit. No marker is in it or after it, so none of it belongs to an aborted transaction.
                 records = fresh.records
                 regions = (FreshRegion(fresh.segment.open_file(), fresh.position, len(records), records),)
                 return Fetched(regions, log_start_offset, log_end_offset, high_watermark, stable, False, aborted)
@@ -591,7 +595,7 @@ class PartitionLog:
         self.durability.flush(self.log_end_offset)
 
     def before_sync(self) -> None:
-        """What must be on disk before the recovery point may move: whose the records are, and in which epochs they begin."""
+        """What must be on disk before the recovery point may move: the topic id and the leader epochs."""
         self._settle()
         self.leader_epochs.flush()
 
@@ -626,7 +630,7 @@ class PartitionLog:
             self._settle()
             producers = self.producers
             producers.map_end_offset = Offset(self.log_end_offset)
-            # One that a roll has written may still be on its way to the disk.
+            # Where a roll has taken it already, it may not have been synced yet.
             snapshot = producers.take_snapshot(sync=False) or producers.snapshots.path(self.log_end_offset)
             self.segments.active.finish()
             return self.durability.work_of_close(snapshot, self.leader_epochs.flush_elsewhere())
@@ -674,7 +678,7 @@ class PartitionLog:
         """The topic id and all names are on disk. Of a log without a record that is all there is."""
         self.is_settled = True
         if self.is_empty:
-            # An epoch that was only announced says nothing to the next start.
+            # An epoch without a record need not survive a restart.
             self.is_durable = True
 
     def rename_directory(self, directory: str, *, sync: bool = True) -> None:
@@ -696,14 +700,14 @@ class PartitionLog:
         return OnDisk(self)
 
     def fail(self, error: Exception) -> NoReturn:
-        """A write has failed, nobody knows how far it got: for a fault of the disk the directory goes offline."""
+        """Raise after a write that broke off. A fault of the disk takes the log directory offline; anything else is a bug."""
         if not isinstance(error, StorageError):
             raise BugError(f"a write to {self.directory} broke off") from error
         self.report_fault(error)
         raise error
 
     def report_fault(self, error: StorageError) -> None:
-        """The disk failed, under this log or under somebody who reads or writes its files by himself."""
+        """Take the log offline after a fault of the disk, met by the log or by whoever else reads or writes its files."""
         if self.fault is None:
             self.fault = error
             self.host.report_fault(error)
@@ -732,7 +736,7 @@ class OnDisk:
 
 
 def _buffers_of(batches: list[CheckedBatch]) -> Sequence[ReadableBytes]:
-    """What is to be written: of batches that lie one behind the other, as a leader sends them, one piece."""
+    """The buffers to write: a single one where the batches are adjacent in memory, as in a Fetch response, else one for each."""
     first = batches[0]
     last = batches[len(batches) - 1]
     size = 0

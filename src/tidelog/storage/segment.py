@@ -59,7 +59,7 @@ RESERVED_BYTES_MAX = 8 * 1024 * 1024
 
 _RELATIVE_OFFSET_MAX = RELATIVE_OFFSET_MAX
 
-# What is not known of a segment before somebody looks into its files. Timestamps and numbers of entries are never that.
+# Sentinel: not yet loaded from the segment's files. No timestamp and no number of entries has this value.
 _UNKNOWN = -(2**62)
 
 
@@ -128,11 +128,11 @@ class Segment:
         self._created_ms: int = seams.clock.now_ms()
         self._index_interval_bytes = config.index_interval_bytes
         self._file: File | None = None
-        # Once the batches end behind this, more is to be reserved.
+        # Once `size_bytes` passes this position, the next stretch of the file is reserved.
         self._reserve_at = RESERVED_FROM_BYTES
         self._index_entries_left = _UNKNOWN
         self._bytes_since_index_entry = 0
-        # One read away, where they are not known.
+        # Loaded lazily, from the first batch and from the time index.
         self._first_timestamp = _UNKNOWN
         self._largest_timestamp = _UNKNOWN
         self._largest_timestamp_offset = base_offset
@@ -143,7 +143,7 @@ class Segment:
         index_bytes = config.segment_index_bytes
         files = seams.files
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), self.base_offset, bytes_max=index_bytes)
-        # However small, it has the slot that `finish` writes to.
+        # At least one entry: `finish` writes the last one.
         time_bytes = max(index_bytes, TimeIndex.ENTRY_BYTES)
         self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), self.base_offset, bytes_max=time_bytes)
         self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX), base_offset)
@@ -225,12 +225,12 @@ class Segment:
             return True
         size_bytes = self.size_bytes
         if size_bytes + gathered_bytes == 0:
-            # An empty segment has nothing to be closed for; with an index of no entries it would roll for ever.
+            # An empty segment never rolls; with an index of no entries it would do so in an endless loop.
             return False
         if size_bytes + gathered_bytes > segment_bytes - incoming_bytes:
             return True
         if self._index_entries_left == _UNKNOWN and self._largest_timestamp == _UNKNOWN:
-            # Opened again, and about to read the time index anyway. Every stop may have added an entry to it.
+            # Reopened, and the next write loads the time index anyway. Each clean stop may have added an entry to it.
             self._note_full_index()
         return self._index_entries_left == 0 or self._waited_ms(max_timestamp) > roll_ms - self.roll_jitter_ms
 
@@ -276,11 +276,11 @@ class Segment:
         try:
             self.transaction_index.append(aborted)
         except ValueError as error:
-            # A marker is always behind all others, so what does not let it follow is not of this log.
+            # Markers are appended in order, so an entry that does not let it follow was not written by this log.
             raise DamagedFileError(self.transaction_index.path, str(error)) from error
 
     def _note_full_index(self) -> None:
-        """Where nothing but the reserved slot is left of the time index, if that: `finish` would find no room for more."""
+        """Mark the segment full where the time index has no slot left but the one reserved for `finish`."""
         self._index_entries_left = 0 if self.time_index.is_full else _UNKNOWN
 
     def _reserve(self, file: File, end: int) -> None:
@@ -302,7 +302,7 @@ class Segment:
                 if largest >= 0:
                     self.time_index.maybe_append(largest, self._largest_timestamp_offset, skip_full_check=True)
             except ValueError as error:
-                # An append is always behind all others, so what does not let it follow is not of this log.
+                # Batches are appended in order, so an entry that does not let it follow was not written by this log.
                 raise DamagedFileError(self.path(INDEX_SUFFIX), str(error)) from error
             left -= 1
         self._index_entries_left = left
@@ -319,7 +319,7 @@ class Segment:
             file.truncate(position)
             self._is_preallocated = False
         except StorageError:
-            # The disk is failing; recovery cuts what we could not.
+            # The disk is failing; recovery truncates instead.
             return
 
     def _waited_ms(self, max_timestamp: int) -> int:
@@ -328,7 +328,7 @@ class Segment:
         if first == _UNKNOWN:
             first = self.first_timestamp
         if first >= 0:
-            # Not subtracted from what is before all time: the difference need not be a number of 64 bits.
+            # A negative timestamp is not subtracted from: in the compiled twin the difference could overflow 64 bits.
             return max_timestamp - first if max_timestamp >= 0 else -1
         return self._seams.clock.now_ms() - self._created_ms
 

@@ -9,8 +9,8 @@ That it is one whole batch, undamaged and such as producers may send, is looked 
 sequence when it is appended.
 
 Where this differs from Kafka: a header whose checksum is right is believed, its count, offset deltas and newest timestamp,
-because no record is decoded unless the topic asks for it; what records it lies about is for its consumers to find out. A codec
-that does not exist is CORRUPT_MESSAGE, not UNKNOWN_SERVER_ERROR.
+because no record is decoded unless the topic asks for it (the fast path); where the records differ from it, consumers find out. A
+codec that does not exist is CORRUPT_MESSAGE, not UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _RECORD_ERRORS_IN_TEXT = 3
 
 _ATTRIBUTES = Layout(">h")
 
-# A member that is reached through its class costs as much as a check does.
+# A lookup of an enum member through its class would cost as much as the check that needs it.
 _ZSTD = Compression.ZSTD
 
 
@@ -111,8 +111,11 @@ def _refuse(
     config: TopicConfig,
     now_ms: int,
 ) -> RecordsRefused:
-    """What a batch that is refused anyway is refused for: what the topic asks of its records is named before the rest of what is
-    wrong with a header that can be read."""
+    """The reason to answer for a batch that storage has refused.
+
+    What the topic demands takes precedence: where the header can be read it is checked here as well. Otherwise the answer falls
+    back to the refusal that is known.
+    """
     told = RecordsRefused(refused.error, refused.reason)
     if not records:
         return told
@@ -157,7 +160,7 @@ def _look_at_records(
     if config.codec is not None and config.codec != header.attributes & CODEC_MASK:
         return _recompress(rows, header, config)
     if header.attributes & LOG_APPEND_TIME_BIT:
-        # The topic keeps its producers' time, whatever the batch calls it.
+        # The topic has CreateTime: the producer's timestamps stay, and the bit that calls them LogAppendTime is cleared.
         _ATTRIBUTES.pack_into(records, ATTRIBUTES_POSITION, header.attributes & ~LOG_APPEND_TIME_BIT)
         stamp_crc(records)
         return _checked(records)
@@ -165,7 +168,7 @@ def _look_at_records(
 
 
 def _checked(records: BytesLike) -> CheckedBatch:
-    """What became of a batch here is one."""
+    """A batch that was rewritten here. It is valid by construction."""
     batch = checked_batches.check_produced(records)
     assert isinstance(batch, CheckedBatch), batch
     return batch
@@ -174,12 +177,12 @@ def _checked(records: BytesLike) -> CheckedBatch:
 def _refuse_rows(
     rows: list[Row], header: BatchHeader, topic_partition: TopicPartition, config: TopicConfig, now_ms: int
 ) -> RecordsRefused | None:
-    """In Kafka's words: producers show them, and tests compare them."""
+    """Why records are refused, or None. The texts are Kafka's: producers show them, and tests compare them."""
     without_key = [index for index, row in enumerate(rows) if row[2] is None] if config.needs_keys else []
     if config.keeps_create_time:
         out_of_range = _out_of_range(rows, config, now_ms)
     else:
-        # The time of the append is for the leader to give, and for nobody else.
+        # Only the leader sets LogAppendTime.
         out_of_range = list(range(len(rows))) if header.attributes & LOG_APPEND_TIME_BIT else []
     if not without_key and not out_of_range:
         return None
