@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tidelog.controller import (
+    acls,
     brokers,
     cluster_features,
     configs,
@@ -31,6 +32,7 @@ from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
 from tidelog.model.principal import ANONYMOUS
+from tidelog.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -200,6 +202,9 @@ APIS: dict[type[Request], Api] = {
         delegation_tokens.refuse_create_token,
         delegation_tokens.cut_create_token,
     ),
+    CreateAclsRequest: Api(
+        lambda request, now: acls.decide_create_acls(now.image, request, now.random), acls.refuse_create_acls
+    ),
     CreatePartitionsRequest: Api(
         lambda request, now: partitions.decide_create_partitions(now.image, request, now.random),
         partitions.refuse_create_partitions,
@@ -208,6 +213,7 @@ APIS: dict[type[Request], Api] = {
         lambda request, now: topics.decide_create_topics(now.image, request, now.settings, now.random),
         topics.refuse_create_topics,
     ),
+    DeleteAclsRequest: Api(lambda request, now: acls.decide_delete_acls(now.image, request), acls.refuse_delete_acls),
     DeleteTopicsRequest: Api(
         lambda request, now: topics.decide_delete_topics(now.image, request, now.settings),
         topics.refuse_delete_topics,

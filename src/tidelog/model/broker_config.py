@@ -20,8 +20,8 @@ from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
-from tidelog.model.token_config import TOKEN_KEYS
 from tidelog.model.tls_config import TLS_KEYS
+from tidelog.model.token_config import TOKEN_KEYS
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.model.transaction_config import TRANSACTION_KEYS
 
