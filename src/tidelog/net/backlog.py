@@ -137,6 +137,10 @@ class Backlog:
             self._queue.append(connection)
             self._schedule()
 
+    def hold(self, added_bytes: int) -> None:
+        """Counts what is held for a connection elsewhere: encrypted bytes, say."""
+        self._hold(added_bytes)
+
     def _hold(self, added_bytes: int) -> None:
         self.held_bytes += added_bytes
         self.is_full = self.held_bytes >= self._bytes_max

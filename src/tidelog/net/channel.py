@@ -1,7 +1,7 @@
-"""The two ways out of a connection.
+"""The ways out of a connection.
 
 `SocketChannel` writes to the transport's own socket, past the transport. `TransportChannel` writes through the transport, where
-there is no plain socket: in memory, or under TLS.
+there is no plain socket, as in memory. `TlsChannel` encrypts and writes to either.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Protocol
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.parts import WOULD_BLOCK, Bytes, Channel
 from tidelog.net.socket_channel import SocketChannel
+
+# What a transport that brings a channel of its own has it under in its `get_extra_info`.
+OWN_CHANNEL = "tidelog.channel"
 
 
 class WatchedChannel(Channel, Protocol):
@@ -97,8 +100,11 @@ class TransportChannel:
 
 def open_channel(
     loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, slow_work: SlowWork | None = None
-) -> SocketChannel | TransportChannel:
-    """The better way out that a transport allows."""
+) -> WatchedChannel:
+    """The best way out that a transport allows."""
+    own: WatchedChannel | None = transport.get_extra_info(OWN_CHANNEL)
+    if own is not None:
+        return own
     if transport.get_extra_info("socket") is None or transport.get_extra_info("sslcontext") is not None:
         return TransportChannel(loop, transport)
     return SocketChannel(loop, transport, slow_work)

@@ -34,6 +34,7 @@ cdef class Connection(FrameStream):
     cdef readonly object local_address
     cdef public object principal
     cdef public object client_software
+    cdef public object tls
     cdef public double idle_since_ms
 
     cpdef AnswerSlot expect_answer(self)

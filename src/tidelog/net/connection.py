@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tidelog.net.limits import ConnectionLimits
     from tidelog.net.parts import Part
     from tidelog.net.receive_buffers import ReceiveBuffers
+    from tidelog.net.tls import TlsSession
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ class Connection(FrameStream):
         "local_address",
         "peer_address",
         "principal",
+        "tls",
     )
 
     def __init__(
@@ -158,6 +160,8 @@ class Connection(FrameStream):
         self.local_address = NO_ADDRESS
         self.is_exempt = is_exempt
         self.principal = ANONYMOUS
+        self.tls: TlsSession | None = None
+        """What was agreed on with the peer; None without TLS."""
         self.client_software = UNKNOWN_SOFTWARE
         self.idle_since_ms = 0.0
 
@@ -284,6 +288,9 @@ class Connection(FrameStream):
         self._slots.clear()
         self._parked_bytes = 0
         self._on_closed(self)
+        if self._output is None:
+            # The handler has never heard of it.
+            return
         try:
             self._handler.connection_closed(self)
         except Exception:

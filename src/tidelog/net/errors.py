@@ -7,6 +7,7 @@ NetError
 └── RequestFailedError      a request to another node got no answer
     ├── ConnectFailedError      the node refused the connection or was not reached
     ├── ConnectionLostError     the connection broke while the answer was awaited
+    ├── AuthenticationError     the node, or this side, did not accept who the other is
     ├── RequestTimedOutError    no answer within the request's time
     ├── TooManyRequestsError    the connection has all the unanswered requests that it may have
     └── ConnectionClosedError   this side closed the connection
@@ -47,6 +48,10 @@ class ConnectionLostError(RequestFailedError):
     """The connection broke: the node closed it, died, or sent what no request asked for."""
 
 
+class AuthenticationError(RequestFailedError):
+    """One side did not accept who the other is: its certificate, or its login. The request was never sent."""
+
+
 class RequestTimedOutError(RequestFailedError):
     """The answer did not come in time. The connection was closed, because later answers are behind this one."""
 
@@ -76,8 +81,14 @@ _TLS_MAJOR = 3
 
 def not_a_frame(size: int, frame_bytes_max: int) -> FrameError:
     """The error for a size that no frame can have. Says what its four bytes are in another protocol, where one is known."""
-    first = size.to_bytes(4, "big", signed=True)
-    what = _OTHERS.get(first) or (_TLS_RECORDS.get(first[0]) if first[1] == _TLS_MAJOR else None)
+    what = other_protocol(size.to_bytes(4, "big", signed=True))
     if what is None:
         return FrameError(f"a frame of {size} bytes, where 0 to {frame_bytes_max} are allowed")
     return FrameError(f"{what}, where a frame of the Kafka protocol was to come")
+
+
+def other_protocol(first: bytes) -> str | None:
+    """What the first four bytes of a connection are in another protocol, where one is known."""
+    if len(first) < 4:
+        return None
+    return _OTHERS.get(first) or (_TLS_RECORDS.get(first[0]) if first[1] == _TLS_MAJOR else None)

@@ -35,7 +35,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.net.address import NO_ADDRESS, Address
+from tidelog.net.connection_security import ConnectionSecurity
 from tidelog.net.errors import (
+    AuthenticationError,
     ConnectFailedError,
     ConnectionClosedError,
     ConnectionLostError,
@@ -47,11 +49,13 @@ from tidelog.net.node_stream import NodeStream, PendingRequest
 from tidelog.net.parts import Bytes
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.reconnect_backoff import ReconnectBackoff
+from tidelog.net.tls_stream import calling
 from tidelog.net.transport import Transport
 from tidelog.net.turn import Turn
 
 if TYPE_CHECKING:
     from tidelog.net.node_stream import OnAnswer
+    from tidelog.net.tls import ClientTls
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +116,7 @@ class ConnectionOptions(NamedTuple):
 
 
 DEFAULT_OPTIONS = ConnectionOptions()
+NO_SECURITY = ConnectionSecurity()
 
 
 class NodeConnection:
@@ -127,6 +132,7 @@ class NodeConnection:
         on_bug: Callable[[Exception], None] | None = None,
         stay_connected: bool = False,
         options: ConnectionOptions = DEFAULT_OPTIONS,
+        security: ConnectionSecurity = NO_SECURITY,
     ) -> None:
         self.address = Address(host, port)
         self.state = State.IDLE
@@ -135,6 +141,8 @@ class NodeConnection:
         self._on_event = on_event or _ignore
         self._on_bug = on_bug or self._break_for
         self._stay_connected = stay_connected
+        self._security = security
+        self._told = ""
         self._in_flight_max = options.in_flight_max
         self._backoff = ReconnectBackoff(parts.random, options.reconnect_backoff_ms, options.reconnect_backoff_max_ms)
         self._connect_timeout_s = options.connect_timeout_ms / 1000
@@ -251,7 +259,10 @@ class NodeConnection:
         """One attempt. Its outcome is passed on by callbacks; this never raises."""
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                stream = await self._transport.connect(self.address.host, self.address.port, self._new_stream)
+                if self._security.tls is None:
+                    stream = await self._transport.connect(self.address.host, self.address.port, self._new_stream)
+                else:
+                    stream = await self._connect_securely(self._security.tls)
         except asyncio.CancelledError:
             self._abandon_opening()
             raise
@@ -259,12 +270,27 @@ class NodeConnection:
             self._attempt_failed(Event.REFUSED, "connection refused")
         except TimeoutError:
             self._attempt_failed(Event.UNREACHABLE, f"timed out: no answer within {self._connect_timeout_s:g} s")
+        except AuthenticationError as error:
+            self._attempt_failed(Event.UNREACHABLE, str(error), AuthenticationError)
         except gaierror:
             self._attempt_failed(Event.UNREACHABLE, "host not found")
         except OSError as error:
             self._attempt_failed(Event.UNREACHABLE, error.strerror or str(error))
         else:
             self._connected(stream)
+
+    async def _connect_securely(self, tls: ClientTls) -> NodeStream:
+        """Until the two have shaken hands. AuthenticationError says why they have not."""
+        secured: asyncio.Future[None] = self._loop.create_future()
+        # It may fail while the connection is given up, and nobody waits for it any more.
+        secured.add_done_callback(lambda done: done.cancelled() or done.exception())
+        stream = self._new_stream()
+        host, port = self.address
+        await self._transport.connect(
+            host, port, lambda: calling(self._loop, stream, tls, host, self._buffers, secured)
+        )
+        await secured
+        return stream
 
     def _new_stream(self) -> NodeStream:
         self._opening = NodeStream(
@@ -298,7 +324,9 @@ class NodeConnection:
                 self._unanswered.append(pending)
                 stream.push(pending.parts)
 
-    def _attempt_failed(self, event: Event, reason: str) -> None:
+    def _attempt_failed(
+        self, event: Event, reason: str, kind: type[AuthenticationError | ConnectFailedError] = ConnectFailedError
+    ) -> None:
         self._attempt = None
         self._abandon_opening()
         if self.state is State.CLOSED:
@@ -306,8 +334,18 @@ class NodeConnection:
         log.debug("%s: %s", self, reason)
         message = f"cannot connect to {self.address}: {reason}"
         self._back_off()
-        self._fail_all(ConnectFailedError(message, refused=event is Event.REFUSED))
+        if kind is AuthenticationError:
+            self._tell_refused(reason)
+            self._fail_all(AuthenticationError(message))
+        else:
+            self._fail_all(ConnectFailedError(message, refused=event is Event.REFUSED))
         self._tell_event(event)
+
+    def _tell_refused(self, reason: str) -> None:
+        """To try again does not help until somebody changes something: that is worth one line, and not one for each attempt."""
+        if reason != self._told:
+            self._told = reason
+            log.warning("%s: %s", self, reason)
 
     def _back_off(self) -> None:
         self.state = State.BACKING_OFF

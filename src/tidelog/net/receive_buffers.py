@@ -16,6 +16,9 @@ import mmap
 # it took half as much CPU again for the same records, four times of it saved nothing.
 SHARED_BYTES = 1024 * 1024
 
+# Four records of TLS: as much is encrypted before it is sent, so that a connection keeps no more of it.
+PIECE_BYTES = 64 * 1024
+
 # What is kept for the next frame that arrives in pieces; page faults for a fresh 1 MB cost a tenth of handling it.
 RETAINED_BYTES_MAX = 16 * 1024 * 1024
 
@@ -23,12 +26,28 @@ RETAINED_BYTES_MAX = 16 * 1024 * 1024
 class ReceiveBuffers:
     """Hands out and takes back buffers. Not for use by two threads."""
 
-    __slots__ = ("_retained", "retained_bytes", "shared")
+    __slots__ = ("_cipher", "_piece", "_retained", "retained_bytes", "shared")
 
     def __init__(self, shared_bytes: int = SHARED_BYTES) -> None:
         self.shared = _mapping(shared_bytes)
         self.retained_bytes = 0
         self._retained: dict[int, list[memoryview]] = {}
+        self._cipher: memoryview | None = None
+        self._piece: memoryview | None = None
+
+    @property
+    def cipher(self) -> memoryview:
+        """Where encrypted bytes arrive, of all connections: what they decrypt to goes to `shared`. Made with the first."""
+        if self._cipher is None:
+            self._cipher = _mapping(len(self.shared))
+        return self._cipher
+
+    @property
+    def piece(self) -> memoryview:
+        """Where a piece of a file is read to before it is encrypted, of all connections."""
+        if self._piece is None:
+            self._piece = _mapping(PIECE_BYTES)
+        return self._piece
 
     def take(self, bytes_min: int) -> memoryview:
         """A writable buffer of at least this size, with whatever content. MemoryError if there is no such room."""

@@ -25,7 +25,9 @@ from tidelog.net.connection import Connection, FrameHandler
 from tidelog.net.connection_quota import Admission, ConnectionQuota
 from tidelog.net.limits import NO_CONNECTION_LIMIT, NodeLimits
 from tidelog.net.receive_buffers import ReceiveBuffers
-from tidelog.net.transport import Acceptor, Transport
+from tidelog.net.tls import ServerTls
+from tidelog.net.tls_stream import accepting
+from tidelog.net.transport import Acceptor, BufferedStream, Transport
 from tidelog.net.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -58,8 +60,11 @@ class ListenerCounts:
 class Listener:
     """One named address of a node. Made by `SocketServer.listen`."""
 
-    def __init__(self, server: SocketServer, name: str, handler: FrameHandler, *, is_exempt: bool) -> None:
+    def __init__(
+        self, server: SocketServer, name: str, handler: FrameHandler, tls: ServerTls | None, *, is_exempt: bool
+    ) -> None:
         self.name = name
+        self.tls = tls
         self.is_exempt = is_exempt
         self._server = server
         self._handler = handler
@@ -95,7 +100,7 @@ class Listener:
             else:
                 self._acceptor.pause()
 
-    def _admit(self, peer: Address) -> Connection | None:
+    def _admit(self, peer: Address) -> BufferedStream | None:
         return self._server._admit(self, self._handler, peer)  # noqa: SLF001 - a listener is a part of its server
 
 
@@ -144,17 +149,18 @@ class SocketServer:
         connections_max: int = NO_CONNECTION_LIMIT,
         protected: bool = False,
         exempt: bool = False,
+        tls: ServerTls | None = None,
     ) -> Listener:
         """Opens a listener. ListenError says why it cannot be.
 
         `protected` marks the listener of the cluster's own traffic, which the node's `max.connections` does not keep out.
-        `exempt`: its connections never wait in the backlog.
+        `exempt`: its connections never wait in the backlog. With `tls` the handler hears of a connection when it is secured.
         """
         if not self._overrides_resolved:
             self._quota.per_ip_overrides = await self._resolved(self.limits.connections_per_ip_overrides)
             self._overrides_resolved = True
         self._quota.add_listener(name, connections_max, protected=protected)
-        listener = Listener(self, name, handler, is_exempt=exempt)
+        listener = Listener(self, name, handler, tls, is_exempt=exempt)
         self.counts[name] = ListenerCounts()
         acceptor = await self._transport.listen(host, port, listener._admit, self.limits.socket)  # noqa: SLF001
         listener._open(acceptor)  # noqa: SLF001
@@ -225,7 +231,7 @@ class SocketServer:
             resolved.update(dict.fromkeys(addresses, limit))
         return resolved
 
-    def _admit(self, listener: Listener, handler: FrameHandler, peer: Address) -> Connection | None:
+    def _admit(self, listener: Listener, handler: FrameHandler, peer: Address) -> BufferedStream | None:
         admission = self._quota.admit(listener.name, peer.host)
         if admission is Admission.REFUSED:
             log.info(
@@ -253,7 +259,17 @@ class SocketServer:
         self.connections[connection.connection_id] = connection
         self.counts[listener.name].accepted += 1
         self._accept_where_possible()
-        return connection
+        if listener.tls is None:
+            return connection
+        return accepting(
+            self._loop,
+            connection,
+            listener.tls,
+            self.buffers,
+            failing_ms=self.limits.connection.failed_authentication_delay_ms,
+            slow_work=self._slow_work,
+            backlog=self.backlog,
+        )
 
     def _closed(self, connection: Connection) -> None:
         del self.connections[connection.connection_id]

@@ -414,6 +414,15 @@ class FrameStream(Waiting):
 
     # The transport's side.
 
+    def connection_opening(self, transport: asyncio.BaseTransport) -> None:
+        """A transport that is not ready, as before a TLS handshake is done: it can be aborted meanwhile, and no more.
+
+        `connection_made` follows, or `connection_lost`.
+        """
+        self._transport = cast("asyncio.Transport", transport)
+        if self.is_closed:
+            self._transport.abort()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports behave like asyncio's without being of that class.
         self._transport = cast("asyncio.Transport", transport)
