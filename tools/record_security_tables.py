@@ -16,8 +16,9 @@ sys.path.insert(0, str(REPOSITORY))
 
 from tests.support.apache_kafka import ApacheKafka  # noqa: E402  (the repository's root is not on a tool's path)
 from tests.support.security_tables import recorder, tables  # noqa: E402
+from tests.support.security_tables.access_talk import answers  # noqa: E402
 from tests.support.security_tables.sasl_conversations import conversations  # noqa: E402
-from tests.support.security_tables.secured_node import secured_kafka  # noqa: E402
+from tests.support.security_tables.secured_node import KafkaAudit, secured_kafka  # noqa: E402
 
 
 def main() -> int:
@@ -30,8 +31,9 @@ def main() -> int:
         tables.write("jaas", recorder.jaas(oracle))
         tables.write("kerberos", recorder.kerberos(oracle))
         tables.write("addresses", recorder.addresses(oracle))
-    with TemporaryDirectory() as folder, secured_kafka(kafka, Path(folder)) as (addresses, _):
+    with TemporaryDirectory() as folder, secured_kafka(kafka, Path(folder)) as (addresses, node):
         tables.write("sasl", conversations(addresses))
+        tables.write("access", answers(addresses, KafkaAudit(node)))
     for path in sorted(tables.TABLES.glob("*.xz")):
         print(
             f"{path.relative_to(REPOSITORY)}: {len(tables.read(path.name.split('.')[0]))} rows, {path.stat().st_size:,} bytes"

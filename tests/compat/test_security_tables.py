@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka import ApacheKafka, Node
 from tests.support.java_process import JavaProcess
 from tests.support.security_tables import recorder, tables
+from tests.support.security_tables.access_talk import answers
 from tests.support.security_tables.sasl_conversations import conversations
-from tests.support.security_tables.secured_node import secured_kafka
+from tests.support.security_tables.secured_node import Addresses, KafkaAudit, secured_kafka
 
 pytestmark = pytest.mark.compat
 
@@ -37,8 +37,19 @@ def test_the_recorded_texts_are_read_so_by_kafkas_classes(texts: JavaProcess, ta
     assert list(getattr(recorder, table)(texts)) == tables.read(table)
 
 
-def test_the_recorded_conversations_are_those_of_a_broker(kafka: ApacheKafka, tmp_path: Path) -> None:
-    with secured_kafka(kafka, tmp_path) as (addresses, _):
-        told = [list(each) for each in conversations(addresses)]
+@pytest.fixture(scope="module")
+def broker(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Addresses, Node]]:
+    with secured_kafka(kafka, tmp_path_factory.mktemp("kafka")) as running:
+        yield running
 
-    assert told == tables.read("sasl")
+
+def test_the_recorded_conversations_are_those_of_a_broker(broker: tuple[Addresses, Node]) -> None:
+    addresses, _ = broker
+
+    assert [list(each) for each in conversations(addresses)] == tables.read("sasl")
+
+
+def test_the_recorded_checks_are_those_of_a_broker(broker: tuple[Addresses, Node]) -> None:
+    addresses, node = broker
+
+    assert list(answers(addresses, KafkaAudit(node))) == tables.read("access")

@@ -95,10 +95,15 @@ class SaslTalk:
         if frame is None:
             self.notes.append(CLOSED)
             return None
-        key, version = self._asked.pop(struct.unpack_from(">i", frame)[0])
-        response = read_response(frame, key, version)[1]
+        key, version = self._asked[struct.unpack_from(">i", frame)[0]]
+        response = self.read(frame)
         self.notes.append(f"{api(key).name} v{version}: {_shown(response)}")
         return response
+
+    def read(self, frame: bytes) -> Any:
+        """What is answered to one of the requests of this connection."""
+        key, version = self._asked[struct.unpack_from(">i", frame)[0]]
+        return read_response(frame, key, version)[1]
 
     def probe(self) -> None:
         """Whether there is still somebody, and whether ApiVersions may be asked now."""

@@ -7,6 +7,7 @@ REAUTH, whose sessions end.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ REAUTH_MS = 600_000
 RECEIVED_BYTES_MAX = 100_000
 MODULES = "org.apache.kafka.common.security"
 AUDIT = "kafka.authorizer.logger"
+_TOKEN = re.compile(r"DelegationToken:LITERAL:\S+")
 
 
 class Addresses(NamedTuple):
@@ -70,8 +72,7 @@ def settings(plain: int = 0, controller: int = 0, sasl: int = 0, reauth: int = 0
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",
         "delegation.token.secret.key": "a key of tests",
-        # Not made while the test asks for something else.
-        "auto.create.topics.enable": "false",
+        "auto.create.topics.enable": "true",
         "group.initial.rebalance.delay.ms": "0",
     }
     if plain:
@@ -137,3 +138,26 @@ def add_users(bootstrap: str) -> None:
             return sum(len(each.credential_infos) for each in found.results) == len(upsertions)
 
         wait_until(is_known, "the broker knows the users")
+
+
+class KafkaAudit:
+    """The lines that the authoriser of Apache Kafka has logged, with their levels and without the host; sorted."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._read = 0
+
+    def __call__(self, user: str) -> list[str]:
+        with self._node.log_file.open("rb") as log:
+            log.seek(self._read)
+            text = log.read()
+        # Only whole lines.
+        end = text.rfind(b"\n") + 1
+        self._read += end
+        lines = text[:end].decode(errors="replace").splitlines()
+        wanted = f" logger: Principal = User:{user} is "
+        return sorted(audit_note(*line.split(" logger: ", 1)) for line in lines if wanted in line)
+
+
+def audit_note(level: str, text: str) -> str:
+    return _TOKEN.sub("DelegationToken:LITERAL:<id>", f"{level} {text}".replace(" from host = 127.0.0.1", ""))
