@@ -32,22 +32,27 @@ class RefusalError(Exception):
     """The answer is no, in one sentence."""
 
 
-def admin_settings(bootstrap: str) -> Any:
-    """The options of a command's admin. ConfigError where those of its login cannot be."""
+def admin_settings(bootstrap: str, login: Mapping[str, Any] | None = None) -> Any:
+    """The options of a command's admin, with its own login or another. ConfigError where those of the login cannot be."""
     return {
         "client_id": "tidelog-admin",
         "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
         "default_api_timeout_ms": CALL_TIMEOUT_MS,
-        **login_settings(AdminOptions),
+        **(login_settings(AdminOptions) if login is None else login),
         "bootstrap_servers": bootstrap,
     }
 
 
-def administer(command: str, bootstrap: str, work: Callable[[AsyncAdmin], Awaitable[None]]) -> int:
-    """Do some work with a cluster. The exit code."""
+def administer(
+    command: str,
+    bootstrap: str,
+    work: Callable[[AsyncAdmin], Awaitable[None]],
+    login: Mapping[str, Any] | None = None,
+) -> int:
+    """Do some work with a cluster. The exit code. `login` are options of a client, instead of the command's own."""
 
     async def session() -> None:
-        async with AsyncAdmin(**admin_settings(bootstrap)) as admin:
+        async with AsyncAdmin(**admin_settings(bootstrap, login)) as admin:
             try:
                 await admin.connect()
             except NotReachedError as error:

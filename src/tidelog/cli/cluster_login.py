@@ -45,9 +45,9 @@ def login_settings(kind: type[Any]) -> dict[str, Any]:
     return settings
 
 
-def spark_options() -> Mapping[str, str]:
-    """The same for Spark: each key behind `kafka.`."""
-    return {f"kafka.{key}": value for key, value in _properties.items() if key != "bootstrap.servers"}
+def login_properties() -> Mapping[str, str]:
+    """What of it is about TLS and SASL, under Kafka's names: for clients that are made elsewhere."""
+    return {key: value for key, value in _properties.items() if key.startswith(("security.", "ssl.", "sasl."))}
 
 
 def _read(file: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Options that begin with `kafka.`: what Spark's connector hands to Kafka's Java clients, here for Tidelog's.
 
 `kafka.fetch.min.bytes` is the client's `fetch_min_bytes`. What the client does not have is refused, with the reason where it is
-one that people ask for. The sink takes the same options, for a producer.
+one that people ask for. The sink takes the same options, for a producer. Secrets may be references, which stay references until a
+client is made (`client_arguments`, `common_settings`); no secret is in what settings look like when printed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 from tidelog.client.errors import ConfigError
 from tidelog.client.kafka_properties import in_kafka_names, is_understood_class, read_value
 from tidelog.client.options import ClientOptions, parse_options
+from tidelog.client.security_options import secret_names
 from tidelog.spark.errors import OptionError
+from tidelog.spark.secret_references import has_reference, resolved
 
 PREFIX = "kafka."
 
@@ -40,13 +43,22 @@ _REFUSED = {
     "observers": "an observer is an object, and options are text",
     "sasl.oauthbearer.token.callback": "a function is no text: use kafka.sasl.oauthbearer.token.endpoint.url",
 }
+HIDDEN = "[hidden]"
+_SECRETS = secret_names()
 _COMMON = frozenset(each.name for each in dataclasses.fields(ClientOptions))
 
 
-def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, object]:
+class ClientSettings(dict[str, object]):
+    """Keyword arguments of a client, which travel to the workers. Printed, they show no secret."""
+
+    def __repr__(self) -> str:
+        return repr({name: HIDDEN if name in _SECRETS else value for name, value in self.items()})
+
+
+def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> ClientSettings:
     """Keyword arguments for a client from options by their lower-case names. OptionError for the first that is wrong."""
     fields = {each.name: each for each in dataclasses.fields(kind)}
-    settings: dict[str, object] = {}
+    settings = ClientSettings()
     for option, text in given.items():
         if not option.startswith(PREFIX):
             continue
@@ -66,6 +78,7 @@ def client_settings(kind: type[ClientOptions], given: Mapping[str, str]) -> dict
         raise OptionError(
             "the option kafka.bootstrap.servers is missing: name a node of the cluster, as in 127.0.0.1:9092"
         )
+    _check_shown(settings)
     try:
         parse_options(kind, settings)
     except ConfigError as error:
@@ -96,6 +109,27 @@ def _hint(key: str, fields: Mapping[str, object]) -> str:
     return f"; did you mean {PREFIX}{nearest[0].replace('_', '.')}?" if nearest else ""
 
 
+def _check_shown(settings: Mapping[str, object]) -> None:
+    """A key in itself is in every plan: Spark hides options by words such as password, and this has none of them."""
+    key = settings.get("ssl_keystore_key")
+    if key is not None and not has_reference(key):
+        raise OptionError(
+            "the option kafka.ssl.keystore.key holds the key itself, which Spark would show in its plans: "
+            "refer to it, as in ${directory:/run/secrets:client.key}, or give kafka.ssl.keystore.location"
+        )
+
+
+def is_secret(option: str) -> bool:
+    """Whether an option of Spark's is shown to nobody."""
+    name = option.lower()
+    return name.startswith(PREFIX) and name.removeprefix(PREFIX).replace(".", "_") in _SECRETS
+
+
+def client_arguments(settings: Mapping[str, object]) -> dict[str, Any]:
+    """The settings for a client that is made here and now: with the secrets that they refer to. OptionError without those."""
+    return resolved(settings)
+
+
 def common_settings(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Those that every client has, from those of one kind."""
-    return {name: each for name, each in settings.items() if name in _COMMON}
+    """Those that every client has, from those of one kind, for a client that is made here and now."""
+    return resolved({name: each for name, each in settings.items() if name in _COMMON})

@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tidelog.cli import cluster_login
-from tidelog.cli.cluster_login import login_settings, spark_options, take
+from tidelog.cli.cluster_login import login_properties, login_settings, take
 from tidelog.cli.commands import all_commands, command_line
 from tidelog.client.admin.options import AdminOptions
 from tidelog.client.consumer.options import ConsumerOptions
@@ -56,7 +56,13 @@ def test_a_file_and_keys_of_the_command_line_are_read_and_the_latter_win(tmp_pat
         "sasl_username": "alice",
         "sasl_password": "a=b ",
     }
-    assert spark_options()["kafka.sasl.mechanism"] == "PLAIN"
+    assert set(login_properties()) == {
+        "security.protocol",
+        "ssl.truststore.location",
+        "sasl.mechanism",
+        "sasl.username",
+        "sasl.password",
+    }
 
 
 USER = ["sasl.username=alice", "sasl.password=a=b "]

@@ -20,6 +20,7 @@ from tidelog.cli.admin_session import (
     print_json,
     print_line,
 )
+from tidelog.cli.cluster_login import login_properties
 from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
@@ -119,11 +120,12 @@ def build_package(output: str, more: Sequence[str], *, as_json: bool) -> int:
 
 
 def load(path: str, only: Sequence[str], bootstrap: str | None) -> PipelineFile:
-    """The pipelines of a file, for the cluster that the command line names, if it names one."""
+    """The pipelines of a file, for the cluster and with the login that the command line names, if it names any."""
     file = load_pipelines(path, only)
-    if bootstrap is None:
+    login = login_properties()
+    if bootstrap is None and not login:
         return file
-    return dataclasses.replace(file, pipelines=[each.moved_to(bootstrap) for each in file.pipelines])
+    return dataclasses.replace(file, pipelines=[each.moved_to(bootstrap, login) for each in file.pipelines])
 
 
 def _check(file: PipelineFile) -> None:

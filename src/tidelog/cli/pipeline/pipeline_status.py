@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tidelog.cli.admin_session import EXIT_WRONG_QUESTION, administer, complain, print_json, print_table
 from tidelog.cli.pipeline.pipeline import COMMAND, load
@@ -10,11 +11,15 @@ from tidelog.cli.pipeline.pipeline_display import as_row
 from tidelog.cli.rendering import Json
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.errors import ClientError
+from tidelog.spark.client_settings import common_settings
+from tidelog.spark.errors import OptionError
 from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, Pipeline
 from tidelog.spark.pipelines.errors import PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
 from tidelog.spark.pipelines.progress import QueryProgress, read_progress
+from tidelog.spark.pipelines.query_options import source_options
 from tidelog.spark.pipelines.validation import wrong_arguments
+from tidelog.spark.source.source_options import parse_source_options
 
 _NEVER_RUN = "never run"
 _DIED = "died"
@@ -40,7 +45,11 @@ def show_status(path: str, only: Sequence[str], *, bootstrap: str | None, as_jso
                 row["lag"] = await _lag(admin, str(row["query"]))
 
         servers = pipeline.sources[0].bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP
-        code = max(code, administer(COMMAND, servers, work))
+        try:
+            login = _login(pipeline)
+        except OptionError as error:
+            return complain(COMMAND, f"{pipeline.name}: {error}", EXIT_WRONG_QUESTION)
+        code = max(code, administer(COMMAND, servers, work, login))
         rows += found
     if as_json:
         print_json(rows)
@@ -52,6 +61,14 @@ def show_status(path: str, only: Sequence[str], *, bootstrap: str | None, as_jso
             if row["error"] is not None:
                 complain(COMMAND, f"{row['query']}: {row['error']}", 1)
     return code
+
+
+def _login(pipeline: Pipeline) -> dict[str, Any]:
+    """The options of the pipeline's clients, as its own queries have them."""
+    options = parse_source_options(source_options(pipeline, pipeline.sources[0], group_id=pipeline.name))
+    login = common_settings(options.client)
+    del login["client_id"]
+    return login
 
 
 def _rows(file: PipelineFile, pipeline: Pipeline) -> list[dict[str, Json]]:

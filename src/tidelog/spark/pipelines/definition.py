@@ -59,7 +59,7 @@ class FromTopic(Declaration):
     dead_letters: str | None = None
     """The topic for what cannot be decoded or is not as expected. Without it such a value stops the pipeline."""
     watermark: Watermark | None = None
-    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    options: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
     """More of the source's, such as maxOffsetsPerTrigger. It starts at earliest and reads what is committed, unless told."""
     bootstrap: str | None = None
     """Where it is another cluster than the pipeline's."""
@@ -81,7 +81,7 @@ class ToTopic(Declaration):
     encode: str = "json"
     """json: each row is one value. columns: what comes out has the columns of a record already, value and others."""
     delivery: str = "exactly_once"
-    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    options: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
     """More of the sink's."""
     bootstrap: str | None = None
 
@@ -97,7 +97,7 @@ class ToTable(Declaration):
     """Of a table in a catalog, instead of a path."""
     format: str = "parquet"
     partition_by: Sequence[str] = ()
-    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    options: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
     """More of the format's."""
 
 
@@ -120,14 +120,17 @@ class Pipeline(Declaration):
     """A directory, beside the file unless absolute; or a URL. Without it checkpoints/NAME. It makes a restart go on."""
     bootstrap: str | None = None
     """The cluster, unless --bootstrap names another."""
+    kafka: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
+    """Options of all its clients by Kafka's names, such as security.protocol. Secrets as references: ${env:PASSWORD}."""
     master: str = DEFAULT_MASTER
     """Spark's. The one line to change for a cluster of Spark's."""
     spark: Mapping[str, str | int | bool] = field(default_factory=dict)
     """Configuration of the Spark session, which all pipelines of a file share."""
 
-    def moved_to(self, bootstrap: str) -> Pipeline:
-        """The same for another cluster, with the same mistakes."""
-        moved = replace(self, bootstrap=bootstrap)
+    def moved_to(self, bootstrap: str | None, kafka: Mapping[str, str]) -> Pipeline:
+        """The same for another cluster, or another way in, with the same mistakes."""
+        own = self.kafka if isinstance(self.kafka, dict) else {}
+        moved = replace(self, bootstrap=bootstrap or self.bootstrap, kafka={**own, **kafka} if kafka else self.kafka)
         object.__setattr__(moved, "mistakes", self.mistakes)
         return moved
 

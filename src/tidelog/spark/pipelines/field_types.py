@@ -54,6 +54,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "trigger": _optional(_TEXT),
         "checkpoint": _optional(_TEXT),
         "bootstrap": _optional(_TEXT),
+        "kafka": _OPTIONS,
         "master": _TEXT._replace(stand_in="local[*]"),
         "spark": _OPTIONS,
     },
@@ -102,6 +103,14 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
 }
 
 
+def _shown(kind: Kind, value: object) -> str:
+    """Options may hold secrets: their texts are left out, which are not what is wrong with them."""
+    if kind is not _OPTIONS or not isinstance(value, Mapping):
+        return repr(value)
+    shown = (f"{name!r}: {'...' if isinstance(each, str) else repr(each)}" for name, each in value.items())
+    return f"{{{', '.join(shown)}}}"
+
+
 def with_right_types(declared: _Declared) -> tuple[_Declared, list[str]]:
     """A declaration that other checks can read, and a sentence for each argument that is none or of a wrong type."""
     title = type(declared).__name__
@@ -115,5 +124,5 @@ def with_right_types(declared: _Declared) -> tuple[_Declared, list[str]]:
         wrong[name] = kind.stand_in
         # What was not given has been told.
         if not any(each.startswith(missing(title, name)) for each in problems):
-            problems.append(f"{name} is {value!r}; it is {kind.words}")
+            problems.append(f"{name} is {_shown(kind, value)}; it is {kind.words}")
     return (replace(declared, **wrong) if wrong else declared), problems  # type: ignore[type-var]

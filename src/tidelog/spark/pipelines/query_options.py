@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidelog.spark.client_settings import PREFIX
 from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, FromTopic, Pipeline, ToTopic
 
 _STARTS = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
@@ -18,6 +19,10 @@ SOURCE_FIELDS = {
     "subscribepattern": "pattern=",
     "kafka.bootstrap.servers": "bootstrap=",
     "kafka.group.id": "the name of the pipeline",
+}
+CLIENT_FIELDS = {
+    "bootstrap.servers": "bootstrap=",
+    "group.id": "the name of the pipeline",
 }
 SINK_FIELDS = {
     "topic": "the topic",
@@ -47,7 +52,12 @@ def source_options(pipeline: Pipeline, source: FromTopic, *, group_id: str) -> d
     if source.dead_letters is not None and "includeheaders" not in lower:
         # A dead letter has all that the record had.
         options["includeHeaders"] = "true"
-    return {**options, **chosen}
+    return {**client_options(pipeline), **options, **chosen}
+
+
+def client_options(pipeline: Pipeline) -> dict[str, str]:
+    """What all clients of a pipeline have, as options of the source and the sink."""
+    return {f"{PREFIX}{name}": text for name, text in as_text(pipeline.kafka).items()}
 
 
 def sink_options(pipeline: Pipeline, sink: ToTopic) -> dict[str, str]:
@@ -58,12 +68,12 @@ def sink_options(pipeline: Pipeline, sink: ToTopic) -> dict[str, str]:
     # Where the rows have the columns of a record, each may say its topic; the option would win.
     if sink.topic:
         options["topic"] = sink.topic
-    return {**options, **as_text(sink.options)}
+    return {**client_options(pipeline), **options, **as_text(sink.options)}
 
 
 def dead_letter_options(pipeline: Pipeline) -> dict[str, str]:
     """Dead letters go where the pipeline's own rows would go, with the same care; each row says its topic."""
-    options = {"kafka.bootstrap.servers": pipeline.bootstrap or DEFAULT_BOOTSTRAP}
+    options = {**client_options(pipeline), "kafka.bootstrap.servers": pipeline.bootstrap or DEFAULT_BOOTSTRAP}
     if isinstance(pipeline.sink, ToTopic):
         options["delivery"] = pipeline.sink.delivery
         options |= {

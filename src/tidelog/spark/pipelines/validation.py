@@ -25,6 +25,7 @@ from tidelog.spark.pipelines.definition import (
 )
 from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import (
+    CLIENT_FIELDS,
     SINK_FIELDS,
     SOURCE_FIELDS,
     as_text,
@@ -44,6 +45,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _VIEW = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _INTERVAL = re.compile(r"(\d+ (nano|micro|milli)?(second|minute|hour|day|week|month|year)s?( |$))+", re.IGNORECASE)
 _OUTPUT_MODES = ("append", "update", "complete")
+_LOGIN = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
 _ENCODINGS = ("json", "columns")
 # For an output mode that is wrong: what it would allow is not to be looked at.
 UNKNOWN_MODE = ""
@@ -165,7 +167,7 @@ def _is_told_missing(name: str, found: Sequence[str]) -> bool:
 
 
 def _setting_problems(pipeline: Pipeline) -> list[str]:
-    found = []
+    found = _given_elsewhere(pipeline.kafka, CLIENT_FIELDS)
     if pipeline.output_mode not in _OUTPUT_MODES:
         found.append(f"output_mode is {pipeline.output_mode!r}; it can be {', '.join(_OUTPUT_MODES)}")
     if pipeline.trigger is not None and pipeline.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(pipeline.trigger):
@@ -362,7 +364,11 @@ def _option_problems(
     first = problem_of(own)
     if first is not None:
         return [first]
-    each = [problem for name, text in chosen.items() if (problem := problem_of(whole({name: text}))) is not None]
+    alone = {name: text for name, text in chosen.items() if not name.lower().startswith(_LOGIN)}
+    # A login is several options, none of which makes sense alone.
+    login = {name: text for name, text in chosen.items() if name not in alone}
+    apart = [*({name: text} for name, text in alone.items()), *([login] if login else [])]
+    each = [problem for options in apart if (problem := problem_of(whole(options))) is not None]
     if each:
         return list(dict.fromkeys(each))
     last = problem_of(whole(chosen))

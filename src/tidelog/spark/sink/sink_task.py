@@ -18,6 +18,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.producer.arrow_rows import ArrowDelivery
 from tidelog.client.producer.options import ProducerArguments
 from tidelog.client.producer.producer import Producer
+from tidelog.spark.client_settings import client_arguments
 from tidelog.spark.errors import UnwritableError
 from tidelog.spark.sink.sink_options import SinkOptions
 from tidelog.spark.sink.sink_rows import SinkRows
@@ -64,7 +65,7 @@ class RowWriting:
 
 
 def producer_arguments(options: SinkOptions) -> ProducerArguments:
-    return cast("ProducerArguments", dict(options.client))
+    return cast("ProducerArguments", client_arguments(options.client))
 
 
 def client_key(options: SinkOptions) -> ClientKey:

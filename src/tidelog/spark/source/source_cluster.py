@@ -18,10 +18,12 @@ from tidelog.client.admin.requests import Requests
 from tidelog.client.admin.topics import TopicCalls
 from tidelog.client.background import Background
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ClientError, NotReachedError, RefusedError
+from tidelog.client.errors import ClientError, ConfigError, NotReachedError, RefusedError
+from tidelog.client.kafka_properties import in_kafka_names
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
+from tidelog.spark.client_settings import PREFIX, client_arguments
 from tidelog.spark.errors import OptionError, UnreadableError
 from tidelog.spark.source.chosen_topics import Assigned, Matching, Subscribed
 from tidelog.spark.source.offset_bounds import OffsetBound, look_up
@@ -49,18 +51,21 @@ class SourceCluster:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        known = {name: each for name, each in options.client.items() if name in _ADMIN_OPTIONS}
+        client = parse_options(AdminOptions, client_arguments(known))
         self._background: Background | None = Background.acquire()
         background = self._background
-        client = parse_options(
-            AdminOptions, {name: each for name, each in options.client.items() if name in _ADMIN_OPTIONS}
-        )
 
         async def made() -> Requests:
             return Requests(ClientSeams.of(background.loop), client)
 
         self._servers = client.bootstrap_servers
         self._are_names_known = False
-        self._requests = background.call(made())
+        try:
+            self._requests = background.call(made())
+        except ConfigError as error:
+            background.release()
+            raise OptionError(f"an option that begins with {PREFIX} is wrong: {in_kafka_names(str(error))}") from error
         self._admin = _Questions(self._requests)
         self._commit: asyncio.Task[None] | None = None
 

@@ -16,6 +16,7 @@ from tidelog.client.background import Background
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
+from tidelog.spark.client_settings import client_arguments
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.range_reader import FetchedColumns, RangeReader
 from tidelog.spark.source.record_columns import RecordColumns
@@ -32,7 +33,8 @@ class _KeptReader:
 
     def __init__(self, options: SourceOptions) -> None:
         client = parse_options(
-            ConsumerOptions, {**options.client, "auto_offset_reset": "none", "allow_auto_create_topics": False}
+            ConsumerOptions,
+            {**client_arguments(options.client), "auto_offset_reset": "none", "allow_auto_create_topics": False},
         )
         self._background = Background.acquire()
 
@@ -44,7 +46,11 @@ class _KeptReader:
                 fail_on_data_loss=options.fail_on_data_loss,
             )
 
-        self._reader = self._background.call(made())
+        try:
+            self._reader = self._background.call(made())
+        except BaseException:
+            self._background.release()
+            raise
 
     def read(self, wanted: OffsetRange, *, headers: bool) -> Iterator[FetchedColumns]:
         """The records of a range; whoever stops before its end leaves the reader ready for another one."""
