@@ -11,6 +11,9 @@ election one after the other, and an answer from one that is behind must not und
 
 Once no known broker is reached any more the client goes back to its bootstrap servers (KIP-899, KIP-1102).
 
+Where the cluster does not let the client in, whoever waits is told at once, and nobody is asked until somebody wants to know
+again: a wrong password does not get better by itself, and may lock its user out.
+
 Read from any thread; changed on the loop's only.
 """
 
@@ -22,7 +25,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.client.connections import Connections
-from tidelog.client.errors import ClientError, ClosedError, TimedOutError, refusal
+from tidelog.client.errors import AuthenticationError, ClientError, ClosedError, TimedOutError, refusal
 from tidelog.client.given_names import checked_name
 from tidelog.client.options import ClientOptions
 from tidelog.client.retries import RetryBackoff, needs_metadata
@@ -111,6 +114,7 @@ class ClusterMetadata:
         self._looked_for: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
+        self._not_let_in: AuthenticationError | None = None
         self._in_flight = False
         self._again = False
         # Topics that were added since the last request; None once everything is to be asked for.
@@ -187,8 +191,15 @@ class ClusterMetadata:
         self._new_topics = None
         self._ask_soon()
 
+    def take_authentication_error(self) -> AuthenticationError | None:
+        """Why the cluster does not let the client in, told once; the next attempt is then under way."""
+        error, self._not_let_in = self._not_let_in, None
+        if error is not None:
+            self.request_update()
+        return error
+
     async def updated(self, timeout_ms: float) -> None:
-        """Wait for the next answer. TimedOutError says why there was none, as far as known."""
+        """Wait for the next answer. TimedOutError says why there was none, as far as known; AuthenticationError comes at once."""
         if self._is_closed:
             raise ClosedError("the client is closed")
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -351,7 +362,9 @@ class ClusterMetadata:
         self._in_flight = False
         if self._is_closed:
             return
-        if isinstance(answer, ClientError):
+        if isinstance(answer, AuthenticationError):
+            self._refused_entry(answer)
+        elif isinstance(answer, ClientError):
             self._silent.add(self._asked)
             self._failed(answer)
         elif answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -380,8 +393,19 @@ class ClusterMetadata:
         # Another node is tried sooner than the same one again.
         self._ask_after(self._backoff.after(self._failures))
 
+    def _refused_entry(self, error: AuthenticationError) -> None:
+        self.error = self._not_let_in = error
+        self._new_topics = None
+        self._failures += 1
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        for listener in self._listeners:
+            listener()
+
     def _succeeded(self, answer: MetadataResponse) -> None:
-        self.error = None
+        self.error = self._not_let_in = None
         self._silent.clear()
         self._last_success_s = self._loop.time()
         is_complete = self._apply(answer)

@@ -570,6 +570,9 @@ class AsyncConsumer(AsyncClosedAtExit):
         return topic is not None and topic.leader_of(partition.partition) is not None
 
     def _metadata_changed(self) -> None:
+        if self._metadata.error is not None:
+            # For whoever polls: the cluster does not let this client in.
+            self._news()
         topics = self._metadata.topics
         for each in self._subscription:
             if (topic := topics.get(each.partition.topic)) is not None:
@@ -615,6 +618,9 @@ class AsyncConsumer(AsyncClosedAtExit):
         return self._gives_up_s
 
     def _raise_errors(self) -> None:
+        not_let_in = self._metadata.take_authentication_error()
+        if not_let_in is not None:
+            raise not_let_in
         for errors in (self._fetcher.errors, self._positions.errors):
             if errors:
                 raise errors.popleft()

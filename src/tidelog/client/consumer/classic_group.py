@@ -14,7 +14,14 @@ from tidelog.client.consumer.membership import Failed, Next, difference
 from tidelog.client.consumer.subscription import Mode
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.coordinators import CoordinatorKind
-from tidelog.client.errors import ClientError, ClosedError, FencedError, TimedOutError, UnsupportedError
+from tidelog.client.errors import (
+    AuthenticationError,
+    ClientError,
+    ClosedError,
+    FencedError,
+    TimedOutError,
+    UnsupportedError,
+)
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.groups_classic import (
     HeartbeatResponse,
@@ -347,6 +354,9 @@ class ClassicGroup(Group):
         self._finding = self._parts.loop.create_task(find())
 
     def _heartbeat_answered(self, answer: HeartbeatResponse | ClientError) -> None:
+        if isinstance(answer, AuthenticationError):
+            self.heard(Failed(answer))
+            return
         if isinstance(answer, ClientError):
             if not isinstance(answer, ClosedError):
                 self._parts.coordinator_lost()

@@ -14,7 +14,7 @@ from tidelog.client.consumer.membership import Failed, Next, difference
 from tidelog.client.consumer.subscription import Mode
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.coordinators import CoordinatorKind
-from tidelog.client.errors import ClientError, ClosedError, FencedError, UnsupportedError
+from tidelog.client.errors import AuthenticationError, ClientError, ClosedError, FencedError, UnsupportedError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import random_uuid, uuid_to_text
 from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -97,6 +97,11 @@ class ConsumerGroup(Group):
         self.polled()
         if self.error is not None:
             error = self.error
+            if isinstance(error, AuthenticationError):
+                # The partitions stay, and the next poll may be let in.
+                self.error = None
+                self._heartbeat_soon()
+                raise error
             if not isinstance(error, FencedError):
                 self.error = None
             await self._give_up_lost()
@@ -215,7 +220,7 @@ class ConsumerGroup(Group):
             return
         if isinstance(answer, ClientError):
             self.member.unanswered()
-            if isinstance(answer, UnsupportedError):
+            if isinstance(answer, (AuthenticationError, UnsupportedError)):
                 self._fail(answer)
                 return
             if not isinstance(answer, ClosedError):

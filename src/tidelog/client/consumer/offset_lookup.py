@@ -14,7 +14,7 @@ from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.consumer.records import OffsetAndTimestamp
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ClientError, ClosedError, RefusedError, TimedOutError, refusal
+from tidelog.client.errors import AuthenticationError, ClientError, ClosedError, RefusedError, TimedOutError, refusal
 from tidelog.client.options import ClientOptions
 from tidelog.client.retries import RetryBackoff
 from tidelog.client.seams import ClientSeams
@@ -174,7 +174,7 @@ class OffsetLookup:
                     by_node.setdefault(leader.node_id, []).append(each)
             outcomes = await asyncio.gather(*(_ask_node(ask, *each) for each in by_node.items()))
             for outcome in outcomes:
-                if isinstance(outcome, ClosedError):
+                if isinstance(outcome, (AuthenticationError, ClosedError)):
                     raise outcome
                 if isinstance(outcome, ClientError):
                     reason = outcome

@@ -31,6 +31,7 @@ from typing import Protocol
 from tidelog.client.cluster_metadata import ClusterMetadata, Leader
 from tidelog.client.connections import Connections
 from tidelog.client.errors import (
+    AuthenticationError,
     ClientError,
     ClosedError,
     DeliveryFailedError,
@@ -351,12 +352,15 @@ class BatchSender:
             self._fail_all(error)
 
     def _fail_all(self, error: ClientError) -> None:
-        """Nothing can be sent by this producer, now or later."""
-        self._fatal = error
-        code = error.code or ErrorCode.UNKNOWN_SERVER_ERROR
+        """Nothing can be sent by this producer now; and not later either, unless it was only not let in."""
+        if isinstance(error, AuthenticationError):
+            outcome: ClientError = error
+        else:
+            self._fatal = error
+            outcome = DeliveryFailedError(error.code or ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         for queue in list(self._accumulator.active):
             while queue.unsent:
-                self._finish(self._accumulator.take_first(queue), DeliveryFailedError(code, str(error)))
+                self._finish(self._accumulator.take_first(queue), outcome)
 
     @property
     def fatal_error(self) -> ClientError | None:
@@ -509,7 +513,7 @@ class BatchSender:
         if self._can_retry(queue, batch, error):
             self._requeue(queue, batch, error, wait=True)
             return
-        if not isinstance(error, RefusedError):
+        if not isinstance(error, (AuthenticationError, RefusedError)):
             code = error.code or ErrorCode.UNKNOWN_SERVER_ERROR
             error = DeliveryFailedError(code, f"{queue}: {error}")
         self._finish(batch, error)
