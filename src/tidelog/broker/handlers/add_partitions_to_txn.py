@@ -75,12 +75,20 @@ def _add(
 ) -> AddPartitionsToTxnResult | Pending[AddPartitionsToTxnResult]:
     version, transactional_id = caller.api_version, transaction.transactional_id
     is_from_client = version < SEVERAL_TRANSACTIONS_VERSION
-    may_write = not is_from_client or caller.may(_WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    if is_from_client and not caller.may(_WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        named = [
+            TopicPartition(TopicName(topic.name), PartitionIndex(index))
+            for topic in transaction.topics
+            for index in topic.partitions
+        ]
+        return _all(transactional_id, named, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     partitions: list[TopicPartition] = []
     problems: dict[TopicPartition, ErrorCode] = {}
     for topic in transaction.topics:
         name = TopicName(topic.name)
-        is_closed = is_from_client and (name in INTERNAL_TOPICS or not caller.may(_WRITE, ResourceType.TOPIC, name))
+        is_closed = is_from_client and (
+            name in INTERNAL_TOPICS or not caller.may(_WRITE, ResourceType.TOPIC, name, len(topic.partitions))
+        )
         known = node.image.topic(name)
         for index in topic.partitions:
             where = TopicPartition(name, PartitionIndex(index))
@@ -89,8 +97,6 @@ def _add(
                 problems[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif known is None or where.partition not in known.partitions:
                 problems[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not may_write:
-        return _all(transactional_id, partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if problems:
         others = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         return _result(transactional_id, {**others, **problems})

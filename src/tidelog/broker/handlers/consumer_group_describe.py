@@ -46,14 +46,13 @@ def _describe(group_id: str, caller: Caller, node: Node) -> DescribedGroup:
 
 def _hide_topics(group: DescribedGroup, caller: Caller) -> None:
     """Of a group that reads a topic which the caller may not know of, nothing but that is told."""
-    names = {name for member in group.members for name in member.subscribed_topic_names}
-    names |= {
+    names = {
         topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    if all(caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(names)):
+    if not [name for name in sorted(names) if not caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)]:
         return
     group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     group.error_message = "The group has described topic(s) that the client is not authorized to describe."

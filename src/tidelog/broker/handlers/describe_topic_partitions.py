@@ -37,15 +37,12 @@ def describe_topic_partitions(
     view = ListenerView(image, caller.listener_name)
     left = max(1, min(node.config[keys.MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    denied: list[DescribeTopicPartitionsResponseTopic] = []
     following: Cursor | None = None
-    for name in sorted(wanted):
-        if cursor is not None and name < cursor.topic_name:
-            continue
-        if not caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
-            if not is_all:
-                denied.append(_topic_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
-            continue
+    wanted = {name for name in wanted if cursor is None or name >= cursor.topic_name}
+    allowed = {name for name in wanted if caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)}
+    # Whether these exist is not looked at: the answer must not tell.
+    denied = [] if is_all else [_denied(name) for name in sorted(wanted - allowed)]
+    for name in sorted(allowed):
         if left == 0:
             following = Cursor(topic_name=name, partition_index=0)
             break
@@ -107,6 +104,12 @@ def _topic_error(
         partitions=[],
         topic_authorized_operations=operations,
     )
+
+
+def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+    refused = _topic_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    refused.is_internal = False
+    return refused
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:

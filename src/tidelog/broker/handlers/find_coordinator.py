@@ -17,7 +17,7 @@ from tidelog.broker.cluster.endpoints import NO_NODE, endpoint_of
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
-from tidelog.model.acl import AclOperation, ResourceType
+from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -25,6 +25,7 @@ from tidelog.model.pending import when_all
 from tidelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 SEVERAL_KEYS_VERSION = 4
+SHARE_VERSION = 6
 
 
 class KeyType(IntEnum):
@@ -61,7 +62,10 @@ def _problem(key: str, key_type: int, caller: Caller) -> tuple[ErrorCode, str] |
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return error, error.message
         return None
-    if key_type == KeyType.SHARE:
+    if key_type == KeyType.SHARE and caller.api_version >= SHARE_VERSION:
+        if not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return error, error.message
         return ErrorCode.INVALID_REQUEST, "share groups are not supported yet"
     return ErrorCode.INVALID_REQUEST, f"there is no coordinator for keys of type {key_type}"
 

@@ -35,7 +35,7 @@ def init_producer_id(
         )
         if not all(caller.may(each, ResourceType.TRANSACTIONAL_ID, transactional_id) for each in operations):
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    elif not caller.may(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+    elif not _may_be_idempotent(caller):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     is_half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if is_half_known or transactional_id == "":
@@ -46,6 +46,13 @@ def init_producer_id(
     answer: Pending[InitProducerIdResponse] = Pending()
     node.next_producer_id().then(partial(_complete, answer))
     return answer
+
+
+def _may_be_idempotent(caller: Caller) -> bool:
+    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+    return caller.may(
+        AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
+    ) or caller.may_by_resource_type(AclOperation.WRITE, ResourceType.TOPIC)
 
 
 def _for_old_clients(answers: list[InitProducerIdResponse]) -> InitProducerIdResponse:

@@ -20,6 +20,10 @@ def list_groups(request: ListGroupsRequest, caller: Caller, node: Node) -> ListG
     groups = [
         each for shard in node.groups.shards() for each in shard.listed(request.states_filter, request.types_filter)
     ]
-    if not caller.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        groups = [each for each in groups if caller.may(AclOperation.DESCRIBE, ResourceType.GROUP, each.group_id)]
+    if not caller.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
+        groups = [
+            each
+            for each in groups
+            if caller.may(AclOperation.DESCRIBE, ResourceType.GROUP, each.group_id, logs_denied=False)
+        ]
     return ListGroupsResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, groups=groups)

@@ -53,20 +53,25 @@ def metadata(request: MetadataRequest, caller: Caller, node: Node) -> Answer[Met
 
 
 def _leaders(request: MetadataRequest, caller: Caller, node: Node) -> set[NodeId]:
-    """The leaders of all partitions that are asked for."""
+    """The leaders of all partitions that are asked for and that the caller may know of: how long it waits tells nothing either."""
     image, asked = node.image, request.topics
     if asked is None or (caller.api_version == 0 and not asked):
         topics: Iterable[Topic | None] = image.topics.values()
     else:
         ids = (image.topic_ids.get(TopicName(each.name)) if each.name else TopicId(each.topic_id) for each in asked)
         topics = (image.topics.get(each) for each in ids if each is not None)
-    return {partition.leader for topic in topics if topic is not None for partition in topic.partitions.values()}
+    return {
+        partition.leader
+        for topic in topics
+        if topic is not None and caller.might(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        for partition in topic.partitions.values()
+    }
 
 
 def _answer(request: MetadataRequest, caller: Caller, node: Node) -> MetadataResponse:
     asked = request.topics
     if asked is None or (caller.api_version == 0 and not asked):
-        names = [name for name in node.image.topic_ids if _may_describe(caller, name)]
+        names = [name for name in node.image.topic_ids if caller.may_describe(name)]
         return _response(request, caller, node, _described(names, request, caller, node))
     if not _is_well_formed(asked, caller.api_version):
         return _refused(asked)
@@ -140,7 +145,7 @@ def _topics_by_name(
     denied = [_topic_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in names if name not in allowed]
     missing = [name for name in allowed if name not in node.image.topic_ids]
     creates = request.allow_auto_topic_creation and node.config[keys.AUTO_CREATE_TOPICS_ENABLE]
-    not_creatable = [name for name in missing if not _may_create(caller, name)] if creates else []
+    not_creatable = _not_creatable(missing, caller) if creates and missing else []
     refused = [
         _topic_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=name in INTERNAL_TOPICS)
         for name in not_creatable
@@ -224,7 +229,7 @@ def _may_describe(caller: Caller, name: TopicName) -> bool:
     return caller.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
 
-def _may_create(caller: Caller, name: TopicName) -> bool:
-    return caller.may(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or caller.may(
-        AclOperation.CREATE, ResourceType.TOPIC, name
-    )
+def _not_creatable(names: Sequence[TopicName], caller: Caller) -> list[TopicName]:
+    if caller.may(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
+        return []
+    return [name for name in names if not caller.may(AclOperation.CREATE, ResourceType.TOPIC, name)]

@@ -31,7 +31,7 @@ from tidelog.wire.messages.transactions import (
 
 @handles(WriteTxnMarkersRequest)
 def write_txn_markers(request: WriteTxnMarkersRequest, caller: Caller, node: Node) -> Answer[WriteTxnMarkersResponse]:
-    may_write = caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME) or caller.may(
+    may_write = caller.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False) or caller.may(
         AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
     )
     outcomes: list[ErrorCode | Pending[ErrorCode]] = []

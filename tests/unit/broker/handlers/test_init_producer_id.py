@@ -98,11 +98,17 @@ def test_a_producer_that_somebody_came_after_is_fenced_in_words_that_it_knows(ve
 
 
 def test_who_may_not_get_an_id() -> None:
-    idempotent = DataNode(authorizer=Denying((AclOperation.IDEMPOTENT_WRITE, None)))
+    idempotent = DataNode(authorizer=Denying((AclOperation.IDEMPOTENT_WRITE, None), (AclOperation.WRITE, None)))
     transactional = DataNode(authorizer=Denying((AclOperation.WRITE, "payments")))
 
     assert ask(idempotent) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
     assert ask(transactional, "payments") == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
+
+
+def test_whoever_may_write_to_any_topic_gets_an_id() -> None:
+    node = DataNode(authorizer=Denying((AclOperation.IDEMPOTENT_WRITE, None)))
+
+    assert ask(node)[0] == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(("two_phase_commit", "highest"), [(False, 5), (True, 6)])
