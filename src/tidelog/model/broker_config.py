@@ -19,6 +19,7 @@ from tidelog.model.data_plane_config import DATA_PLANE_KEYS
 from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
+from tidelog.model.provider_config import PROVIDER_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
@@ -174,6 +175,7 @@ _TABLES = (
     TLS_KEYS,
     TRANSACTION_KEYS,
     TOKEN_KEYS,
+    PROVIDER_KEYS,
     _UNITS_OF_TIME,
 )
 _OWN = {key.name: key for table in _TABLES for key in table.values()}

@@ -61,6 +61,15 @@ class UpdateMode(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
+class Password(str):
+    """A text that is a secret. It is used like any other, and no `repr`, of whatever holds it, shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be taken, in one sentence that names the key."""
 
@@ -158,9 +167,11 @@ class ConfigKey(Generic[T]):
 class ConfigValues(Mapping[str, object]):
     """Values by key, each of its key's type. A key that was not set has its default."""
 
-    def __init__(self, keys: ConfigKeys, given: Mapping[str, object]) -> None:
+    def __init__(self, keys: ConfigKeys, given: Mapping[str, object], hidden: Iterable[str] = (), /) -> None:
+        """`hidden` are names whose values are shown to nobody, whatever their type: they were looked up elsewhere."""
         self._keys = keys
         self._given = dict(given)
+        self.hidden = frozenset(hidden)
 
     def __getitem__(self, key: ConfigKey[T] | str) -> T:
         known = self._keys[key] if isinstance(key, str) else key
@@ -348,5 +359,5 @@ _PARSERS: dict[ConfigType, Callable[[str, str], object]] = {
     ConfigType.DOUBLE: _parse_double,
     ConfigType.LIST: _parse_list,
     ConfigType.CLASS: lambda _name, text: text,
-    ConfigType.PASSWORD: lambda _name, text: text,
+    ConfigType.PASSWORD: lambda _name, text: Password(text),
 }

@@ -391,8 +391,6 @@ refused: policies are Java classes, which do not run here
     create.topic.policy.class.name  class  -  -  read-only
         The class that may refuse new topics.
 refused: it names Java classes, which do not run here
-    config.providers  list  []  -  cluster-wide
-        Where values of the form `${provider:path:key}` are looked up.
     principal.builder.class  class  org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  -  per-broker
         The class that names the caller of a connection.
     security.providers  string  -  -  read-only

@@ -14,6 +14,11 @@ from tidelog.storage.os_lock import OsLock, is_locked
 # Where the system sets no limit of its own.
 DESCRIPTORS_MAX = 1_000_000
 
+# What is new is for this user alone: records may be anybody's secrets, and the metadata log holds passwords and keys. What is
+# there already stays as it is.
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+
 
 class OsFiles:
     """The machine's own file system."""
@@ -21,7 +26,7 @@ class OsFiles:
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         with translated("open", path):
-            return OsFile(path, os.open(path, flags, 0o644), writable=writable)
+            return OsFile(path, os.open(path, flags, FILE_MODE), writable=writable)
 
     def exists(self, path: str) -> bool:
         return self._stat(path) is not None
@@ -53,7 +58,7 @@ class OsFiles:
 
     def make_directory(self, path: str) -> None:
         with translated("create", path):
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         with translated("rename", old):

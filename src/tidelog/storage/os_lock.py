@@ -28,7 +28,7 @@ class OsLock:
             if (holder := _locked_here.get(_identity(path))) is not None:
                 raise _in_use(path, f"a node in this process ({holder}) uses", "stop it")
             with translated("lock", path):
-                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 try:
                     fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     self._identity = _identity(path)

@@ -16,8 +16,13 @@ _NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 def parse_properties(content: bytes) -> dict[str, str]:
     """The keys and values. A key that comes twice has its last value."""
+    return parse_properties_text(content.decode("latin-1"))
+
+
+def parse_properties_text(text: str) -> dict[str, str]:
+    """The same of what is text already: some files of Kafka's are UTF-8."""
     properties: dict[str, str] = {}
-    for line in _logical_lines(content.decode("latin-1")):
+    for line in _logical_lines(text):
         match = _SEPARATOR.match(line)
         if match is not None:
             properties[_unescaped(match[1])] = _unescaped(match[2])

@@ -27,7 +27,7 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tidelog.broker.config.server_properties import check_properties
+from tidelog.broker.config.server_properties import check_properties, resolve_properties
 from tidelog.broker.node.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node.local_cluster import (
     HOST,
@@ -207,7 +207,7 @@ class EmbeddedCluster:
         """What each node starts with. The directories of several are formatted on return."""
         if self._count == 1:
             nodes = [LocalNode(1, directory, 0, 0)]
-            return [check_properties({**local_properties(nodes[0], nodes), **self._config}, strict=True).values]
+            return [_checked({**local_properties(nodes[0], nodes), **self._config})]
         check_local_settings(self._config, self._count, "an embedded cluster of several nodes")
         files = OsFiles()
         known = controller_ports_of(files, directory)
@@ -218,7 +218,7 @@ class EmbeddedCluster:
             for number, port in enumerate(known or _free_ports(self._count), start=1)
         ]
         properties = [{**local_properties(node, nodes), **self._config} for node in nodes]
-        configs = [check_properties(each, strict=True).values for each in properties]
+        configs = [_checked(each) for each in properties]
         format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
         for node, each in zip(nodes, properties, strict=True):
             write_server_properties(files, node, each, "Written by an embedded cluster at every start.")
@@ -304,6 +304,10 @@ def _memory_directory() -> str | None:
         return None
     room = os.statvfs(MEMORY_DIRECTORY)
     return MEMORY_DIRECTORY if room.f_bavail * room.f_frsize >= MEMORY_FREE_BYTES_MIN else None
+
+
+def _checked(given: Mapping[str, str]) -> ConfigValues:
+    return check_properties(resolve_properties(given, os.environ), strict=True).values
 
 
 def _as_text(value: str | int | bool) -> str:

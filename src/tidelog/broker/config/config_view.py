@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from tidelog.broker.config.server_properties import listener_key
 from tidelog.controller.cluster_view import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
@@ -91,6 +92,8 @@ class BrokerConfigView(Struct, frozen=True):
     dynamic_broker: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     static: Mapping[str, str]
+    hidden: frozenset[str] = frozenset()
+    """Names whose static values are not to be told, whatever the keys are."""
 
     @classmethod
     def of(cls, static: ConfigValues, image: ClusterImage, node_id: NodeId) -> BrokerConfigView:
@@ -103,6 +106,7 @@ class BrokerConfigView(Struct, frozen=True):
             dynamic_broker=image.config_of(ConfigResource(BROKER_RESOURCE, str(node_id))),
             dynamic_default=image.config_of(CLUSTER_DEFAULT),
             static={name: text for name, text in given.items() if text is not None},
+            hidden=static.hidden,
         )
 
     def key(self, name: str) -> ConfigKey[object] | None:
@@ -110,7 +114,7 @@ class BrokerConfigView(Struct, frozen=True):
         key = self.table.get(name)
         if key is None and name in unused_keys():
             return unused_keys()[name].key
-        return key
+        return listener_key(name) if key is None else key
 
     def names(self) -> set[str]:
         """The keys to show: all that are set, and of those that are not, all that are not internal."""
@@ -132,7 +136,7 @@ class BrokerConfigView(Struct, frozen=True):
     def is_sensitive(self, name: str) -> bool:
         """Whether a value is not to be told. Nobody knows what the keys hold that nobody knows: as in Kafka, they are."""
         key = self.key(name)
-        return key is None or key.is_sensitive
+        return key is None or key.is_sensitive or name in self.hidden
 
     def synonyms(self, name: str) -> list[DescribeConfigsSynonym]:
         """Every place that has a value for a key, the one that counts first.

@@ -3,6 +3,7 @@
     file             key=value in Java's syntax, as Kafka reads it
     environment      TIDELOG_LOG_RETENTION_MS=1000 is log.retention.ms=1000: goes before the file
     --set            log.retention.ms=1000: goes before both
+    config.providers ${file:/etc/secrets.properties:token} in a value is what that file says, once all of this is gathered
 
 What Kafka knows and nothing here acts on is accepted and told as without effect, or refused with the reason. A name that nobody
 knows is told too, with the nearest one, and otherwise ignored, as in Kafka, where a plug-in may know it; `strict` refuses it.
@@ -17,10 +18,12 @@ from typing import Any
 from msgspec import Struct
 
 from tidelog.model.broker_config import BROKER_ID, BROKER_KEYS, NODE_ID, PER_LISTENER_KEYS
-from tidelog.model.config import ConfigError, ConfigKey, ConfigValues, did_you_mean
+from tidelog.model.config import ConfigError, ConfigKey, ConfigType, ConfigValues, Password, did_you_mean
+from tidelog.model.provider_config import is_about_providers
 from tidelog.model.unused_config import Effect, unused_keys
+from tidelog.security.config_providers import resolve
 from tidelog.security.listener_settings import without_listener
-from tidelog.storage.properties import parse_properties
+from tidelog.storage.properties import parse_properties, parse_properties_text
 
 VARIABLE_PREFIX = "TIDELOG_"
 
@@ -53,19 +56,29 @@ def gather_properties(
     return given
 
 
+def resolve_properties(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What was gathered, with what `config.providers` look up. Not to be written down anywhere."""
+    return resolve(given, environment, parse_properties_text)
+
+
 def check_properties(given: Mapping[str, str], *, strict: bool = False) -> ServerProperties:
     """The values of a configuration. ConfigError for the first thing that is wrong with it; a name nobody knows, if `strict`."""
     acting: dict[str, str] = {}
     of_listeners: dict[str, object] = {}
     without_effect: dict[str, str] = {}
     unknown: dict[str, str] = {}
+    of_providers: dict[str, object] = {}
     for name, text in given.items():
         if name in BROKER_KEYS:
             acting[name] = text
             continue
+        if is_about_providers(name):
+            # They have done their work when the properties were gathered.
+            of_providers[name] = text
+            continue
         key = listener_key(name)
         if key is not None:
-            of_listeners[name] = key.parse(text)
+            of_listeners[name] = _parse(name, key, text)
             continue
         problem = unknown_problem(name)
         if problem is None:
@@ -76,9 +89,30 @@ def check_properties(given: Mapping[str, str], *, strict: bool = False) -> Serve
             unknown[name] = problem
     if BROKER_ID.name in acting:
         _check_broker_id(acting[BROKER_ID.name], acting.setdefault(NODE_ID.name, acting[BROKER_ID.name]))
-    values: dict[str, object] = {**BROKER_KEYS.parse(acting).given, **of_listeners}
-    values.update((name, given[name]) for name in (*without_effect, *unknown))
-    return ServerProperties(ConfigValues(BROKER_KEYS, values), without_effect, unknown)
+    values: dict[str, object] = {name: _parse(name, BROKER_KEYS[name], text) for name, text in acting.items()}
+    values |= of_listeners | of_providers
+    # Nobody knows whether those that nobody knows are secrets.
+    values.update((name, Password(given[name])) for name in unknown)
+    values.update((name, Password(given[name]) if _is_secret(name) else given[name]) for name in without_effect)
+    hidden = [name for name, text in given.items() if isinstance(text, Password)]
+    return ServerProperties(ConfigValues(BROKER_KEYS, values, hidden), without_effect, unknown)
+
+
+def _parse(name: str, key: ConfigKey[Any], text: str) -> object:
+    """A value of a key. What was looked up elsewhere is not told, also where it cannot be taken."""
+    if not isinstance(text, Password):
+        return key.parse(text)
+    try:
+        return key.parse(text)
+    except ConfigError:
+        raise ConfigError(
+            f"Invalid value [hidden] for configuration {name}: what was looked up for it is no {key.type.name} that it may hold"
+        ) from None
+
+
+def _is_secret(name: str) -> bool:
+    unused = unused_keys().get(without_listener(name))
+    return unused is not None and unused.key.type is ConfigType.PASSWORD
 
 
 def parse_setting(setting: str) -> tuple[str, str]:
@@ -100,7 +134,7 @@ def listener_key(name: str) -> ConfigKey[Any] | None:
 def unknown_problem(name: str) -> str | None:
     """The sentence about a key that neither this program nor Kafka knows; None for one that is known."""
     base = without_listener(name)
-    if base in BROKER_KEYS or base in unused_keys() or listener_key(name) is not None:
+    if base in BROKER_KEYS or base in unused_keys() or listener_key(name) is not None or is_about_providers(name):
         return None
     return f"Unknown configuration {name}{did_you_mean(name, [*BROKER_KEYS, *unused_keys()])}"
 

@@ -94,6 +94,8 @@ class DumpOptions:
     start_offset: int | None = None
     limit: int | None = None
     decode_as: str | None = None
+    shows_secrets: bool = False
+    """Whether passwords and keys in metadata records are shown."""
 
 
 class WrongOptionError(Exception):
@@ -256,11 +258,13 @@ def _small_file_lines(files: Files, file: File, kind: FileKind, limit: int | Non
 
 def _decoder_for(path: str, kind: FileKind, options: DumpOptions) -> RecordDecoder | None:
     if options.decode_as is not None:
-        return decoder_of(options.decode_as)
+        return decoder_of(options.decode_as, shows_secrets=options.shows_secrets)
     if kind is FileKind.METADATA_SNAPSHOT:
-        return decoder_of(CLUSTER_METADATA)
+        return decoder_of(CLUSTER_METADATA, shows_secrets=options.shows_secrets)
     directory = parse_name(Path(path).absolute().parent.name)
-    return decoder_of(directory.topic_partition.topic) if directory is not None else None
+    if directory is None:
+        return None
+    return decoder_of(directory.topic_partition.topic, shows_secrets=options.shows_secrets)
 
 
 def _advice(path: str, error: StorageError) -> str:

@@ -29,6 +29,9 @@ def dump_log(
             metavar="TOPIC", help="Decode records as those of this internal topic. Else the directory decides."
         ),
     ] = None,
+    shows_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Also show passwords and keys in records of the metadata.")
+    ] = False,
 ) -> None:
     """Show what is in log segments, indexes, snapshots and checkpoints, down to the first bad byte.
 
@@ -36,7 +39,7 @@ def dump_log(
     """
     from tidelog.cli.files.dump_log import DumpOptions, dump_files  # noqa: PLC0415
 
-    options = DumpOptions(as_json, batches_only, offset, limit, decode_as)
+    options = DumpOptions(as_json, batches_only, offset, limit, decode_as, shows_secrets)
     exit_with(lambda: dump_files(paths, options))
 
 

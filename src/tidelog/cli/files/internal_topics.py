@@ -11,6 +11,7 @@ from functools import partial
 from struct import Struct as Layout
 from typing import TypeAlias
 
+from tidelog.cli.files.hidden_fields import HIDDEN, hidden_fields
 from tidelog.cli.rendering import Json, message_as_json
 from tidelog.wire.control_records import read_control_type
 from tidelog.wire.errors import MalformedError
@@ -33,8 +34,10 @@ REMOTE_LOG_METADATA = "__remote_log_metadata"
 _VERSION = Layout(">h")
 
 
-def decoder_of(topic: str) -> RecordDecoder | None:
+def decoder_of(topic: str, *, shows_secrets: bool = False) -> RecordDecoder | None:
     """How to decode the records of a topic; None for one that is not Kafka's own."""
+    if topic == CLUSTER_METADATA and not shows_secrets:
+        return _decode_metadata_without_secrets
     return _DECODERS.get(topic)
 
 
@@ -52,6 +55,14 @@ def _decode_framed(decode: Callable[[bytes], FramedRecord], record: Record) -> M
         raise MalformedError("the record has no value")
     framed = decode(record.value)
     return {"value": _named(framed.message, framed.version)}
+
+
+def _decode_metadata_without_secrets(record: Record) -> Mapping[str, Json]:
+    if record.value is None:
+        raise MalformedError("the record has no value")
+    framed = decode_metadata_record(record.value)
+    fields = message_as_json(framed.message, framed.version) | dict.fromkeys(hidden_fields(framed.message), HIDDEN)
+    return {"value": {"message": type(framed.message).__name__, "version": framed.version, "fields": fields}}
 
 
 def _decode_coordinator(log: CoordinatorLog, record: Record) -> Mapping[str, Json]:

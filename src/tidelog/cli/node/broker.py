@@ -17,7 +17,12 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tidelog.broker.config.server_properties import ServerProperties, check_properties, gather_properties
+from tidelog.broker.config.server_properties import (
+    ServerProperties,
+    check_properties,
+    gather_properties,
+    resolve_properties,
+)
 from tidelog.broker.node.hosting import START_ERRORS, HostedNode, new_event_loop
 from tidelog.broker.node.node import BrokerNode, describe
 from tidelog.cli.node.broker_options import BrokerOptions
@@ -83,7 +88,8 @@ def read_server_properties(path: str | None, settings: Sequence[str], *, strict:
             raise ConfigError(f"Cannot read {path}: {error.strerror}") from None
         if len(content) > PROPERTIES_BYTES_MAX:
             raise ConfigError(f"{path} is larger than a server.properties can be: is it another file?")
-    return check_properties(gather_properties(content, os.environ, settings), strict=strict)
+    given = resolve_properties(gather_properties(content, os.environ, settings), os.environ)
+    return check_properties(given, strict=strict)
 
 
 def raise_open_files_limit() -> None:

@@ -33,7 +33,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import SystemRandom
 
-from tidelog.broker.config.server_properties import check_properties, gather_properties
+from tidelog.broker.config.server_properties import check_properties, gather_properties, resolve_properties
 from tidelog.broker.node.local_cluster import (
     HOST,
     NODES_MAX,
@@ -107,7 +107,8 @@ def _directory(options: UpOptions) -> Iterator[Path]:
         raise ConfigError(f"{options.nodes} nodes are more than one machine is for: {NODES_MAX} at most")
     if options.directory == "":
         raise ConfigError("--dir is empty: name a directory, or leave --dir out for a temporary one")
-    for name, reason in check_properties(gather_properties(settings=options.settings)).without_effect.items():
+    given = resolve_properties(gather_properties(settings=options.settings), os.environ)
+    for name, reason in check_properties(given).without_effect.items():
         sys.stderr.write(f"tidelog up: {name} is without effect: {reason}\n")
     directory = Path(options.directory or tempfile.mkdtemp(prefix="tidelog-")).absolute()
     try:
@@ -124,7 +125,7 @@ def _directory(options: UpOptions) -> Iterator[Path]:
 
 def _make(directory: Path) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         wrong = next(path for path in (directory, *directory.parents) if path.exists())
         raise ConfigError(f"{wrong} is a file, no directory: choose another one with --dir") from None
@@ -223,7 +224,7 @@ def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
 
         format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
     for node in nodes:
-        Path(server_properties_of(node)).parent.mkdir(parents=True, exist_ok=True)
+        Path(server_properties_of(node)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_server_properties(files, node, {**local_properties(node, nodes), **given}, _HEAD)
 
 
