@@ -51,8 +51,11 @@ kafka_server_replica_manager_leader_count 0
 - `http://HOST:9404/health`: 200 while the node serves from all of its log directories; 503 while it starts or stops or a log
   directory is offline. The body is JSON: `status`, `node_id`, `cluster_id`, `active_controller`, `offline_log_dirs`
 
-The port is open on 127.0.0.1 only, unless `--metrics-host` names another address (`0.0.0.0` for all). It has no password: do
-not show it to strangers. The path of a log directory and the names of topics are in it.
+The port is open on 127.0.0.1 only, unless `--metrics-host` names another address (`0.0.0.0` for all). The path of a log directory
+and the names of topics are in it: do not show it to strangers. `tidelog broker` can ask for a token and speak TLS:
+
+- `--metrics-token-file FILE`: only requests with `Authorization: Bearer` and what is in the file are answered; others get 401
+- `--metrics-cert FILE`, `--metrics-key FILE`: a certificate and its key in PEM; the port then speaks HTTPS alone
 
 ## Names
 

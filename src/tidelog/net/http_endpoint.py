@@ -7,6 +7,7 @@ The body of a page is an iterator of pieces. Each is made when the one before it
 that neither a large page nor a slow reader holds up the node.
 
     400  what is not HTTP        404  no such path        405  neither GET nor HEAD        431  a head above `HEAD_BYTES_MAX`
+    401  without the token, where there is one: `Authorization: Bearer <token>`
 
 At most `CONNECTIONS_MAX` at a time, each at most `REQUEST_TIMEOUT_S` until its request is whole and `ANSWER_TIMEOUT_S` until
 it is answered.
@@ -19,13 +20,16 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from tidelog.net.address import Address
 from tidelog.net.limits import SocketOptions
 from tidelog.net.transport import Acceptor, Transport
+
+if TYPE_CHECKING:
+    import ssl
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +38,7 @@ CONNECTIONS_MAX = 16
 REQUEST_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 30.0
 
+_AUTHORIZATION = b"authorization"
 _PLAIN = "text/plain; charset=utf-8"
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]*) HTTP/1\.([01])")
 _HEADER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
@@ -47,12 +52,36 @@ class Page(msgspec.Struct, frozen=True):
     pieces: Iterable[bytes]
 
 
+class HttpAccess(msgspec.Struct, frozen=True):
+    """Who may look, and how the port is spoken to. By default everybody who reaches it, in the clear."""
+
+    token: bytes | None = None
+    """What everybody has to show."""
+    tls: ssl.SSLContext | None = None
+
+    def __repr__(self) -> str:
+        return f"HttpAccess(token={'None' if self.token is None else '[hidden]'}, tls={self.tls})"
+
+    def admits(self, request: HttpRequest) -> bool:
+        """Whether a request shows the token. How long it takes does not tell how much of it was right."""
+        if self.token is None:
+            return True
+        import hmac  # noqa: PLC0415 - most ports have no token
+
+        return request.bearer is not None and hmac.compare_digest(request.bearer, self.token)
+
+
+OPEN_ACCESS = HttpAccess()
+
+
 class HttpRequest(msgspec.Struct, frozen=True):
     """The parts of a request's head that are used."""
 
     method: str
     path: str
     minor_version: int
+    bearer: bytes | None = None
+    """The token that it shows, if it shows one."""
 
 
 Pages = Mapping[str, Callable[[], Page]]
@@ -65,26 +94,48 @@ def parse_head(head: bytes) -> HttpRequest | None:
     if matched is None or not all(map(_HEADER.fullmatch, lines[1:])):
         return None
     target = matched[2].partition(b"?")[0]
-    return HttpRequest(matched[1].decode(), target.decode(), int(matched[3]))
+    return HttpRequest(matched[1].decode(), target.decode(), int(matched[3]), _bearer(lines[1:]))
+
+
+def _bearer(headers: Iterable[bytes]) -> bytes | None:
+    shown = [
+        value.strip() for name, _, value in (each.partition(b":") for each in headers) if name.lower() == _AUTHORIZATION
+    ]
+    if len(shown) != 1:
+        return None
+    scheme, _, token = shown[0].partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else None
 
 
 class HttpEndpoint:
     """An open port. Its pages are asked on the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, pages: Pages) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, pages: Pages, access: HttpAccess = OPEN_ACCESS) -> None:
         self._loop = loop
         self._pages = pages
+        self._access = access
         self._acceptor: Acceptor | None = None
         self._connections: set[_HttpConnection] = set()
 
     @classmethod
     async def open(
-        cls, loop: asyncio.AbstractEventLoop, transport: Transport, host: str, port: int, pages: Pages
+        cls,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        host: str,
+        port: int,
+        pages: Pages,
+        access: HttpAccess = OPEN_ACCESS,
     ) -> HttpEndpoint:
         """Listens. ListenError where it cannot."""
-        endpoint = cls(loop, pages)
-        endpoint._acceptor = await transport.listen(host, port, endpoint._admit, SocketOptions())
+        endpoint = cls(loop, pages, access)
+        options = SocketOptions(ssl_context=access.tls)
+        endpoint._acceptor = await transport.listen(host, port, endpoint._admit, options)
         return endpoint
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._access.tls is None else "https"
 
     @property
     def address(self) -> Address:
@@ -100,6 +151,8 @@ class HttpEndpoint:
 
     def page_of(self, request: HttpRequest) -> Page:
         """What a request is answered. A page that fails is a bug: it is logged, and answered 500."""
+        if not self._access.admits(request):
+            return plain_page(HTTPStatus.UNAUTHORIZED, "a token is needed, as in Authorization: Bearer <token>")
         make = self._pages.get(request.path)
         if make is None:
             return plain_page(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._pages)}")
@@ -164,8 +217,9 @@ class _HttpConnection(asyncio.Protocol):
                 self._answer(self._endpoint.page_of(request), request)
 
     def eof_received(self) -> bool:
-        # Who has said all may still read.
-        return self._pieces is not None
+        # Who has said all may still read; by TLS both ends end together.
+        is_tls = self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
+        return self._pieces is not None and not is_tls
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -198,6 +252,8 @@ class _HttpConnection(asyncio.Protocol):
         ]
         if page.status == HTTPStatus.METHOD_NOT_ALLOWED:
             head.append("Allow: GET, HEAD")
+        if page.status == HTTPStatus.UNAUTHORIZED:
+            head.append("WWW-Authenticate: Bearer")
         if self._is_chunked:
             head.append("Transfer-Encoding: chunked")
         self._transport.write("\r\n".join([*head, "", ""]).encode())

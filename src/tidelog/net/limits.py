@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from tidelog.model import listener_config as keys
 from tidelog.model.config import INT_MAX, ConfigValues
+
+if TYPE_CHECKING:
+    import ssl
 
 # A peer that does not read what it asked for is not asked for more once this much waits for it. One answer may be larger.
 OUTPUT_BYTES_MAX = 1024 * 1024
@@ -44,6 +49,8 @@ class SocketOptions(msgspec.Struct, frozen=True):
     backlog: int = keys.SOCKET_LISTEN_BACKLOG_SIZE.default
     send_buffer_bytes: int = keys.SOCKET_SEND_BUFFER_BYTES.default
     receive_buffer_bytes: int = keys.SOCKET_RECEIVE_BUFFER_BYTES.default
+    ssl_context: ssl.SSLContext | None = None
+    """For the loop's own TLS, which the metrics' port uses; listeners have `net.tls`."""
 
 
 class NodeLimits(msgspec.Struct, frozen=True):

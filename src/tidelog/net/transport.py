@@ -50,6 +50,8 @@ ACCEPTED_AT_ONCE_MAX = 8
 
 # How long accepting pauses when the process has no descriptor left. Trying at once would fail at once, for ever.
 OUT_OF_DESCRIPTORS_PAUSE_S = 1.0
+# A handshake of the loop's own TLS takes a few round trips: what takes longer is somebody who holds a place.
+HANDSHAKE_TIMEOUT_S = 5.0
 
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -235,7 +237,13 @@ class _SocketAcceptor:
 
     async def _serve(self, sock: socket.socket, protocol: asyncio.BaseProtocol | BufferedStream) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: _protocol_of(self._loop, protocol), sock)
+            context = self._options.ssl_context
+            await self._loop.connect_accepted_socket(
+                lambda: _protocol_of(self._loop, protocol),
+                sock,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT_S,
+            )
         except OSError as error:
             sock.close()
             protocol.connection_lost(error)

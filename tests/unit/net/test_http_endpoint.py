@@ -13,6 +13,7 @@ from tidelog.net.http_endpoint import (
     CONNECTIONS_MAX,
     HEAD_BYTES_MAX,
     REQUEST_TIMEOUT_S,
+    HttpAccess,
     HttpEndpoint,
     HttpRequest,
     Page,
@@ -47,9 +48,10 @@ class World:
         self.loop = VirtualTimeLoop()
         self.network = SimulatedNetwork(self.loop, Random(1))
         self.pages: dict[str, Callable[[], Page]] = {"/page": lambda: Page(200, "text/plain", [b"one", b"", b"two"])}
+        self.access = HttpAccess()
 
     async def open(self) -> HttpEndpoint:
-        return await HttpEndpoint.open(self.loop, self.network.host("node"), "node", PORT, self.pages)
+        return await HttpEndpoint.open(self.loop, self.network.host("node"), "node", PORT, self.pages, self.access)
 
     async def connect(self) -> Client:
         return await self.network.host("client").connect("node", PORT, Client)
@@ -240,3 +242,58 @@ def test_a_page_that_fails_halfway_breaks_off(world: World) -> None:
 
 def test_a_head_is_read_as_it_is_written() -> None:
     assert parse_head(b"GET /metrics?name[]=a HTTP/1.1\r\nAccept: */*\r\nX:") == HttpRequest("GET", "/metrics", 1)
+
+
+# With a token
+
+
+@pytest.mark.parametrize(
+    ("headers", "bearer"),
+    [
+        ([b"Authorization: Bearer abc"], b"abc"),
+        ([b"authorization:bearer   abc "], b"abc"),
+        ([b"Host: x", b"AUTHORIZATION: BEARER abc"], b"abc"),
+        ([b"Authorization: Basic abc"], None),
+        ([b"Authorization: Bearer"], b""),
+        ([b"Authorization: Bearer abc", b"Authorization: Bearer abd"], None),
+        ([b"Proxy-Authorization: Bearer abc"], None),
+        ([], None),
+    ],
+)
+def test_the_token_of_a_request_is_read(headers: list[bytes], bearer: bytes | None) -> None:
+    request = parse_head(b"\r\n".join([b"GET /page HTTP/1.1", *headers]))
+
+    assert request is not None
+    assert request.bearer == bearer
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"Authorization: Bearer secret\r\n", b"200 OK"),
+        (b"Authorization: Bearer secrets\r\n", b"401 Unauthorized"),
+        (b"Authorization: Bearer \r\n", b"401 Unauthorized"),
+        (b"Authorization: Bearer s\xe9cret\r\n", b"401 Unauthorized"),
+        (b"Authorization: Basic secret\r\n", b"401 Unauthorized"),
+        (b"", b"401 Unauthorized"),
+    ],
+)
+@pytest.mark.parametrize("path", [b"/page", b"/absent"])
+def test_only_those_with_the_token_see_anything(header: bytes, status: bytes, path: bytes) -> None:
+    world = World()
+    world.access = HttpAccess(token=b"secret")
+
+    async def talk() -> bytes:
+        await world.open()
+        return await world.ask(b"GET " + path + b" HTTP/1.1\r\n" + header + b"\r\n")
+
+    answer = world.loop.run_until_complete(talk())
+
+    found = b"404 Not Found" if path == b"/absent" and status == b"200 OK" else status
+    assert answer.startswith(b"HTTP/1.1 " + found)
+    assert (b"WWW-Authenticate: Bearer" in answer) is (status != b"200 OK")
+    assert b"/page" not in answer or status == b"200 OK"
+
+
+def test_a_token_is_not_shown() -> None:
+    assert "hush" not in repr(HttpAccess(token=b"hush"))

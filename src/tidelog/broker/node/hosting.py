@@ -19,6 +19,7 @@ from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net.address import Address
 from tidelog.net.errors import NetError
+from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess
 from tidelog.net.transport import LoopTransport
 from tidelog.storage.errors import StorageError
 from tidelog.storage.os_files import OsFiles
@@ -45,7 +46,13 @@ class HostedNode:
         self._slow_work = slow_work
 
     @classmethod
-    async def start(cls, config: ConfigValues, *, metrics_address: Address | None = None) -> Self:
+    async def start(
+        cls,
+        config: ConfigValues,
+        *,
+        metrics_address: Address | None = None,
+        metrics_access: HttpAccess = OPEN_ACCESS,
+    ) -> Self:
         """START_ERRORS say why it cannot be. With an address for them, the node shows its metrics and its health there."""
         loop = asyncio.get_running_loop()
         slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
@@ -57,6 +64,7 @@ class HostedNode:
                 loop,
                 LoopTransport(loop),
                 metrics_address=metrics_address,
+                metrics_access=metrics_access,
                 crashes=CrashHandler.of(loop),
             )
         except BaseException:

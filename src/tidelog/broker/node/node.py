@@ -66,7 +66,7 @@ from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
-from tidelog.net.http_endpoint import HttpEndpoint, Page
+from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess, HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
@@ -126,6 +126,7 @@ class BrokerNode:
         loop: asyncio.AbstractEventLoop,
         transport: Transport,
         metrics_address: Address | None = None,
+        metrics_access: HttpAccess = OPEN_ACCESS,
     ) -> None:
         self.static_config = config
         self.node_id = NodeId(config[keys.NODE_ID])
@@ -173,6 +174,7 @@ class BrokerNode:
         self.metrics = BrokerMetrics()
         self.state = BrokerState.STARTING
         self._metrics_address = metrics_address
+        self._metrics_access = metrics_access
         self._http: HttpEndpoint | None = None
         self.fetch_sessions = FetchSessions(
             config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
@@ -284,15 +286,16 @@ class BrokerNode:
         transport: Transport,
         *,
         metrics_address: Address | None = None,
+        metrics_access: HttpAccess = OPEN_ACCESS,
         crashes: CrashHandler | None = None,
     ) -> BrokerNode:
         """A node that serves. One of `hosting.START_ERRORS` says in one sentence why it cannot be.
 
-        With a `metrics_address` it shows its metrics and its health there, from the first moment to the last. `crashes` stops it
-        for bugs; without one the loop has its own way, as the simulator's has.
+        With a `metrics_address` it shows its metrics and its health there, from the first moment to the last, to those whom
+        `metrics_access` lets in. `crashes` stops it for bugs; without one the loop has its own way, as the simulator's has.
         """
         load_handlers()
-        node = cls(config, seams, loop, transport, metrics_address)
+        node = cls(config, seams, loop, transport, metrics_address, metrics_access)
         if crashes is not None:
             crashes.add(node)
             node.stopped.add_done_callback(lambda _stopped: crashes.remove(node))
@@ -430,7 +433,7 @@ class BrokerNode:
     @property
     def metrics_url(self) -> str | None:
         """Where the metrics are shown, if they are."""
-        return None if self._http is None else f"http://{self._http.address}/metrics"
+        return None if self._http is None else f"{self._http.scheme}://{self._http.address}/metrics"
 
     @property
     def health(self) -> Health:
@@ -463,7 +466,9 @@ class BrokerNode:
                 "/metrics": lambda: Page(HTTPStatus.OK, metrics_text.CONTENT_TYPE, metrics_text.render(registry)),
                 "/health": lambda: health_page(self.health),
             }
-            self._http = await HttpEndpoint.open(self._loop, self._transport, *self._metrics_address, pages)
+            self._http = await HttpEndpoint.open(
+                self._loop, self._transport, *self._metrics_address, pages, self._metrics_access
+            )
 
     # --- faults ------------------------------------------------------------------------------------------------------------
 

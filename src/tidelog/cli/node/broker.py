@@ -31,6 +31,7 @@ from tidelog.cli.node.node_process import config_from_stdin
 from tidelog.cli.rendering import printable
 from tidelog.model.config import ConfigError
 from tidelog.net.address import Address
+from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,10 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
     told = _Told()
     told.listen(stops_with_stdin=options.is_led_by_stdin)
     try:
-        hosted = await _start(HostedNode.start(properties.values, metrics_address=_metrics_address(options)), told)
+        starting = HostedNode.start(
+            properties.values, metrics_address=_metrics_address(options), metrics_access=_metrics_access(options)
+        )
+        hosted = await _start(starting, told)
     except ConfigError as error:
         return complain("broker", error, EXIT_WRONG_QUESTION)
     except START_ERRORS as error:
@@ -143,6 +147,15 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
 
 def _metrics_address(options: BrokerOptions) -> Address | None:
     return None if options.metrics_port is None else Address(options.metrics_host, options.metrics_port)
+
+
+def _metrics_access(options: BrokerOptions) -> HttpAccess:
+    if (options.metrics_cert, options.metrics_key, options.metrics_token_file) == (None, None, None):
+        return OPEN_ACCESS
+    # What most nodes do without is not imported at every start.
+    from tidelog.cli.node.metrics_access import metrics_access  # noqa: PLC0415
+
+    return metrics_access(options)
 
 
 async def _start(start: Coroutine[Any, Any, T], told: _Told) -> T | None:

@@ -40,6 +40,9 @@ class BrokerOptions(NamedTuple):
     metrics_host: str = DEFAULT_METRICS_HOST
     is_strict: bool = False
     """Whether a key that nobody knows is refused."""
+    metrics_cert: str | None = None
+    metrics_key: str | None = None
+    metrics_token_file: str | None = None
 
 
 class OrdinaryWords(NamedTuple):
@@ -56,7 +59,10 @@ def ordinary_broker_options(arguments: Sequence[str]) -> BrokerOptions | None:
     """What a command line after `tidelog` asks of a broker; None where it is not one, or not an ordinary one."""
     if not arguments or arguments[0] != "broker":
         return None
-    names = ("--config", "--log-format", "--log-level", "--metrics-port", "--metrics-host")
+    names = (
+        *("--config", "--log-format", "--log-level", "--metrics-port", "--metrics-host"),
+        *("--metrics-cert", "--metrics-key", "--metrics-token-file"),
+    )
     words = ordinary_words(arguments[1:], names, flags=(LED_BY_STDIN,))
     if words is None:
         return None
@@ -69,6 +75,9 @@ def ordinary_broker_options(arguments: Sequence[str]) -> BrokerOptions | None:
             is_led_by_stdin=LED_BY_STDIN in words.flags,
             metrics_port=ordinary_number(words.values.get("--metrics-port"), PORT_MAX),
             metrics_host=words.values.get("--metrics-host", DEFAULT_METRICS_HOST),
+            metrics_cert=words.values.get("--metrics-cert"),
+            metrics_key=words.values.get("--metrics-key"),
+            metrics_token_file=words.values.get("--metrics-token-file"),
         )
     except ValueError:
         return None

@@ -31,6 +31,20 @@ def broker(
     log_level: LogLevelOption = LogLevel.INFO,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
+    metrics_cert: Annotated[
+        str | None,
+        typer.Option("--metrics-cert", metavar="FILE", help="Show metrics by TLS, with this PEM certificate."),
+    ] = None,
+    metrics_key: Annotated[
+        str | None,
+        typer.Option("--metrics-key", metavar="FILE", help="Its key in PEM, where the certificate's file has none."),
+    ] = None,
+    metrics_token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-token-file", metavar="FILE", help="Show metrics to those alone who have the token in it."
+        ),
+    ] = None,
     is_strict: Annotated[
         bool, typer.Option("--strict", help="Refuse keys that nobody knows, instead of warning of them.")
     ] = False,
@@ -41,7 +55,17 @@ def broker(
     Variables such as TIDELOG_LOG_RETENTION_MS go before the file, and --set before both.
     """
     options = BrokerOptions(
-        config, tuple(settings or ()), log_format, log_level, is_led_by_stdin, metrics_port, metrics_host, is_strict
+        config,
+        tuple(settings or ()),
+        log_format,
+        log_level,
+        is_led_by_stdin,
+        metrics_port,
+        metrics_host,
+        is_strict,
+        metrics_cert,
+        metrics_key,
+        metrics_token_file,
     )
     raise typer.Exit(start_broker(options))
 

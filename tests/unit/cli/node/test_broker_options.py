@@ -10,7 +10,10 @@ from tidelog.cli import commands, main
 from tidelog.cli.node import node_commands
 from tidelog.cli.node.broker_options import BrokerOptions, LogFormat, LogLevel, ordinary_broker_options
 
-NAMES = ("--config", "--set", "--log-format", "--log-level", "--metrics-port", "--metrics-host")
+NAMES = (
+    *("--config", "--set", "--log-format", "--log-level", "--metrics-port", "--metrics-host"),
+    *("--metrics-cert", "--metrics-key", "--metrics-token-file"),
+)
 VALUES = (
     "a.properties",
     "a=b",
@@ -56,11 +59,13 @@ def read_by_the_command_line(arguments: list[str]) -> BrokerOptions | None:
 
 def test_every_option_is_read() -> None:
     line = "--config a --set b=c --log-format json --log-level=debug --metrics-port 0 --metrics-host h --led-by-stdin"
-    line += " --set d=e"
+    line += " --set d=e --metrics-cert c --metrics-key k --metrics-token-file t"
 
     options = ordinary_broker_options(["broker", *line.split()])
 
-    assert options == BrokerOptions("a", ("b=c", "d=e"), LogFormat.JSON, LogLevel.DEBUG, True, 0, "h")
+    assert options == BrokerOptions(
+        "a", ("b=c", "d=e"), LogFormat.JSON, LogLevel.DEBUG, True, 0, "h", False, "c", "k", "t"
+    )
     assert options == read_by_the_command_line(line.split())
 
 
