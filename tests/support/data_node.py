@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from tests.support.log_builder import ManualClock
 from tidelog.broker.data.fetch_sessions import FetchSessions
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.requests.caller import AllowAll, Authorizer, Caller
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
@@ -32,6 +33,7 @@ from tidelog.model.ids import (
 )
 from tidelog.model.pending import Pending
 from tidelog.model.principal import ANONYMOUS, Principal
+from tidelog.model.quota_config import QUOTA_KEYS
 from tidelog.model.slow_work import InlineSlowWork
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.net.address import Address
@@ -179,6 +181,7 @@ class DataNode:
         self.partitions = self._new_partitions()
         self.fetch_sessions = FetchSessions(session_slots, self.clock, self.random, self.config[FETCH_MAX_BYTES])
         self.metrics = BrokerMetrics()
+        self.quotas = NodeQuotas(ConfigValues(QUOTA_KEYS, {}), self.clock)
 
     # Node
 

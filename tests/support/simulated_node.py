@@ -17,6 +17,7 @@ from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
 from tidelog.storage.seams import Seams
+from tidelog.wire.apis import api
 from tidelog.wire.codec import decode, decode_from, encode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
@@ -91,17 +92,23 @@ class Asker:
         )
 
     async def call(self, request: Request, answer: type[A], version: int) -> A:
-        is_flexible = version in type(request).flexible
+        received = await self._connection.request([self._frame(request, version)], timeout_ms=TIMEOUT_MS)
+        header_version = api(request.api_key).response_header_version(version)
+        _, position = decode_from(ResponseHeader, header_version, received)
+        return decode(answer, version, received[position:])
+
+    def send_unanswered(self, request: Request, version: int) -> None:
+        """A request that gets no answer, on a connection that is there."""
+        assert self._connection.send_unanswered([self._frame(request, version)])
+
+    def _frame(self, request: Request, version: int) -> bytes:
         header = RequestHeader(
             request_api_key=request.api_key,
             request_api_version=version,
             correlation_id=self._connection.next_correlation_id(),
             client_id="asker",
         )
-        parts = [encode(header, 2 if is_flexible else 1), encode(request, version)]
-        received = await self._connection.request([b"".join(parts)], timeout_ms=TIMEOUT_MS)
-        _, position = decode_from(ResponseHeader, 1 if is_flexible else 0, received)
-        return decode(answer, version, received[position:])
+        return encode(header, 2 if version in type(request).flexible else 1) + encode(request, version)
 
     async def create(
         self, topic: str, partitions: int = 1, *, replicas: int = 1, configs: Mapping[str, str] | None = None

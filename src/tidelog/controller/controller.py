@@ -31,8 +31,9 @@ from tidelog.controller.features import METADATA_VERSION
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.metadata_log import LoggedBatch
+from tidelog.controller.mutation_quota import NO_LIMIT, MutationLimits
 from tidelog.controller.quorum import Appended, MetadataQuorum
-from tidelog.controller.requests import APIS, Situation
+from tidelog.controller.requests import APIS, STRICT_VERSIONS, Situation
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.snapshot_file import Snapshot
 from tidelog.model.bugs import BugError
@@ -125,6 +126,11 @@ class Controller:
         self._registration = registration
         self._term: _Term | None = None
         self._active_watchers: list[Callable[[], None]] = []
+        self._mutation_limits: MutationLimits | None = None
+
+    def limit_mutations(self, limits: MutationLimits) -> None:
+        """From now on clients may not have more partitions created or deleted than this."""
+        self._mutation_limits = limits
 
     @property
     def is_active(self) -> bool:
@@ -169,7 +175,7 @@ class Controller:
             pending.complete(refuse(Refusal(ErrorCode.REQUEST_TIMED_OUT, "The metadata log does not move.")))
             return pending
         try:
-            decided = api.decide(request, self._situation(term, str(context.principal)))
+            decided = api.decide(request, self._situation(term, request, context))
             if isinstance(decided, Pending):
                 return decided
             decision = decided
@@ -197,8 +203,24 @@ class Controller:
             term.parked.append(_Parked(term.appended, pending, decision.answer, refuse))
         return pending
 
-    def _situation(self, term: _Term, principal: str) -> Situation:
-        return Situation(term.image, self._settings, term.sessions, self._quorum, self._clock, self._random, principal)
+    def _situation(self, term: _Term, request: Request, context: ControllerContext) -> Situation:
+        mutations = NO_LIMIT
+        strict_version = STRICT_VERSIONS.get(type(request))
+        if strict_version is not None and self._mutation_limits is not None:
+            # What a node asks for a client, such as a topic that it named, is asked in the newest version.
+            is_strict = context.api_version is None or context.api_version >= strict_version
+            limited = self._mutation_limits.of(context.principal.name, context.client_id, is_strict=is_strict)
+            mutations = limited or NO_LIMIT
+        return Situation(
+            term.image,
+            self._settings,
+            term.sessions,
+            self._quorum,
+            self._clock,
+            self._random,
+            str(context.principal),
+            mutations,
+        )
 
     def _append(self, term: _Term, records: Sequence[FramedRecord]) -> Appended | None:
         """Append, and go on from the image that the records make. They are tried on it first: a bad one must not be written."""

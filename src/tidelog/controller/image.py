@@ -124,7 +124,7 @@ class ConfigResource(NamedTuple):
 
 
 class QuotaEntity(NamedTuple):
-    """Pairs of entity type and name in the order of the record. A name of None is the default of its type."""
+    """Pairs of entity type and name, by type. A name of None is the default of its type."""
 
     parts: tuple[tuple[str, str | None], ...]
 

@@ -289,7 +289,9 @@ class ImageDelta:
         self._parts["next_producer_id"] = ProducerId(record.next_producer_id)
 
     def _set_quota(self, record: security.ClientQuotaRecord) -> None:
-        entity = QuotaEntity(tuple((part.entity_type, part.entity_name) for part in record.entity))
+        # Sorted: the order of a record is that of Kafka's hash map, which is not always ours.
+        parts = sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda part: part[0])
+        entity = QuotaEntity(tuple(parts))
         quotas = self._part("quotas")
         values = dict(quotas.get(entity, {}))
         if record.remove:

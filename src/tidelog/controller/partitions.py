@@ -10,6 +10,7 @@ from tidelog.controller.cluster_view import TopicDefaults, checked_broker, each_
 from tidelog.controller.decision import RECORDS_PER_REQUEST_MAX, Decision, Refusal, RefusedError
 from tidelog.controller.image import NO_LEADER, ClusterImage, LeaderRecovery, Partition, Topic
 from tidelog.controller.image_delta import ImageDelta
+from tidelog.controller.mutation_quota import NO_LIMIT, TOO_MUCH, MutationQuota
 from tidelog.controller.partition_changes import Election, change_partition
 from tidelog.controller.topics import assignment_problem, new_partition, placed
 from tidelog.model.errors import ErrorCode
@@ -34,7 +35,7 @@ ELECTIONS_MAX = 1000
 
 
 def decide_create_partitions(
-    image: ClusterImage, request: CreatePartitionsRequest, random: Random
+    image: ClusterImage, request: CreatePartitionsRequest, random: Random, mutations: MutationQuota = NO_LIMIT
 ) -> Decision[CreatePartitionsResponse]:
     """Each topic grows or not by itself."""
     counts = Counter(topic.name for topic in request.topics)
@@ -47,13 +48,13 @@ def decide_create_partitions(
         if counts[topic.name] > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
-            outcome = _new_partitions(image, topic, random)
+            outcome = _new_partitions(image, topic, random, mutations)
         if isinstance(outcome, Refusal):
             results[topic.name] = _not_grown(topic.name, outcome)
         else:
             records += outcome
             results[topic.name] = CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
-    answer = CreatePartitionsResponse(throttle_time_ms=0, results=list(results.values()))
+    answer = CreatePartitionsResponse(throttle_time_ms=mutations.throttle_ms, results=list(results.values()))
     return Decision(answer, () if request.validate_only else tuple(records))
 
 
@@ -66,7 +67,9 @@ def _not_grown(name: str, refusal: Refusal) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
 
 
-def _new_partitions(image: ClusterImage, wanted: CreatePartitionsTopic, random: Random) -> list[FramedRecord] | Refusal:
+def _new_partitions(
+    image: ClusterImage, wanted: CreatePartitionsTopic, random: Random, mutations: MutationQuota
+) -> list[FramedRecord] | Refusal:
     topic = image.topic(TopicName(wanted.name))
     if topic is None:
         return Refusal.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -81,18 +84,21 @@ def _new_partitions(image: ClusterImage, wanted: CreatePartitionsTopic, random: 
     additional = wanted.count - present
     if additional > RECORDS_PER_REQUEST_MAX:
         return Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if wanted.assignments is not None and len(wanted.assignments) != additional:
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
+            "were specified.",
+        )
+    # Before the brokers are looked at, as in Kafka.
+    if not mutations.take(additional):
+        return TOO_MUCH
     factor = len(topic.partitions[PartitionIndex(0)].replicas)
     assigned: list[list[NodeId]] | Refusal
     if wanted.assignments is None:
         assigned = placed(image, additional, factor, random)
     else:
         assigned = [list(map(NodeId, assignment.broker_ids)) for assignment in wanted.assignments]
-        if len(assigned) != additional:
-            return Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only {len(assigned)} assignment(s) "
-                "were specified.",
-            )
         for number, replicas in enumerate(assigned):
             refusal = assignment_problem(image, present + number, replicas, factor)
             if refusal is not None:

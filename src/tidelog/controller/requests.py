@@ -11,6 +11,7 @@ from msgspec import Struct
 from tidelog.controller import (
     acls,
     brokers,
+    client_quotas,
     cluster_features,
     configs,
     delegation_tokens,
@@ -24,6 +25,7 @@ from tidelog.controller.broker_sessions import BrokerSessions
 from tidelog.controller.cluster_view import TopicDefaults
 from tidelog.controller.decision import Decision, Refusal, RefusedError
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.mutation_quota import NO_LIMIT, MutationQuota
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.quorum_description import cut_describe_quorum, describe_quorum, refuse_describe_quorum
 from tidelog.controller.settings import ControllerSettings
@@ -40,6 +42,7 @@ from tidelog.wire.messages.broker_lifecycle import (
     ControllerRegistrationRequest,
     UnregisterBrokerRequest,
 )
+from tidelog.wire.messages.client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from tidelog.wire.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -74,6 +77,8 @@ class Situation(Struct, frozen=True):
     random: Random
     principal: str = str(ANONYMOUS)
     """Who asks, as `Type:name`."""
+    mutations: MutationQuota = NO_LIMIT
+    """How many partitions the client may have created or deleted."""
 
     @property
     def defaults(self) -> TopicDefaults:
@@ -103,6 +108,15 @@ SENT_BY_NODES: frozenset[type[Request]] = frozenset(
         ControllerRegistrationRequest,
     }
 )
+
+
+# From these versions on a client that has changed too much is refused with an error that it understands (KIP-599). What older
+# ones ask for is done, and they wait afterwards.
+STRICT_VERSIONS: dict[type[Request], int] = {
+    CreatePartitionsRequest: 3,
+    CreateTopicsRequest: 6,
+    DeleteTopicsRequest: 5,
+}
 
 
 def refusal_of(request: Request, error: ErrorCode, message: str | None = None) -> Response:
@@ -162,6 +176,10 @@ APIS: dict[type[Request], Api] = {
         lambda request, now: producer_ids.decide_allocate_producer_ids(now.image, request),
         producer_ids.refuse_allocate_producer_ids,
     ),
+    AlterClientQuotasRequest: Api(
+        lambda request, now: client_quotas.decide_alter_client_quotas(now.image, request),
+        client_quotas.refuse_alter_client_quotas,
+    ),
     AlterConfigsRequest: Api(
         lambda request, now: configs.decide_alter_configs(now.image, request, now.settings),
         configs.refuse_alter_configs,
@@ -206,16 +224,16 @@ APIS: dict[type[Request], Api] = {
         lambda request, now: acls.decide_create_acls(now.image, request, now.random), acls.refuse_create_acls
     ),
     CreatePartitionsRequest: Api(
-        lambda request, now: partitions.decide_create_partitions(now.image, request, now.random),
+        lambda request, now: partitions.decide_create_partitions(now.image, request, now.random, now.mutations),
         partitions.refuse_create_partitions,
     ),
     CreateTopicsRequest: Api(
-        lambda request, now: topics.decide_create_topics(now.image, request, now.settings, now.random),
+        lambda request, now: topics.decide_create_topics(now.image, request, now.settings, now.random, now.mutations),
         topics.refuse_create_topics,
     ),
     DeleteAclsRequest: Api(lambda request, now: acls.decide_delete_acls(now.image, request), acls.refuse_delete_acls),
     DeleteTopicsRequest: Api(
-        lambda request, now: topics.decide_delete_topics(now.image, request, now.settings),
+        lambda request, now: topics.decide_delete_topics(now.image, request, now.settings, now.mutations),
         topics.refuse_delete_topics,
     ),
     DescribeQuorumRequest: Api(

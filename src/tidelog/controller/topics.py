@@ -13,6 +13,7 @@ from tidelog.controller.configs import ConfigChange, Operation, config_records, 
 from tidelog.controller.decision import RECORDS_PER_REQUEST_MAX, Decision, Refusal, RefusedError, framed
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import TOPIC_RESOURCE
+from tidelog.controller.mutation_quota import NO_LIMIT, TOO_MUCH, MutationQuota
 from tidelog.controller.placement import place_replicas, usable_brokers
 from tidelog.controller.settings import ControllerSettings
 from tidelog.controller.topic_names import collision_form, name_problem
@@ -39,14 +40,18 @@ _UNSET = -1
 
 
 def decide_create_topics(
-    image: ClusterImage, request: CreateTopicsRequest, settings: ControllerSettings, random: Random
+    image: ClusterImage,
+    request: CreateTopicsRequest,
+    settings: ControllerSettings,
+    random: Random,
+    mutations: MutationQuota = NO_LIMIT,
 ) -> Decision[CreateTopicsResponse]:
     """Each topic is created or not by itself; those that are, are created together."""
     partitions = sum(len(topic.assignments) or max(0, topic.num_partitions) for topic in request.topics)
     if partitions > RECORDS_PER_REQUEST_MAX:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     counts = Counter(topic.name for topic in request.topics)
-    creation = _Creation(image, settings, random)
+    creation = _Creation(image, settings, random, mutations)
     results: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
         if topic.name in results:
@@ -57,7 +62,7 @@ def decide_create_topics(
         else:
             outcome = creation.create(topic)
         results[topic.name] = _failed(topic.name, outcome) if isinstance(outcome, Refusal) else outcome
-    answer = CreateTopicsResponse(throttle_time_ms=0, topics=list(results.values()))
+    answer = CreateTopicsResponse(throttle_time_ms=mutations.throttle_ms, topics=list(results.values()))
     return Decision(answer, () if request.validate_only else tuple(creation.records))
 
 
@@ -82,6 +87,7 @@ class _Creation(Struct):
     image: ClusterImage
     settings: ControllerSettings
     random: Random
+    mutations: MutationQuota
     records: list[FramedRecord] = field(default_factory=list)
     _taken_forms: dict[str, TopicName] | None = None
 
@@ -100,6 +106,8 @@ class _Creation(Struct):
         assigned = self._manual_assignment(topic) if topic.assignments else self._placement(topic)
         if isinstance(assigned, Refusal):
             return assigned
+        if not self.mutations.take(len(assigned)):
+            return TOO_MUCH
         topic_id = TopicId(random_uuid(self.random))
         self.records.append(FramedRecord(TopicRecord(name=topic.name, topic_id=topic_id), 0))
         self.records += configs
@@ -260,7 +268,10 @@ def _first_directories(image: ClusterImage, replicas: Sequence[NodeId]) -> list[
 
 
 def decide_delete_topics(
-    image: ClusterImage, request: DeleteTopicsRequest, settings: ControllerSettings
+    image: ClusterImage,
+    request: DeleteTopicsRequest,
+    settings: ControllerSettings,
+    mutations: MutationQuota = NO_LIMIT,
 ) -> Decision[DeleteTopicsResponse]:
     """By name or by id; a topic that is named in both ways is not deleted, since somebody is confused."""
     if not settings.delete_topic_enable:
@@ -272,6 +283,8 @@ def decide_delete_topics(
     results: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
     for state in wanted:
         found = _found(image, state, names, ids)
+        if not isinstance(found, Refusal) and not mutations.take(len(image.topics[found].partitions)):
+            found = TOO_MUCH
         if isinstance(found, Refusal):
             results[state.name, state.topic_id] = _not_deleted(state, found)
             continue
@@ -280,7 +293,9 @@ def decide_delete_topics(
             name=image.topics[found].name, topic_id=found, error_code=ErrorCode.NONE
         )
     records = tuple(FramedRecord(RemoveTopicRecord(topic_id=topic_id), 0) for topic_id in doomed)
-    return Decision(DeleteTopicsResponse(throttle_time_ms=0, responses=list(results.values())), records)
+    return Decision(
+        DeleteTopicsResponse(throttle_time_ms=mutations.throttle_ms, responses=list(results.values())), records
+    )
 
 
 def refuse_delete_topics(request: DeleteTopicsRequest, refusal: Refusal) -> DeleteTopicsResponse:

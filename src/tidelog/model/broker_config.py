@@ -20,6 +20,7 @@ from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.provider_config import PROVIDER_KEYS
+from tidelog.model.quota_config import QUOTA_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
@@ -169,6 +170,7 @@ _TABLES = (
     CONTROLLER_CONFIG_KEYS,
     DATA_PLANE_KEYS,
     THROTTLE_KEYS,
+    QUOTA_KEYS,
     CLEANER_KEYS,
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,

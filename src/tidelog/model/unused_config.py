@@ -203,15 +203,6 @@ without effect: share and streams groups are not there yet
         Threads of the share coordinator.
     share.coordinator.write.timeout.ms  int  5000  1..  read-only
         How long a write of the share coordinator may take.
-without effect: quotas are not supported yet
-    controller.quota.window.num  int  11  1..  read-only
-        How many samples a quota on changes of the cluster is computed from.
-    controller.quota.window.size.seconds  int  1  1..  read-only
-        How long such a sample lasts.
-    quota.window.num  int  11  1..  read-only
-        How many samples a client's quota is computed from.
-    quota.window.size.seconds  int  1  1..  read-only
-        How long such a sample lasts.
 without effect: tiered storage is not supported
     follower.fetch.last.tiered.offset.enable  boolean  false  -  cluster-wide
         Whether a new replica begins at the last tiered offset.
@@ -397,9 +388,10 @@ refused: it names Java classes, which do not run here
         Security providers of Java.
     ssl.engine.factory.class  class  -  -  per-broker
         The class that makes TLS engines.
-refused: quotas are not supported yet
+refused: it names a Java class, which does not run here
     client.quota.callback.class  class  -  -  read-only
         The class that decides about quotas.
+refused: rates of connections are not supported yet
     max.connection.creation.rate  int  2147483647  0..  cluster-wide
         How many connections may be made a second.
 refused: requests are limited by their number alone, with queued.max.requests

@@ -26,6 +26,7 @@ cdef class Connection(FrameStream):
     cdef long long _unanswered_requests_max
     cdef long long _output_bytes_max
     cdef long long _parked_bytes
+    cdef bint _is_muted
     cdef object _on_closed
     cdef readonly object listener_name
     cdef readonly object connection_id
@@ -35,6 +36,7 @@ cdef class Connection(FrameStream):
     cdef public object principal
     cdef public object client_software
     cdef public object tls
+    cdef public object throttle
     cdef public double idle_since_ms
 
     cpdef AnswerSlot expect_answer(self)
@@ -44,6 +46,8 @@ cdef class Connection(FrameStream):
     cdef object _answered(self, AnswerSlot slot, object parts, bint at_once)
     @cython.locals(output=OutputQueue)
     cdef object _tell_if_quiet(self)
+    cpdef object mute(self)
+    cpdef object unmute(self)
 
 
 cdef Py_ssize_t _parts_bytes(object parts) except -1

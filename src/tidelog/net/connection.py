@@ -17,6 +17,9 @@ A slot may be filled at any time. Its answer leaves once those of all earlier re
 A peer that sends more than it reads is made to wait: no further frame is taken while `unanswered_requests_max` slots are open or
 more than `output_bytes_max` is queued. One that sends many requests at once waits for others (`net.backlog`): then `frames_done`
 comes after some of its frames, and again after the rest.
+
+A connection can be muted for a while, as where a client is above its quota: answers leave, but no further frame is taken, not
+even one that was read together with those before it.
 """
 
 from __future__ import annotations
@@ -107,6 +110,7 @@ class Connection(FrameStream):
         "_frames_done",
         "_handle",
         "_handler",
+        "_is_muted",
         "_on_closed",
         "_on_quiet",
         "_output_bytes_max",
@@ -121,6 +125,7 @@ class Connection(FrameStream):
         "local_address",
         "peer_address",
         "principal",
+        "throttle",
         "tls",
     )
 
@@ -151,6 +156,7 @@ class Connection(FrameStream):
         self._slots: deque[AnswerSlot] = deque()
         # Answers that wait for an earlier one.
         self._parked_bytes = 0
+        self._is_muted = False
         self._on_closed = on_closed
         self.listener_name = listener_name
         self.connection_id = connection_id
@@ -163,6 +169,8 @@ class Connection(FrameStream):
         self.tls: TlsSession | None = None
         """What was agreed on with the peer; None without TLS."""
         self.client_software = UNKNOWN_SOFTWARE
+        self.throttle: object = None
+        """What the handler keeps of this client's quotas, once it has any."""
         self.idle_since_ms = 0.0
 
     def __str__(self) -> str:
@@ -229,10 +237,19 @@ class Connection(FrameStream):
         if self._stalled:
             self._resume_if_possible()
 
+    def mute(self) -> None:
+        """Takes no further frame until `unmute`. What is owed leaves, and what arrives waits."""
+        self._is_muted = True
+
+    def unmute(self) -> None:
+        self._is_muted = False
+        if self._stalled:
+            self._resume_if_possible()
+
     def _frame(self, frame: memoryview) -> bool:
         self._handle(self, frame)
         output = self._output
-        if self._slots or output is None or output.pending_bytes > self._output_bytes_max:
+        if self._is_muted or self._slots or output is None or output.pending_bytes > self._output_bytes_max:
             return not self._is_full()
         return not self.is_closed
 
@@ -245,6 +262,7 @@ class Connection(FrameStream):
             len(self._slots) >= self._unanswered_requests_max
             or output is None
             or output.pending_bytes + self._parked_bytes > self._output_bytes_max
+            or self._is_muted
             or self.is_closed
         )
 

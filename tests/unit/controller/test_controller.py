@@ -26,6 +26,11 @@ from tidelog.wire.messages.broker_lifecycle import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from tidelog.wire.messages.client_quotas import (
+    AlterClientQuotasEntryData,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 from tidelog.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -402,6 +407,10 @@ class TestRestarts:
 REFUSALS: list[tuple[Request, type[Response]]] = [
     (AllocateProducerIdsRequest(broker_id=1), AllocateProducerIdsResponse),
     (
+        AlterClientQuotasRequest(entries=[AlterClientQuotasEntryData(entity=[], ops=[])], validate_only=False),
+        AlterClientQuotasResponse,
+    ),
+    (
         AlterConfigsRequest(
             resources=[AlterConfigsResource(resource_type=2, resource_name="t", configs=[])], validate_only=False
         ),
@@ -489,7 +498,7 @@ def test_a_change_of_the_voters_is_for_the_quorum_to_decide() -> None:
 
 def error_of(answer: Response) -> int:
     """The error of an answer, wherever its API puts it."""
-    for name in ("error_code", "topics", "responses", "results"):
+    for name in ("error_code", "topics", "responses", "results", "entries"):
         value = getattr(answer, name, None)
         if isinstance(value, int) and value:
             return value

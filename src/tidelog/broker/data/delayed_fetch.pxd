@@ -15,6 +15,7 @@ cdef long long _NO_LEADER_EPOCH
 @cython.final
 cdef class DelayedFetch:
     cdef public object node
+    cdef public object meter
     cdef public long version
     cdef public object listener_name
     cdef public object isolation

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.broker.data.fetch_entry import FetchEntry
     from tidelog.broker.data.fetch_sessions import FetchSession
     from tidelog.broker.data.session_watch import SessionWatch
+    from tidelog.broker.quotas.meter import Meter
     from tidelog.broker.requests.caller import Caller
     from tidelog.broker.requests.node_view import Node
     from tidelog.model.ids import NodeId
@@ -64,6 +65,7 @@ class DelayedFetch:
         "listener_name",
         "max_bytes",
         "max_wait_ms",
+        "meter",
         "min_bytes",
         "node",
         "refused",
@@ -104,6 +106,8 @@ class DelayedFetch:
         self.resolve_again: Callable[[DelayedFetch], None] | None = None
         """Decides that anew; None where everything is allowed."""
         self.watch: SessionWatch | None = None
+        self.meter: Meter | None = None
+        """What the answer takes of the client's quotas, where there are any."""
         self.is_waiting = False
         self._pending: Pending[FetchResponse] | None = None
         self._timer: Timer | None = None

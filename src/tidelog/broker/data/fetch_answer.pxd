@@ -24,8 +24,14 @@ cdef class FetchAnswer:
     cdef object _last_topic
     cdef long long _copied_bytes
 
-    @cython.locals(fetch=DelayedFetch, session=FetchSession, entry=FetchEntry, response=FetchResponse)
+    @cython.locals(fetch=DelayedFetch, session=FetchSession, response=FetchResponse, throttle_ms=cython.longlong)
     cpdef object build(self)
+    @cython.locals(fetch=DelayedFetch, entry=FetchEntry)
+    cdef object _add_all(self)
+    @cython.locals(fetch=DelayedFetch, entry=FetchEntry, response=FetchResponse)
+    cdef object _add_metered(self, object meter)
+    @cython.locals(session=FetchSession)
+    cdef FetchResponse _throttled(self, long long throttle_ms)
     cdef list _endpoints(self)
     @cython.locals(fetch=DelayedFetch, entry=FetchEntry, counts=TopicCounts, partition=Partition)
     cdef object _count(self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog import plain_cython
 from tidelog.broker.data.leader_hints import LeaderHints
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, PartitionIndex, TopicId, TopicName
@@ -16,6 +17,7 @@ from tidelog.net.parts import SENDFILE_BYTES_MIN
 from tidelog.replication.divergence import Diverged
 from tidelog.storage.errors import StorageError
 from tidelog.storage.fetched import Fetched
+from tidelog.wire.codec import parts_bytes
 from tidelog.wire.typed.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -25,17 +27,28 @@ from tidelog.wire.typed.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from tidelog.wire.typed.message import NO_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import cython
+
     from tidelog.broker.data.delayed_fetch import DelayedFetch
     from tidelog.broker.data.fetch_entry import FetchEntry
+    from tidelog.broker.quotas.meter import Meter
     from tidelog.broker.requests.node_view import Node
     from tidelog.controller.image import Topic
     from tidelog.model.ids import NodeId
     from tidelog.storage.file_region import FileRegion
     from tidelog.storage.transaction_index import AbortedTransaction as StoredAbort
+else:
+    cython = plain_cython
+
+if cython.compiled:
+    from cython.cimports.tidelog.wire.typed.message import encode_typed_parts
+else:
+    from tidelog.wire.typed.message import encode_typed_parts
 
 NO_SESSION = 0
 TOPIC_ID_VERSION = 13
@@ -76,22 +89,13 @@ class FetchAnswer:
                 session_id=session.session_id,
                 responses=[],
             )
+        if fetch.meter is None:
+            self._add_all()
+        else:
+            throttle_ms = self._add_metered(fetch.meter)
+            if throttle_ms:
+                return self._throttled(throttle_ms)
         self._count()
-        for entry in fetch.entries:
-            result = entry.result
-            if result is None:
-                continue
-            if type(result) is Fetched:
-                self._add_read(entry, result)
-            elif type(result) is Diverged:
-                self._add(entry, _diverged(entry, result))
-            else:
-                assert isinstance(result, ErrorCode)
-                self._add_error(entry, result, True)
-        for entry, data in fetch.elsewhere:
-            self._add(entry, data)
-        for entry, error in fetch.refused:
-            self._add_error(entry, error, False)
         session_id = NO_SESSION
         if session is not None:
             session_id = session.session_id
@@ -110,6 +114,56 @@ class FetchAnswer:
         response.responses = self._topics
         response.node_endpoints = [] if self._hints is None else self._endpoints()
         return response
+
+    def _add_all(self) -> None:
+        fetch = self._fetch
+        for entry in fetch.entries:
+            result = entry.result
+            if result is None:
+                continue
+            if type(result) is Fetched:
+                self._add_read(entry, result)
+            elif type(result) is Diverged:
+                self._add(entry, _diverged(entry, result))
+            else:
+                assert isinstance(result, ErrorCode)
+                self._add_error(entry, result, True)
+        for entry, data in fetch.elsewhere:
+            self._add(entry, data)
+        for entry, error in fetch.refused:
+            self._add_error(entry, error, False)
+
+    # --- a client that has a quota -----------------------------------------------------------------------------------------
+
+    def _add_metered(self, meter: Meter) -> int:
+        """How long the client has to wait first, which the size of the whole answer decides. Then it was told nothing."""
+        fetch = self._fetch
+        entries = [*fetch.entries, *[each[0] for each in fetch.elsewhere], *[each[0] for each in fetch.refused]]
+        told = [(entry, entry.high_watermark, entry.log_start_offset, entry.rank) for entry in entries]
+        self._add_all()
+        response = FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=self._topics)
+        if self._hints is not None:
+            response.node_endpoints = self._endpoints()
+        parts = encode_typed_parts(response, self._version, 0, NO_HEADER, True)
+        throttle_ms = 0 if parts is None else meter.fetched(parts_bytes(parts))
+        if throttle_ms:
+            for entry, high_watermark, log_start_offset, rank in told:
+                entry.high_watermark = high_watermark
+                entry.log_start_offset = log_start_offset
+                entry.rank = rank
+        return throttle_ms
+
+    def _throttled(self, throttle_ms: int) -> FetchResponse:
+        """Nothing for now: all of it is still to be told."""
+        session = self._fetch.session
+        if session is not None:
+            session.watch.nothing_told(self._fetch.entries)
+        return FetchResponse(
+            throttle_time_ms=throttle_ms,
+            error_code=0,
+            session_id=NO_SESSION if session is None else session.session_id,
+            responses=[],
+        )
 
     def _endpoints(self) -> list[NodeEndpoint]:
         assert self._hints is not None

@@ -21,6 +21,7 @@ cdef class ProduceGather:
     cdef public long long begun_ns
     cdef readonly long long done_ns
     cdef readonly long long now_ms
+    cdef public object meter
     cdef public object topic
     cdef public dict hosted
 

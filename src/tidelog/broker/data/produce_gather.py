@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import cython
 
     from tidelog.broker.data.produce_answer import ProduceAnswer, ProducedBatch
+    from tidelog.broker.quotas.meter import Meter
     from tidelog.broker.requests.node_view import Node
     from tidelog.net.connection import Connection
     from tidelog.replication.partition import Partition
@@ -54,6 +55,7 @@ class ProduceGather:
         "done_ns",
         "hosted",
         "is_open",
+        "meter",
         "now_ms",
         "topic",
     )
@@ -73,6 +75,8 @@ class ProduceGather:
         """When the last close was done."""
         self.now_ms = 0
         """The time that the timestamps of this read are compared with."""
+        self.meter: Meter | None = None
+        """Of the last request, where clients have quotas: it tells of the time that all have taken."""
         # The topic that was written to last in this read, by its name or id, and its replicas here: requests of one read mostly
         # write to the same. No replicas: it is not to be written to without a closer look.
         self.topic: str | bytes | None = None
@@ -123,6 +127,11 @@ class ProduceGather:
     def _send(self, answers: list[ProduceAnswer], connection: Connection) -> None:
         node = self._node
         frames: list[bytes] = []
+        meter = self.meter
+        if meter is not None:
+            self.meter = None
+            meter.begins_at(self.begun_ns)
+            meter.gathered([answer.response for answer in answers])
         for answer in answers:
             outcome = answer.finished(connection.listener_name, node)
             served = answer.served
@@ -152,6 +161,8 @@ class ProduceGather:
         if frames:
             connection.answer_with_frames(frames)
         self.done_ns = self._now_ns()
+        if meter is not None:
+            meter.sent(self.done_ns)
         elapsed_ns = self.done_ns - self.begun_ns
         for answer in answers:
             if answer.sent_bytes >= 0:

@@ -52,6 +52,8 @@ cdef class SessionWatch:
     cpdef object supersede(self)
     @cython.locals(entry=FetchEntry, noted=list, budget=LinkBudget)
     cpdef object settle(self, list entries)
+    @cython.locals(entry=FetchEntry)
+    cpdef object nothing_told(self, list entries)
     @cython.locals(partition=Partition)
     cdef bint _is_quiet(self, FetchEntry entry) except -1
     @cython.locals(entry=FetchEntry)

@@ -220,6 +220,14 @@ class SessionWatch:
         if self._is_closed:
             self.close()
 
+    def nothing_told(self, entries: list[FetchEntry]) -> None:
+        """An answer has told nothing of `entries`: the next one is to look at all of them again."""
+        for entry in entries:
+            entry.is_stale = False
+            entry.result = None
+        if self._is_closed:
+            self.close()
+
     def _is_quiet(self, entry: FetchEntry) -> bool:
         """Whether there is nothing to tell of a partition until it changes."""
         partition = entry.partition

@@ -22,6 +22,7 @@ from tidelog.wire.messages.broker_lifecycle import (
     ControllerRegistrationRequest,
     UnregisterBrokerRequest,
 )
+from tidelog.wire.messages.client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.features import UpdateFeaturesRequest
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest
@@ -37,6 +38,7 @@ from tidelog.wire.schema import Request, Response
 _FOR_NODES = AclOperation.CLUSTER_ACTION
 _TO_CHANGE = AclOperation.ALTER
 _TO_LOOK = AclOperation.DESCRIBE
+_TO_CONFIGURE = AclOperation.ALTER_CONFIGS
 
 
 class PassedOn(NamedTuple):
@@ -67,6 +69,9 @@ PASSED_ON = (
         ControllerRegistrationRequest,
         _FOR_NODES,
         "a controller tells the active one where it listens and what it supports",
+    ),
+    PassedOn(
+        AlterClientQuotasRequest, _TO_CONFIGURE, "set or remove the limits of users, client ids and addresses (KIP-546)"
     ),
     # v1 may forbid another replication factor (KIP-860)
     # An answer without error says that a reassignment has begun, not that it is done.

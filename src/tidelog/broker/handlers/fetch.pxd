@@ -24,6 +24,7 @@ cdef long long _LOOKS_INTO_REPLICAS
 cdef object _fetch(FetchRequest request, Caller caller, object node)
 @cython.locals(replica_id=cython.longlong, epoch=cython.longlong, max_bytes=cython.longlong)
 cdef object _set_limits(DelayedFetch delayed, FetchRequest request, FetchSessions sessions)
+cdef object _meter(DelayedFetch delayed, object meter)
 @cython.locals(is_replica=bint, may_read=bint, entry=FetchEntry, partitions=Partitions, hosted=dict, partition=Partition)
 cdef object _resolve(DelayedFetch delayed, Caller caller, object node)
 @cython.locals(partition=Partition)

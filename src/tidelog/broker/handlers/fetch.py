@@ -34,6 +34,7 @@ from tidelog.wire.typed.fetch import FetchRequest, FetchResponse
 if TYPE_CHECKING:
     from tidelog.broker.data.fetch_entry import FetchEntry
     from tidelog.broker.data.fetch_sessions import FetchSession, FetchSessions
+    from tidelog.broker.quotas.meter import Meter
     from tidelog.broker.requests.caller import Caller
     from tidelog.broker.requests.node_view import Node
     from tidelog.replication.partitions import TopicReplicas
@@ -84,6 +85,8 @@ def _fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchRes
     delayed.refused = []
     delayed.elsewhere = []
     _set_limits(delayed, request, sessions)
+    if caller.meter is not None:
+        _meter(delayed, caller.meter)
     closest = None
     if request.rack_id and not delayed.leader_only:
         closest = ClosestReplica.for_fetch(request.rack_id, caller, node)
@@ -137,6 +140,18 @@ def _set_limits(delayed: DelayedFetch, request: FetchRequest, sessions: FetchSes
     delayed.max_bytes = max_bytes = min(request.max_bytes, sessions.max_bytes)
     delayed.min_bytes = min(request.min_bytes, max_bytes)
     delayed.max_wait_ms = request.max_wait_ms
+
+
+def _meter(delayed: DelayedFetch, meter: Meter) -> None:
+    """Where clients have quotas: no more is read than the client may have at once. A follower is no client."""
+    if delayed.follower is not None:
+        meter.is_exempt = True
+        return
+    delayed.meter = meter
+    bytes_max = meter.fetch_bytes_max
+    if bytes_max is not None:
+        delayed.max_bytes = min(delayed.max_bytes, bytes_max)
+        delayed.min_bytes = min(delayed.min_bytes, delayed.max_bytes)
 
 
 def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:

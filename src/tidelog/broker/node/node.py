@@ -44,6 +44,8 @@ from tidelog.broker.node.node_broker import NodeBroker
 from tidelog.broker.node.node_directories import format_opened, open_directories
 from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
+from tidelog.broker.quotas.mutations import MutationQuotas
+from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.requests.dispatch import Dispatcher
@@ -182,6 +184,7 @@ class BrokerNode:
             seams.random,
             config[data_plane_config.FETCH_MAX_BYTES],
         )
+        self.quotas = NodeQuotas(config, seams.clock)
         self.auto_topics = AutoTopics(self)
         self.internal_topics = InternalTopics(self)
         self._dispatchers: list[Dispatcher] = []
@@ -389,6 +392,9 @@ class BrokerNode:
         )
         self._raise_fault()
         self._links, self._service = metadata.links, metadata.service
+        metadata.service.controller.limit_mutations(MutationQuotas(self.quotas.mutations, self.quotas.now_ms))
+        self.quotas.follow(metadata.image.quotas)
+        metadata.service.committed.subscribe(lambda image, _delta: self.quotas.follow(image.quotas))
         problem = voters_problem(metadata.service.quorum.voters, self.static_config)
         if problem is not None:
             raise NodeError(problem)

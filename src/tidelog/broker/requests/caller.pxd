@@ -17,6 +17,7 @@ cdef class Caller:
     cdef readonly object authorizer
     cdef readonly object gather
     cdef public object member
+    cdef public object meter
 
     cpdef bint may(
         self, object operation, object resource_type, object name, long long count=*, bint logs_denied=*, bint logs_allowed=*

@@ -20,6 +20,7 @@ from tidelog.wire.apis import api
 
 if TYPE_CHECKING:
     from tidelog.broker.data.produce_gather import ProduceGather
+    from tidelog.broker.quotas.meter import Meter
     from tidelog.model.ids import TopicName
     from tidelog.model.principal import Principal
     from tidelog.net.connection import Connection
@@ -88,7 +89,7 @@ class AllowAll:
 class Caller:
     """One request's sender and envelope."""
 
-    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "gather", "member")
+    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "gather", "member", "meter")
 
     def __init__(
         self,
@@ -109,6 +110,8 @@ class Caller:
         self.gather = gather
         self.member: object = None
         """The same sender as a coordinator of groups sees it, once one was asked (`group_coordinator.member_of`)."""
+        self.meter: Meter | None = None
+        """What the request at hand takes of its sender's quotas, while its handler is called and there are any."""
 
     @property
     def principal(self) -> Principal:

@@ -38,5 +38,6 @@ class ControllerDispatcher(Dispatcher):
             connection.close_when_sent()
 
     def connection_closed(self, connection: Connection) -> None:
+        super().connection_closed(connection)
         if self._watch is not None:
             self._watch.connection_closed(connection)

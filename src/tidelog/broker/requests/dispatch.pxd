@@ -4,6 +4,7 @@ cimport cython
 
 from tidelog.broker.data.produce_answer cimport ProduceAnswer
 from tidelog.broker.data.produce_gather cimport ProduceGather
+from tidelog.broker.quotas.node_quotas cimport NodeQuotas
 from tidelog.broker.metrics.request_counts cimport RequestCounts
 from tidelog.broker.requests.answering cimport Served
 from tidelog.broker.requests.caller cimport Caller
@@ -22,6 +23,7 @@ cdef class Dispatcher:
     cdef readonly object _listener_kind
     cdef readonly object _now_ns
     cdef object _counts
+    cdef NodeQuotas _quotas
     cdef readonly list _served
     cdef RequestHeader _header
     cdef Caller _caller
@@ -32,6 +34,12 @@ cdef class Dispatcher:
         served=Served, gather=ProduceGather, begun_ns=cython.longlong, correlation_id=cython.longlong, request_bytes=Py_ssize_t,
         counts=RequestCounts, done_ns=cython.longlong, sent_bytes=Py_ssize_t, gathered=ProduceAnswer)
     cpdef object frame(self, object connection, memoryview frame)
+    @cython.locals(
+        gather=ProduceGather, gathered=ProduceAnswer, counts=RequestCounts, caller=Caller, handled_ns=cython.longlong,
+        done_ns=cython.longlong, sent_bytes=Py_ssize_t)
+    cdef object _metered(
+        self, object connection, Served served, object request, long long begun_ns, long long correlation_id,
+        Py_ssize_t request_bytes)
     @cython.locals(key=cython.longlong, version=cython.longlong, data="const unsigned char *")
     cdef Served _known(self, memoryview frame)
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, data="const unsigned char *", typed=TypedMessage)

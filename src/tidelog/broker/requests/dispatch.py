@@ -11,6 +11,8 @@ ApiVersions itself is answered in any version (KIP-511).
 
 What an API in one version takes is looked up once a listener (`Served`). A typed request is then read in place; any other goes
 through `tidelog.wire.codec`, which also says what is wrong with bytes.
+
+Where clients have quotas, each request has a `Meter` (`quotas.meter`); without any, one look at a flag is all.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog import plain_cython
 from tidelog.broker.data.produce_answer import ProduceAnswer
 from tidelog.broker.data.produce_gather import ProduceGather
+from tidelog.broker.quotas.meter import ConnectionThrottle, MeteredAnswer, meter_of
 from tidelog.broker.requests.answering import LaterAnswer, Served
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS
@@ -71,6 +74,7 @@ class Dispatcher:
         "_listener_kind",
         "_node",
         "_now_ns",
+        "_quotas",
         "_served",
         "is_ready",
     )
@@ -81,6 +85,7 @@ class Dispatcher:
         self._listener_kind = listener_kind
         self._now_ns = node.clock.monotonic_ns
         self._counts = node.metrics.requests
+        self._quotas = node.quotas
         # The Produce requests of the read at hand that are still to be appended and answered.
         self._gather = ProduceGather(node)
         # By key and version; None where nobody has asked yet.
@@ -98,7 +103,10 @@ class Dispatcher:
         if not self.is_ready:
             connection.abort()
 
-    def connection_closed(self, connection: Connection) -> None: ...
+    def connection_closed(self, connection: Connection) -> None:
+        throttle = connection.throttle
+        if isinstance(throttle, ConnectionThrottle):
+            throttle.close()
 
     def frames_done(self, connection: Connection) -> None:  # noqa: ARG002
         if self._gather.is_open:
@@ -125,8 +133,11 @@ class Dispatcher:
             served, request = read
         begun_ns = gather.begun_ns if gather.is_open else self._begun_ns or self._now_ns()
         correlation_id = self._header.correlation_id
-        outcome: Any = served.answer(request, self._caller_of(connection, served), self._node)
         request_bytes = len(frame)
+        if self._quotas.is_on:
+            self._metered(connection, served, request, begun_ns, correlation_id, request_bytes)
+            return
+        outcome: Any = served.answer(request, self._caller_of(connection, served), self._node)
         if type(outcome) is ProduceAnswer:
             # It is sent when the gather is closed.
             gathered = outcome
@@ -149,6 +160,72 @@ class Dispatcher:
         else:
             sent_bytes = send_now(connection, served, outcome, correlation_id)
             self._begun_ns = done_ns = self._now_ns()
+            counts.answered(done_ns - begun_ns, request_bytes, sent_bytes, outcome)
+
+    def _metered(
+        self,
+        connection: Connection,
+        served: Served,
+        request: Any,
+        begun_ns: int,
+        correlation_id: int,
+        request_bytes: int,
+    ) -> None:
+        """The same for a client that may have quotas: its answer tells how long it is to wait, and nothing more is taken from it
+        until then."""
+        gather = self._gather
+        now_ns = self._now_ns
+        meter = meter_of(
+            self._quotas,
+            self._node.timers,
+            now_ns,
+            connection,
+            self._header.client_id,
+            served.key,
+            begun_ns,
+            self._listener_kind == "controller",
+        )
+        caller = self._caller_of(connection, served)
+        caller.meter = meter
+        outcome: Any = served.answer(request, caller, self._node)
+        # The caller may be that of later requests, too.
+        caller.meter = None
+        throttle_ms = meter.produced(request_bytes) if served.key == _PRODUCE_KEY else 0
+        if type(outcome) is ProduceAnswer:
+            gathered = outcome
+            gathered.served = served
+            gathered.correlation_id = correlation_id
+            gathered.request_bytes = request_bytes
+            gather.begun_ns = begun_ns
+            gather.meter = meter
+            if throttle_ms:
+                # It is the last that is taken for now.
+                gathered.response.throttle_time_ms = throttle_ms
+                gather.close()
+                self._begun_ns = gather.done_ns
+            return
+        counts = served.counts
+        handled_ns = now_ns()
+        if begun_ns < gather.done_ns:
+            # The handler has closed the gather first.
+            begun_ns = gather.done_ns
+            meter.begins_at(begun_ns)
+        if outcome is None:
+            self._begun_ns = handled_ns
+            meter.unanswered(handled_ns)
+            counts.unanswered(handled_ns - begun_ns, request_bytes)
+        elif isinstance(outcome, Pending):
+            slot = connection.expect_answer()
+            self._begun_ns = handled_ns
+            counts.waiting += 1
+            meter.handled(handled_ns)
+            later = LaterAnswer(served, slot, correlation_id, request_bytes, begun_ns, handled_ns, now_ns)
+            outcome.then(MeteredAnswer(meter, later, now_ns))
+        else:
+            outcome = meter.settled(outcome)
+            sent_bytes = send_now(connection, served, outcome, correlation_id)
+            self._begun_ns = done_ns = now_ns()
+            meter.sent(done_ns)
             counts.answered(done_ns - begun_ns, request_bytes, sent_bytes, outcome)
 
     # --- reading -----------------------------------------------------------------------------------------------------------

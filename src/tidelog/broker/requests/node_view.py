@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.broker.maintenance.replica_moves import ReplicaMoves
     from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+    from tidelog.broker.quotas.node_quotas import NodeQuotas
     from tidelog.broker.transactions.transaction_admission import TransactionAdmission
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.controller.controller import ControllerContext
@@ -124,6 +125,11 @@ class Node(Protocol):
     @property
     def metrics(self) -> BrokerMetrics:
         """Where handlers count."""
+        ...
+
+    @property
+    def quotas(self) -> NodeQuotas:
+        """What clients may take of this node."""
         ...
 
     @property

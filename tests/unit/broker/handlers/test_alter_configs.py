@@ -246,7 +246,7 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
             "1",
             ("max.connection.creation.rate", SET, "4"),
             40,
-            "max.connection.creation.rate cannot be set: quotas are not supported yet",
+            "max.connection.creation.rate cannot be set: rates of connections are not supported yet",
         ),
         (
             "",
