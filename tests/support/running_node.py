@@ -12,9 +12,9 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
+from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.node.crash import CrashHandler
 from tidelog.broker.node.node import BrokerNode
-from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.clock import Clock, SystemClock
 from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net.address import Address
@@ -52,7 +52,7 @@ async def start_node(
     slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
     seams = Seams(OsFiles(), clock or SystemClock(), slow_work, random or Random())
     try:
-        config = BROKER_KEYS.parse(dict(properties))
+        config = check_properties(properties, strict=True).values
         node = await BrokerNode.start(
             config, seams, loop, LoopTransport(loop), metrics_address=metrics_address, crashes=CrashHandler.of(loop)
         )

@@ -21,6 +21,7 @@ from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.provider_config import PROVIDER_KEYS
 from tidelog.model.quota_config import QUOTA_KEYS
+from tidelog.model.sasl_config import LISTENER_SASL_KEYS, MECHANISM_KEYS, SASL_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
@@ -161,7 +162,7 @@ _UNITS_OF_TIME = ConfigKeys(
     ]
 )
 # What `listener.name.<listener>.<key>` sets for a single listener, some of it for a single mechanism on it.
-PER_LISTENER_KEYS = ConfigKeys([*TLS_KEYS.values()])
+PER_LISTENER_KEYS = ConfigKeys([*TLS_KEYS.values(), *LISTENER_SASL_KEYS.values(), *MECHANISM_KEYS.values()])
 _TABLES = (
     NODE_KEYS,
     LISTENER_CONFIG_KEYS,
@@ -175,6 +176,7 @@ _TABLES = (
     GROUP_COORDINATOR_KEYS,
     METADATA_KEYS,
     TLS_KEYS,
+    SASL_KEYS,
     TRANSACTION_KEYS,
     TOKEN_KEYS,
     PROVIDER_KEYS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 _BITS = 0xFFFF_FFFF
@@ -15,6 +16,16 @@ def string_hash(text: str) -> int:
     for position in range(0, len(units), 2):
         value = (31 * value + (units[position] << 8 | units[position + 1])) & _BITS
     return value - (_BITS + 1) if value & _SIGN else value
+
+
+def hash_set_order(texts: Iterable[str]) -> list[str]:
+    """Texts, at most a dozen, in the order in which Java's `HashSet` of them lists them: by bucket of 16, then as they came."""
+
+    def bucket(text: str) -> int:
+        value = string_hash(text) & _BITS
+        return (value ^ value >> 16) & 15
+
+    return sorted(dict.fromkeys(texts), key=bucket)
 
 
 # The same few groups ask over and over again.

@@ -266,15 +266,7 @@ without effect: tiered storage is not supported
         Where that class is found.
     remote.log.storage.manager.impl.prefix  string  rsm.config.  -  read-only
         The prefix of that class's own keys.
-without effect: no listener uses SASL, which is not supported yet
-    connections.max.reauth.ms  long  0  -  read-only
-        After how long a client of SASL has to authenticate again.
-    sasl.client.callback.handler.class  class  -  -  read-only
-        The class that answers the questions of the client's side.
-    sasl.enabled.mechanisms  list  GSSAPI  -  per-broker
-        The mechanisms that clients may use.
-    sasl.jaas.config  password  -  -  per-broker
-        The login in the form of a JAAS file.
+without effect: GSSAPI is not supported yet
     sasl.kerberos.kinit.cmd  string  /usr/bin/kinit  -  per-broker
         The path of Kerberos' kinit.
     sasl.kerberos.min.time.before.relogin  long  60000  -  per-broker
@@ -287,10 +279,7 @@ without effect: no listener uses SASL, which is not supported yet
         The random part of the time of renewal.
     sasl.kerberos.ticket.renew.window.factor  double  0.8  -  per-broker
         Which part of a ticket's life passes before it is renewed.
-    sasl.login.callback.handler.class  class  -  -  read-only
-        The class that answers the questions of a login.
-    sasl.login.class  class  -  -  read-only
-        The class that logs in.
+without effect: nodes log in to each other with OAUTHBEARER by unsecured tokens of their own
     sasl.login.connect.timeout.ms  int  -  -  read-only
         How long a connection to the authentication provider may take to be made.
     sasl.login.read.timeout.ms  int  -  -  read-only
@@ -307,10 +296,6 @@ without effect: no listener uses SASL, which is not supported yet
         The longest wait between two tries of a login.
     sasl.login.retry.backoff.ms  long  100  -  read-only
         The first wait between two tries of a login.
-    sasl.mechanism.controller.protocol  string  GSSAPI  -  read-only
-        The mechanism between brokers and controllers.
-    sasl.mechanism.inter.broker.protocol  string  GSSAPI  -  per-broker
-        The mechanism between brokers.
     sasl.oauthbearer.assertion.algorithm  string  RS256  -  read-only
         The algorithm that signs an assertion.
     sasl.oauthbearer.assertion.claim.aud  string  -  -  read-only
@@ -337,30 +322,8 @@ without effect: no listener uses SASL, which is not supported yet
         The client's id at the provider of tokens.
     sasl.oauthbearer.client.credentials.client.secret  password  -  -  read-only
         The client's secret at the provider of tokens.
-    sasl.oauthbearer.clock.skew.seconds  int  30  -  read-only
-        By how much clocks may differ.
-    sasl.oauthbearer.expected.audience  list  []  -  read-only
-        Which audiences a token may name.
-    sasl.oauthbearer.expected.issuer  string  -  -  read-only
-        Which issuer a token must name.
-    sasl.oauthbearer.jwks.endpoint.refresh.ms  long  3600000  -  read-only
-        How often the provider's keys are read again.
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  10000  -  read-only
-        The longest wait between two tries to read them.
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms  long  100  -  read-only
-        The first wait between two tries to read them.
-    sasl.oauthbearer.jwks.endpoint.url  string  -  -  read-only
-        Where the provider's keys are read.
-    sasl.oauthbearer.jwt.retriever.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  -  read-only
-        The class that gets tokens.
-    sasl.oauthbearer.jwt.validator.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  -  read-only
-        The class that checks tokens.
     sasl.oauthbearer.scope  string  -  -  read-only
         The scope that a token is asked for.
-    sasl.oauthbearer.scope.claim.name  string  scope  -  read-only
-        The claim that holds a token's scope.
-    sasl.oauthbearer.sub.claim.name  string  sub  -  read-only
-        The claim that holds a token's subject.
     sasl.oauthbearer.token.endpoint.url  string  -  -  read-only
         Where tokens are got.
     sasl.server.callback.handler.class  class  -  -  read-only
@@ -384,6 +347,16 @@ refused: policies are Java classes, which do not run here
 refused: it names Java classes, which do not run here
     principal.builder.class  class  org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  -  per-broker
         The class that names the caller of a connection.
+    sasl.client.callback.handler.class  class  -  -  read-only
+        The class that answers the questions of the client's side.
+    sasl.login.callback.handler.class  class  -  -  read-only
+        The class that answers the questions of a login.
+    sasl.login.class  class  -  -  read-only
+        The class that logs in.
+    sasl.oauthbearer.jwt.retriever.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  -  read-only
+        The class that gets tokens.
+    sasl.oauthbearer.jwt.validator.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  -  read-only
+        The class that checks tokens.
     security.providers  string  -  -  read-only
         Security providers of Java.
     ssl.engine.factory.class  class  -  -  per-broker

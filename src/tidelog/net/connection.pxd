@@ -23,6 +23,7 @@ cdef class Connection(FrameStream):
     cdef object _frames_done
     cdef object _on_quiet
     cdef object _slots
+    cdef long long _request_bytes_max
     cdef long long _unanswered_requests_max
     cdef long long _output_bytes_max
     cdef long long _parked_bytes

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -47,11 +48,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
+
+
 class ClientSoftware(NamedTuple):
     """What a client calls itself in ApiVersions."""
 
     name: str
     version: str
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether both are words that logs and metrics can hold."""
+        return _SOFTWARE.fullmatch(self.name) is not None and _SOFTWARE.fullmatch(self.version) is not None
 
 
 UNKNOWN_SOFTWARE = ClientSoftware("unknown", "unknown")
@@ -115,6 +124,7 @@ class Connection(FrameStream):
         "_on_quiet",
         "_output_bytes_max",
         "_parked_bytes",
+        "_request_bytes_max",
         "_slots",
         "_unanswered_requests_max",
         "client_software",
@@ -150,6 +160,7 @@ class Connection(FrameStream):
         self._handler = handler
         self._handle = handler.frame
         self._frames_done = handler.frames_done
+        self._request_bytes_max = limits.request_bytes_max
         self._unanswered_requests_max = limits.unanswered_requests_max
         self._output_bytes_max = limits.output_bytes_max
         self._on_quiet: Callable[[], None] | None = None
@@ -175,6 +186,24 @@ class Connection(FrameStream):
 
     def __str__(self) -> str:
         return f"{self.listener_name} connection {self.connection_id} from {self.peer_address}"
+
+    @property
+    def handler(self) -> FrameHandler:
+        """Who takes the next request: another one, from the next request on, once a peer has authenticated.
+
+        Whoever gives way has finished the requests that it took; of the read at hand only the new one hears the end.
+        """
+        return self._handler
+
+    @handler.setter
+    def handler(self, handler: FrameHandler) -> None:
+        self._handler = handler
+        self._handle = handler.frame
+        self._frames_done = handler.frames_done
+
+    def limit_requests(self, bytes_max: int | None) -> None:
+        """How large a request may be, from the next one on. None: as large as on any connection."""
+        self._reader.limit(self._request_bytes_max if bytes_max is None else min(bytes_max, self._request_bytes_max))
 
     @property
     def unanswered_requests(self) -> int:

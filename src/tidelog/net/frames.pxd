@@ -16,6 +16,7 @@ cdef class FrameReader:
     cdef Py_ssize_t _taken_bytes
     cdef Py_ssize_t _wanted_bytes
 
+    cpdef object limit(self, long long frame_bytes_max)
     cpdef object buffer(self)
     @cython.locals(own=memoryview)
     cpdef object little_buffer(self, Py_ssize_t bytes_max)

@@ -68,6 +68,10 @@ class FrameReader:
         self._taken_bytes = 0
         self._wanted_bytes = 0
 
+    def limit(self, frame_bytes_max: int) -> None:
+        """How large a frame may be, from the next one on."""
+        self._frame_bytes_max = frame_bytes_max
+
     @property
     def pending_bytes(self) -> int:
         """How many bytes have arrived and were not taken."""

@@ -9,10 +9,13 @@ with the correlation id. `next_correlation_id` gives them out. The rest of eithe
 
     from \\ event   send, connect      connected    failed, broken       back-off over
     Idle            Connecting         -            -                    -
-    Connecting      waits              Connected    BackingOff           -
+    Connecting      waits              Connected    BackingOff           -                with a login: once that is done
     Connected       sent at once       -            BackingOff           -
     BackingOff      waits              -            -                    Connecting if something waits or `stay_connected`; Idle
     Closed          fails at once; the end
+
+A login (`ConnectionSecurity.authentication`) is a part of connecting. Where the node wants a new one after some time, it is made
+on the same connection; requests wait for it, and those that are under way are answered before.
 
 What waits when an attempt fails, fails with it: only what was sent during the back-off gets the next attempt. A request that gets
 no answer in time closes the connection, since Kafka answers in order and everything later is behind it.
@@ -34,6 +37,7 @@ from socket import gaierror
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.model.pending import Pending
 from tidelog.net.address import NO_ADDRESS, Address
 from tidelog.net.connection_security import ConnectionSecurity
 from tidelog.net.errors import (
@@ -52,8 +56,10 @@ from tidelog.net.reconnect_backoff import ReconnectBackoff
 from tidelog.net.tls_stream import calling
 from tidelog.net.transport import Transport
 from tidelog.net.turn import Turn
+from tidelog.security.sasl.exchange import SaslError
 
 if TYPE_CHECKING:
+    from tidelog.net.connection_security import ClientAuthentication, LoginFrames
     from tidelog.net.node_stream import OnAnswer
     from tidelog.net.tls import ClientTls
 
@@ -68,6 +74,11 @@ CONNECT_TIMEOUT_MS = 10_000
 _CORRELATION_ID_OF_REQUEST = 4
 _int32_at = Struct(">i").unpack_from
 _CORRELATION_ID_LIMIT = 1 << 31
+
+# A new login begins within this part of the time that the old one is good for, as in Kafka: before its end, whatever the clocks
+# and the network do, and not at the same moment on all connections.
+_RENEW_FROM = 0.85
+_RENEW_WITHIN = 0.10
 
 
 class State(Enum):
@@ -119,6 +130,20 @@ DEFAULT_OPTIONS = ConnectionOptions()
 NO_SECURITY = ConnectionSecurity()
 
 
+class _Login:
+    """A login that is under way on a stream."""
+
+    __slots__ = ("authentication", "is_first", "stream", "timer")
+
+    def __init__(
+        self, stream: NodeStream, authentication: ClientAuthentication, timer: asyncio.TimerHandle, *, is_first: bool
+    ) -> None:
+        self.stream = stream
+        self.authentication = authentication
+        self.timer = timer
+        self.is_first = is_first
+
+
 class NodeConnection:
     """Requests to one node. All methods are called on the loop's thread; callbacks come from there."""
 
@@ -148,7 +173,10 @@ class NodeConnection:
         self._connect_timeout_s = options.connect_timeout_ms / 1000
         self._buffers = parts.buffers or ReceiveBuffers()
         self._turn = parts.turn or Turn()
+        self._random = parts.random
         self._stream: NodeStream | None = None
+        self._login: _Login | None = None
+        self._renewal: asyncio.TimerHandle | None = None
         self._attempt: asyncio.Task[None] | None = None
         self._opening: NodeStream | None = None
         self._backoff_timer: asyncio.TimerHandle | None = None
@@ -175,7 +203,8 @@ class NodeConnection:
     @property
     def peer_address(self) -> Address:
         """Where the node that goes by `address` is, while there is a connection to it."""
-        return NO_ADDRESS if self._stream is None else self._stream.peer_address
+        stream = self._login.stream if self._login is not None else self._stream
+        return NO_ADDRESS if stream is None else stream.peer_address
 
     def next_correlation_id(self) -> int:
         """A number for the header of the next request."""
@@ -214,9 +243,13 @@ class NodeConnection:
 
     def send_unanswered(self, parts: Sequence[Bytes]) -> bool:
         """Sends a request that gets no answer. False, and nothing sent, where there is no connection."""
-        if self._stream is None:
+        if self._stream is not None:
+            self._stream.push(parts)
+            return True
+        if self.state is not State.CONNECTED:
             return False
-        self._stream.push(parts)
+        # A new login is under way on the connection.
+        self._unsent.append(PendingRequest(parts, 0, inf, _nobody))
         return True
 
     async def request(self, parts: Sequence[Bytes], *, timeout_ms: int) -> bytes:
@@ -239,12 +272,12 @@ class NodeConnection:
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED
-        for timer in (self._backoff_timer, self._deadline_timer):
+        for timer in (self._backoff_timer, self._deadline_timer, self._renewal):
             if timer is not None:
                 timer.cancel()
         if self._attempt is not None:
             self._attempt.cancel()
-        stream, self._stream = self._stream, None
+        stream = self._forget_stream()
         if stream is not None:
             stream.abort()
         self._fail_all(ConnectionClosedError(f"{self} is closed"))
@@ -314,15 +347,120 @@ class NodeConnection:
             # It broke before anyone knew of it.
             self._attempt_failed(Event.BROKEN, "closed at once")
             return
+        if self._security.authentication is None:
+            self._established(stream)
+        else:
+            self._log_in(stream, self._security.authentication(self.address), is_first=True)
+
+    def _established(self, stream: NodeStream) -> None:
+        self._told = ""
         self._backoff.succeeded()
         self._stream = stream
         self.state = State.CONNECTED
         self._tell_event(Event.CONNECTED)
+        self._send_waiting(stream)
+
+    def _send_waiting(self, stream: NodeStream) -> None:
         with self._turn:
             while self._unsent and self._stream is stream:
                 pending = self._unsent.popleft()
-                self._unanswered.append(pending)
+                if pending.on_answer is not _nobody:
+                    self._unanswered.append(pending)
                 stream.push(pending.parts)
+
+    # Logging in.
+
+    def _log_in(self, stream: NodeStream, authentication: ClientAuthentication, *, is_first: bool) -> None:
+        """Until it is done the stream is the login's alone."""
+        timer = self._loop.call_later(self._connect_timeout_s, self._login_timed_out)
+        login = self._login = _Login(stream, authentication, timer, is_first=is_first)
+        self._advance(login, authentication.start)
+
+    def _advance(self, login: _Login, step: Callable[[], LoginFrames]) -> None:
+        try:
+            frames = step()
+        except (SaslError, AuthenticationError) as error:
+            self._login_failed(str(error))
+            return
+        if isinstance(frames, Pending):
+            frames.then(lambda said: self._say(login, said))
+        else:
+            self._say(login, frames)
+
+    def _say(self, login: _Login, frames: list[bytes] | SaslError) -> None:
+        if self._login is not login:
+            return
+        if isinstance(frames, SaslError):
+            self._login_failed(str(frames))
+            return
+        for frame in frames:
+            correlation_id = _int32_at(frame, _CORRELATION_ID_OF_REQUEST)[0]
+            self._unanswered.append(
+                PendingRequest((frame,), correlation_id, inf, lambda answer: self._heard(login, answer))
+            )
+            login.stream.push((frame,))
+        if login.authentication.is_done:
+            self._logged_in(login)
+
+    def _heard(self, login: _Login, answer: memoryview | RequestFailedError) -> None:
+        # What ends the connection is told by whoever ends it.
+        if self._login is login and not isinstance(answer, RequestFailedError):
+            self._advance(login, lambda: login.authentication.received(answer))
+
+    def _logged_in(self, login: _Login) -> None:
+        self._end_login()
+        lifetime_s = login.authentication.session_lifetime_ms / 1000
+        if lifetime_s > 0:
+            part = _RENEW_FROM + _RENEW_WITHIN * self._random.random()
+            self._renewal = self._loop.call_later(lifetime_s * part, self._log_in_again)
+        if login.is_first:
+            self._established(login.stream)
+        else:
+            self._told = ""
+            self._stream = login.stream
+            self._send_waiting(login.stream)
+
+    def _log_in_again(self) -> None:
+        self._renewal = None
+        stream = self._stream
+        make = self._security.authentication
+        if stream is not None and make is not None:
+            self._stream = None
+            self._log_in(stream, make(self.address), is_first=False)
+
+    def _login_timed_out(self) -> None:
+        self._login_failed(f"timed out: no answer within {self._connect_timeout_s:g} s")
+
+    def _login_failed(self, reason: str) -> None:
+        login = self._login
+        if login is None:
+            return
+        reason = f"the login with {login.authentication.name} failed: {reason}"
+        stream = self._forget_stream()
+        if stream is not None:
+            stream.abort()
+        if login.is_first:
+            self._attempt_failed(Event.UNREACHABLE, reason, AuthenticationError)
+            return
+        self._tell_refused(reason)
+        self._back_off()
+        self._fail_all(AuthenticationError(f"cannot stay connected to {self.address}: {reason}"))
+        self._tell_event(Event.BROKEN)
+
+    def _end_login(self) -> None:
+        if self._login is not None:
+            self._login.timer.cancel()
+            self._login = None
+
+    def _forget_stream(self) -> NodeStream | None:
+        """The stream of this connection, which has none from now on; also that of a login."""
+        stream = self._login.stream if self._login is not None else self._stream
+        self._end_login()
+        self._stream = None
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+        return stream
 
     def _attempt_failed(
         self, event: Event, reason: str, kind: type[AuthenticationError | ConnectFailedError] = ConnectFailedError
@@ -367,12 +505,14 @@ class NodeConnection:
         self._loop.call_soon(self._broke, stream, error)
 
     def _broke(self, stream: NodeStream, error: BaseException | None) -> None:
-        if self._stream is stream:
+        if self._login is not None and self._login.stream is stream:
+            self._login_failed("the node closed the connection")
+        elif self._stream is stream:
             reason = (error.strerror if isinstance(error, OSError) else None) or error or "closed by the node"
             self._break(Event.BROKEN, ConnectionLostError(f"{self} broke: {reason}"))
 
     def _break(self, event: Event, error: RequestFailedError) -> None:
-        stream, self._stream = self._stream, None
+        stream = self._forget_stream()
         if stream is not None:
             stream.abort()
         self._back_off()
@@ -393,7 +533,8 @@ class NodeConnection:
         now_s = self._loop.time()
         late = _take_late(self._unanswered, now_s)
         late_unsent = _take_late(self._unsent, now_s)
-        rest = [each.deadline_s for each in (*self._unanswered, *self._unsent)]
+        # A login's own requests have none: it has a timer of its own.
+        rest = [each.deadline_s for each in (*self._unanswered, *self._unsent) if each.deadline_s < inf]
         if late:
             self._break(Event.TIMED_OUT, ConnectionLostError(f"{self} was closed: an earlier request timed out"))
         elif rest:
@@ -430,8 +571,9 @@ class NodeConnection:
     def _break_for(self, error: Exception) -> None:
         """A client's bug: its connection ends with what waits on it."""
         log.error("%s: closed: handling what came of a request failed: %r", self, error, exc_info=error)
-        if self._stream is not None:
-            self._stream.abort(error)
+        stream = self._login.stream if self._login is not None else self._stream
+        if stream is not None:
+            stream.abort(error)
 
 
 def _take_late(requests: deque[PendingRequest], now_s: float) -> list[PendingRequest]:
@@ -446,3 +588,7 @@ def _take_late(requests: deque[PendingRequest], now_s: float) -> list[PendingReq
 
 def _ignore(_event: Event) -> None:
     return
+
+
+def _nobody(_answer: object) -> None:
+    """Whom the answer to a request is for that gets none."""

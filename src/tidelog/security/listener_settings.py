@@ -42,6 +42,10 @@ class ListenerSettings:
         own = f"{self._prefix}{mechanism.lower()}.{key.name}"
         return cast("T", self._given[own]) if own in self._given else self[key]
 
+    def only_of_mechanism(self, mechanism: str, key: ConfigKey[T]) -> T:
+        """The value that was set for one SASL mechanism on this very listener; the default where none was."""
+        return cast("T", self._given.get(f"{self._prefix}{mechanism.lower()}.{key.name}", key.default))
+
 
 def without_listener(name: str) -> str:
     """The key that a name with a listener's prefix sets for a single listener; any other name as it is."""

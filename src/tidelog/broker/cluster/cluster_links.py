@@ -19,7 +19,8 @@ from tidelog.model.clock import Clock
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.timers import Timers
-from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
+from tidelog.net.connection_security import ConnectionSecurity
+from tidelog.net.node_connection import NO_SECURITY, ConnectionOptions, ConnectionParts, Event, NodeConnection
 from tidelog.wire.messages.broker_lifecycle import ControllerRegistrationResponse
 from tidelog.wire.schema import Response
 
@@ -39,11 +40,15 @@ class ClusterLinks:
         node_id: NodeId,
         controller_listener: str,
         request_timeout_ms: int,
+        controller_security: ConnectionSecurity,
+        broker_security: ConnectionSecurity,
     ) -> None:
         self._parts = parts
         self._timers = timers
         self._clock = clock
         self._node_id = node_id
+        self._controller_security = controller_security
+        self._broker_security = broker_security
         self._service: MetadataService | None = None
         self._is_registering = False
         self._is_closed = False
@@ -60,7 +65,26 @@ class ClusterLinks:
     def dial(
         self, host: str, port: int, on_event: Callable[[Event], None], *, stay_connected: bool = False
     ) -> NodeConnection:
-        """A connection to another node of the cluster."""
+        """A connection to a controller."""
+        return self._dial(host, port, on_event, self._controller_security, stay_connected=stay_connected)
+
+    def dial_broker(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
+        """A connection to a broker, on the listener between brokers."""
+        return self._dial(host, port, on_event, self._broker_security)
+
+    def _knock(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
+        """A connection to whatever listener, only to see whether somebody is there: nobody logs in."""
+        return self._dial(host, port, on_event, NO_SECURITY)
+
+    def _dial(
+        self,
+        host: str,
+        port: int,
+        on_event: Callable[[Event], None],
+        security: ConnectionSecurity,
+        *,
+        stay_connected: bool = False,
+    ) -> NodeConnection:
         return NodeConnection(
             self._parts,
             host,
@@ -69,6 +93,7 @@ class ClusterLinks:
             on_bug=self._bug,
             stay_connected=stay_connected,
             options=OPTIONS,
+            security=security,
         )
 
     def join(self, service: MetadataService, for_client: ClientsRequest) -> None:
@@ -88,7 +113,7 @@ class ClusterLinks:
         self.watch = BrokerWatch(
             service.controller,
             lambda: service.committed.image,
-            self.dial,
+            self._knock,
             self._timers,
             node_id=self._node_id,
         )

@@ -13,6 +13,7 @@ from tidelog.model.config import ConfigError, ConfigValues
 
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*):(?P<port>-?\d+)")
 _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+_SASL = frozenset({2, 3})
 _PORT_MAX = 65535
 
 
@@ -25,6 +26,10 @@ class ListenerSpec(Struct, frozen=True):
     is_controller: bool
     security_protocol: int
     advertised: tuple[str, int] | None
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol in _SASL
 
     def endpoint(self, port: int, default_host: str) -> Endpoint:
         """What others are told, once the listener has its port."""
@@ -45,8 +50,8 @@ def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
         protocol = protocols.get(name, "PLAINTEXT" if name in controllers else None)
         if protocol is None:
             raise ConfigError(f"Listener {name} has no security protocol: add it to listener.security.protocol.map")
-        if protocol != "PLAINTEXT":
-            raise ConfigError(f"Listener {name} uses {protocol}, which is not supported yet; only PLAINTEXT is")
+        if protocol in ("SSL", "SASL_SSL"):
+            raise ConfigError(f"Listener {name} uses {protocol}, and TLS is not supported yet")
         specs.append(
             ListenerSpec(
                 name, host, port, name in controllers, _SECURITY_PROTOCOLS[protocol], advertised.pop(name, None)
@@ -91,6 +96,13 @@ def inter_broker_listener(config: ConfigValues) -> str:
         key = SECURITY_INTER_BROKER_PROTOCOL.name if is_told else INTER_BROKER_LISTENER_NAME.name
         raise ConfigError(f"{key} is {name}, and there is no listener of that name: set inter.broker.listener.name")
     return name or names[0]
+
+
+def controllers_use_sasl(config: ConfigValues) -> bool:
+    """Whether nodes log in to controllers: what the first of their listeners asks for, which may be on other nodes alone."""
+    protocols = _security_protocols(config[keys.LISTENER_SECURITY_PROTOCOL_MAP])
+    name = config[keys.CONTROLLER_LISTENER_NAMES][0]
+    return _SECURITY_PROTOCOLS[protocols.get(name, "PLAINTEXT")] in _SASL
 
 
 def _parse_all(key: str, values: tuple[str, ...]) -> list[tuple[str, str, int]]:

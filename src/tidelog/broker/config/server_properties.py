@@ -133,10 +133,19 @@ def listener_key(name: str) -> ConfigKey[Any] | None:
 
 def unknown_problem(name: str) -> str | None:
     """The sentence about a key that neither this program nor Kafka knows; None for one that is known."""
-    base = without_listener(name)
+    base = _base_name(name)
     if base in BROKER_KEYS or base in unused_keys() or listener_key(name) is not None or is_about_providers(name):
         return None
     return f"Unknown configuration {name}{did_you_mean(name, [*BROKER_KEYS, *unused_keys()])}"
+
+
+def _base_name(name: str) -> str:
+    """A name without the prefix of a listener, and without that of a mechanism where nobody knows it with one."""
+    base = without_listener(name)
+    if base == name or base in BROKER_KEYS or base in unused_keys():
+        return base
+    of_mechanism = base.partition(".")[2]
+    return of_mechanism if of_mechanism in unused_keys() else base
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -149,7 +158,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _why_without_effect(name: str, text: str) -> str:
     """Why a known key that nothing acts on does no harm with this value. ConfigError where it would, or cannot hold it."""
-    base = without_listener(name)
+    base = _base_name(name)
     unused = unused_keys().get(base)
     if unused is None:
         raise ConfigError(f"{name} cannot be set: settings of a single listener are not supported yet; set {base}")

@@ -8,7 +8,6 @@ in whatever version that client likes; where that is not one of ours, `wire.fram
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from tidelog.broker.requests.caller import Caller
@@ -29,14 +28,12 @@ from tidelog.wire.messages.api_versions import (
 
 KRAFT_VERSION = "kraft.version"
 
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
-
 
 @handles(ApiVersionsRequest)
 def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> ApiVersionsResponse:
     if caller.api_version >= 3:
         software = ClientSoftware(request.client_software_name, request.client_software_version)
-        if not all(map(_SOFTWARE.fullmatch, software)):
+        if not software.is_valid:
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[], throttle_time_ms=0)
         caller.connection.client_software = software
     kind = "controller" if node.is_controller_listener(caller.listener_name) else "broker"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.broker.metrics.authentication_metrics import AuthenticationMetrics
 from tidelog.broker.metrics.request_metrics import RequestMetrics
 from tidelog.broker.metrics.topic_metrics import TopicMetrics
 from tidelog.model.metrics import Registry
@@ -14,5 +15,7 @@ class BrokerMetrics:
         self.registry = Registry()
         self.requests = RequestMetrics()
         self.topics = TopicMetrics()
+        self.authentication = AuthenticationMetrics()
         self.requests.register(self.registry)
         self.topics.register(self.registry)
+        self.authentication.register(self.registry)

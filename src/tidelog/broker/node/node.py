@@ -44,6 +44,7 @@ from tidelog.broker.node.node_broker import NodeBroker
 from tidelog.broker.node.node_directories import format_opened, open_directories
 from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
+from tidelog.broker.node.node_security import NodeSecurity
 from tidelog.broker.quotas.mutations import MutationQuotas
 from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.requests.caller import Caller
@@ -68,6 +69,7 @@ from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
+from tidelog.net.connection import FrameHandler
 from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess, HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
@@ -165,6 +167,7 @@ class BrokerNode:
         self.token_credentials = TokenCredentials(
             self.token_secret, lambda: self.image.delegation_tokens, seams.clock, seams.random
         )
+        self._security = NodeSecurity(config, self._specs, seams)
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -340,6 +343,8 @@ class BrokerNode:
             server=self._server,
             metrics=self.metrics,
             housekeeping=self._housekeeping,
+            controller_security=self._security.to_controllers,
+            broker_security=self._security.to_brokers,
             stopping=self._stopping,
         )
 
@@ -428,9 +433,20 @@ class BrokerNode:
         else:
             dispatcher = Dispatcher(self, authorizer, "broker")
         self._dispatchers.append(dispatcher)
+        handler: FrameHandler = dispatcher
+        if spec.uses_sasl:
+            handler = self._security.sasl_listener(
+                spec.name,
+                dispatcher,
+                lambda: self.config,
+                lambda: self.image.scram_credentials,
+                self.token_credentials,
+                self.metrics.authentication,
+                self._timers,
+            )
         # Whoever holds up the controllers holds up everybody.
         listener = await self._server.listen(
-            spec.name, spec.host, spec.port, dispatcher, protected=spec.is_controller, exempt=spec.is_controller
+            spec.name, spec.host, spec.port, handler, protected=spec.is_controller, exempt=spec.is_controller
         )
         self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
 

@@ -12,6 +12,7 @@ from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import NodeId
 from tidelog.model.timers import Timers
+from tidelog.net.connection_security import ConnectionSecurity
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.storage.seams import Seams
@@ -29,5 +30,8 @@ class NodeParts(Struct, frozen=True):
     server: SocketServer
     metrics: BrokerMetrics
     housekeeping: Housekeeping
+    controller_security: ConnectionSecurity
+    """How controllers are called, and below how other brokers are."""
+    broker_security: ConnectionSecurity
     stopping: list[Callable[[], object]]
     """How to stop each part that has been started: whoever starts one adds to it."""

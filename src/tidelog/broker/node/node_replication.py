@@ -99,7 +99,7 @@ class NodeReplication:
         """A connection to another broker, for one purpose."""
         client_id = f"broker-{self.node_id}-{purpose}-{broker}"
         doubts = self.doubted.connection_of(broker)
-        return LeaderLink(self._links.dial, self._address_asked_often(broker), client_id, doubts)
+        return LeaderLink(self._links.dial_broker, self._address_asked_often(broker), client_id, doubts)
 
     def _new_fetcher(self, leader: NodeId) -> ReplicaFetcher:
         assert self._partitions is not None

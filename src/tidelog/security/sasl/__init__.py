@@ -1,1 +1,1 @@
-"""Who is at the other end: the mechanisms of SASL, both sides of each, without a socket."""
+"""SASL: mechanisms, and the credentials that they go by."""

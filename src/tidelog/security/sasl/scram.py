@@ -5,8 +5,8 @@
     client  c=biws,r=<both>,p=<proof>                          ClientFinal
     server  v=<signature>                                      ServerFinal
 
-The server has keys that were derived from the password, never the password, and its part takes microseconds. Deriving them
-(`salted_password`) takes milliseconds: it is a plain function for slow work.
+The server has keys that were derived from the password (`scram_credential`), never the password, and its part takes microseconds.
+The client derives them, which takes milliseconds of slow work.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
-from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
 from tidelog.model.slow_work import SlowWork
 from tidelog.security.sasl.exchange import Evaluated, SaslAuthenticationError, SaslError, UnexpectedTokenError
+from tidelog.security.sasl.scram_credential import (
+    ITERATIONS_MIN,
+    ScramCredential,
+    ScramMechanism,
+    salted_password,
+)
 from tidelog.security.sasl.scram_messages import (
     ClientFinal,
     ClientFirst,
@@ -30,8 +35,6 @@ from tidelog.security.sasl.scram_messages import (
     username_of,
 )
 
-ITERATIONS_MIN = 4096
-ITERATIONS_MAX = 16384
 # A client counts as far as it is told to by whoever answers it: a second or so, not hours.
 CLIENT_ITERATIONS_MAX = 1 << 20
 TOKEN_AUTH = "tokenauth"  # noqa: S105 - the name of an extension
@@ -42,42 +45,8 @@ _NONCE_BITS = 130
 _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class ScramMechanism(Enum):
-    """The number is that of records and requests, the name that of the handshake."""
-
-    SHA_256 = 1
-    SHA_512 = 2
-
-    @property
-    def mechanism_name(self) -> str:
-        return f"SCRAM-{self.name.replace('_', '-')}"
-
-    @property
-    def hash_name(self) -> str:
-        return self.name.lower().replace("_", "")
-
-
-SCRAM_MECHANISMS = {each.mechanism_name: each for each in ScramMechanism}
-
-
-class ScramCredential(NamedTuple):
-    """What a server knows of a password."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-    def __repr__(self) -> str:
-        return f"ScramCredential(iterations={self.iterations})"
-
-
-class TokenCredential(NamedTuple):
-    """What a server knows of a delegation token."""
-
-    credential: ScramCredential
-    owner: Principal
-    expiry_ms: int
+TokenCredential = tuple[ScramCredential, Principal, int]
+"""What a server knows of a delegation token: its credential, its owner, and when it expires."""
 
 
 class RandomBits(Protocol):
@@ -96,27 +65,12 @@ def nonce(random: RandomBits) -> str:
     return digits or "0"
 
 
-def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """PBKDF2, some milliseconds: for slow work. Passwords are taken as they are (no SASLprep), as in Kafka."""
-    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
-
-
-def credential_of(mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
-    """What a server keeps of a salted password."""
-    return ScramCredential(
-        salt,
-        _hash(mechanism, _hmac(mechanism, salted, b"Client Key")),
-        _hmac(mechanism, salted, b"Server Key"),
-        iterations,
-    )
-
-
 def _hmac(mechanism: ScramMechanism, key: bytes, message: bytes) -> bytes:
-    return hmac.digest(key, message, mechanism.hash_name)
+    return hmac.digest(key, message, mechanism.digest)
 
 
 def _hash(mechanism: ScramMechanism, message: bytes) -> bytes:
-    return hashlib.new(mechanism.hash_name, message).digest()
+    return hashlib.new(mechanism.digest, message).digest()
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -134,10 +88,11 @@ class ScramServer:
         self,
         mechanism: ScramMechanism,
         credentials: Callable[[str], ScramCredential | None],
-        tokens: Callable[[str], TokenCredential | None],
+        tokens: Callable[[str], TokenCredential | Pending[TokenCredential | None] | None],
         random: RandomBits,
     ) -> None:
-        """Both look a name up at the moment of asking; nothing is kept from one attempt to the next."""
+        """Both look a name up at the moment of asking; nothing is kept from one attempt to the next. What a token is checked
+        against may have to be derived first."""
         self._mechanism = mechanism
         self._credentials = credentials
         self._tokens = tokens
@@ -156,22 +111,45 @@ class ScramServer:
         assert self._principal is not None
         return self._principal
 
-    def evaluate(self, token: bytes) -> bytes:
+    def evaluate(self, token: bytes) -> Evaluated:
         if self._is_over:
             raise SaslAuthenticationError(f"Unexpected challenge in Sasl server state {self._state()}")
+        # Until this step has succeeded.
         self._is_over = True
         if self._server_first is None:
-            answer = self._begin(ClientFirst.parse(token))
-            self._is_over = False
-            return answer
+            return self._begin(ClientFirst.parse(token))
         return self._end(ClientFinal.parse(token), self._server_first)
 
     def _state(self) -> str:
         return "COMPLETE" if self.is_complete else "FAILED"
 
-    def _begin(self, first: ClientFirst) -> bytes:
+    def _begin(self, first: ClientFirst) -> Evaluated:
         username = username_of(first.sasl_name)
-        credential = self._look_up(username, is_token=first.extension_values.get(TOKEN_AUTH, "").lower() == "true")
+        if first.extension_values.get(TOKEN_AUTH, "").lower() != "true":
+            self._principal = Principal("User", username)
+            return self._challenge(first, username, self._credentials(username))
+        found = self._tokens(username)
+        if not isinstance(found, Pending):
+            return self._token_challenge(first, username, found)
+        challenged: Pending[bytes | SaslError] = Pending()
+
+        def derived(token: TokenCredential | None) -> None:
+            try:
+                challenged.complete(self._token_challenge(first, username, token))
+            except SaslError as error:
+                challenged.complete(error)
+
+        found.then(derived)
+        return challenged
+
+    def _token_challenge(self, first: ClientFirst, token_id: str, found: TokenCredential | None) -> bytes:
+        if found is None:
+            raise SaslError("Token Authentication failed: Invalid tokenId")
+        credential, owner, self.session_end_ms = found
+        self._principal = owner._replace(token_authenticated=True)
+        return self._challenge(first, token_id, credential)
+
+    def _challenge(self, first: ClientFirst, username: str, credential: ScramCredential | None) -> bytes:
         if credential is None:
             raise SaslError("Authentication failed: Invalid user credentials")
         if first.authzid not in ("", username):
@@ -185,18 +163,8 @@ class ScramServer:
         self._credential = credential
         both = first.nonce + nonce(self._random)
         self._server_first = ServerFirst(both, credential.salt, credential.iterations)
+        self._is_over = False
         return self._server_first.text.encode()
-
-    def _look_up(self, username: str, *, is_token: bool) -> ScramCredential | None:
-        if not is_token:
-            self._principal = Principal("User", username)
-            return self._credentials(username)
-        found = self._tokens(username)
-        if found is None:
-            raise SaslError("Token Authentication failed: Invalid tokenId")
-        self._principal = found.owner._replace(token_authenticated=True)
-        self.session_end_ms = found.expiry_ms
-        return found.credential
 
     def _end(self, final: ClientFinal, server_first: ServerFirst) -> bytes:
         credential, first, mechanism = self._credential, self._first, self._mechanism

@@ -18,6 +18,7 @@ from tidelog.security.sasl.exchange import UnexpectedTokenError
 from tidelog.security.sasl.oauthbearer import BearerToken, TokenRefused, Validated
 
 _PREFIX = "unsecuredValidator"
+_LOGIN_PREFIX = "unsecuredLogin"
 _SCOPE_ITEM = re.compile(r"[\x23-\x5b\x5d-\x7e\x21]+")
 _PARTS = 3
 
@@ -67,6 +68,32 @@ def unsecured_token(claims: Mapping[str, object]) -> str:
     """A token that says whatever it is told to."""
     parts = ({"alg": "none"}, claims)
     return ".".join([_base64(json.dumps(each).encode()) for each in parts]) + "."
+
+
+def unsecured_login(options: Mapping[str, str], now_ms: int) -> str:
+    """The token that a login module's options describe, as Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` writes it.
+
+    ValueError says in one sentence what is wrong with them.
+    """
+    claims: dict[str, object] = {}
+    for key, value in options.items():
+        kind, _, name = key.removeprefix(_LOGIN_PREFIX).partition("Claim_")
+        if not key.startswith(_LOGIN_PREFIX) or not name:
+            continue
+        if name in ("iat", "exp"):
+            raise ValueError(f"{key} names a claim that is set by itself")
+        if kind == "String":
+            claims[name] = value
+        elif kind == "Number":
+            claims[name] = float(value)
+        elif kind == "List" and value:
+            # The first character separates the others.
+            claims[name] = value[1:].split(value[0])
+    principal = options.get(f"{_LOGIN_PREFIX}PrincipalClaimName", "").strip() or "sub"
+    if not claims.get(principal):
+        raise ValueError(f"{_LOGIN_PREFIX}StringClaim_{principal} is not set: it is the name of the user")
+    lifetime_s = float(options.get(f"{_LOGIN_PREFIX}LifetimeSeconds", "").strip() or 3600)
+    return unsecured_token({**claims, "iat": now_ms / 1000, "exp": now_ms / 1000 + lifetime_s})
 
 
 def _base64(content: bytes) -> str:

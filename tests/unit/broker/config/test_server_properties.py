@@ -139,6 +139,28 @@ def test_what_is_set_for_one_listener_is_kept_under_its_whole_name() -> None:
         check_properties({name: "perhaps"})
 
 
+def test_a_key_of_sasl_may_be_set_for_a_mechanism_of_a_listener() -> None:
+    checked = check_properties(
+        {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "listener.name.out.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.out.plain.connections.max.reauth.ms": "5000",
+            "listener.name.out.scram-sha-512.sasl.jaas.config": "a b;",
+        },
+        strict=True,
+    )
+
+    assert checked.values.given["listener.name.out.sasl.enabled.mechanisms"] == ("PLAIN",)
+    assert checked.values.given["listener.name.out.plain.connections.max.reauth.ms"] == 5000
+    assert not checked.without_effect
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.out.", "listener.name.out.oauthbearer."])
+def test_a_java_class_is_refused_with_any_prefix(prefix: str) -> None:
+    with pytest.raises(ConfigError, match="it names Java classes, which do not run here; remove it"):
+        check_properties({f"{prefix}sasl.login.callback.handler.class": "com.example.Login"})
+
+
 def test_a_value_that_kafka_would_refuse_is_refused_where_it_is_without_effect_too() -> None:
     with pytest.raises(
         ConfigError, match=r"Invalid value 0 for configuration num\.io\.threads: Value must be at least 1"
