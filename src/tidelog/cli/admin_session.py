@@ -13,6 +13,7 @@ from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.options import AdminOptions
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
+from tidelog.client.kafka_properties import in_kafka_names
 
 EXIT_REFUSED = 1
 EXIT_WRONG_QUESTION = 2
@@ -21,6 +22,7 @@ EXIT_WRONG_QUESTION = 2
 CONNECT_TIMEOUT_MS = 5_000
 CALL_TIMEOUT_MS = 30_000
 
+LOGIN_ADVICE = "such keys go into the file of --command-config"
 ADVICE = "start a cluster with `tidelog up`, or name one with --bootstrap"
 
 
@@ -30,6 +32,12 @@ class QuestionError(Exception):
 
 class RefusalError(Exception):
     """The answer is no, in one sentence."""
+
+
+def not_reached(error: NotReachedError) -> RefusalError:
+    """No node answered: with what a person can do about it, unless the sentence says that already."""
+    sentence = in_kafka_names(str(error))
+    return RefusalError(f"{sentence}: {LOGIN_ADVICE}" if sentence != str(error) else f"{sentence}; {ADVICE}")
 
 
 def admin_settings(bootstrap: str, login: Mapping[str, Any] | None = None) -> Any:
@@ -56,7 +64,7 @@ def administer(
             try:
                 await admin.connect()
             except NotReachedError as error:
-                raise RefusalError(f"{error}; {ADVICE}") from error
+                raise not_reached(error) from error
             lines.begun()
             await work(admin)
 
@@ -66,9 +74,9 @@ def administer(
     except QuestionError as error:
         return complain(command, str(error), EXIT_WRONG_QUESTION)
     except ConfigError as error:
-        return complain(command, str(error), EXIT_WRONG_QUESTION)
+        return complain(command, in_kafka_names(str(error)), EXIT_WRONG_QUESTION)
     except (RefusalError, ClientError) as error:
-        return complain(command, str(error), EXIT_REFUSED)
+        return complain(command, in_kafka_names(str(error)), EXIT_REFUSED)
     return 0
 
 

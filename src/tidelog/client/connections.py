@@ -26,14 +26,30 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from tidelog import __version__
-from tidelog.client.errors import ClientError, ClosedError, NotReachedError, TimedOutError, UnsupportedError, refusal
+from tidelog.client.client_security import client_security
+from tidelog.client.connection_advice import is_refusal, may_pass, with_advice, with_guess
+from tidelog.client.errors import (
+    AuthenticationError,
+    ClientError,
+    ClosedError,
+    NotReachedError,
+    TimedOutError,
+    UnsupportedError,
+    refusal,
+)
 from tidelog.client.options import ClientOptions
 from tidelog.client.reachability import SILENCE_S, Reachability
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.net.address import Address
-from tidelog.net.errors import ConnectionClosedError, RequestFailedError, RequestTimedOutError
-from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection, State
+from tidelog.net.errors import (
+    AuthenticationError as NetAuthenticationError,
+    ConnectionClosedError,
+    ConnectionLostError,
+    RequestFailedError,
+    RequestTimedOutError,
+)
+from tidelog.net.node_connection import NO_SECURITY, ConnectionOptions, ConnectionParts, Event, NodeConnection, State
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.turn import Turn
 from tidelog.wire.apis import ApiKey, api
@@ -84,12 +100,14 @@ class _Asked:
 class _Node:
     """One connection, and what its node speaks."""
 
-    __slots__ = ("connection", "greeting", "last_used_s", "throttle", "versions", "waiting")
+    __slots__ = ("connection", "greeting", "has_answered", "last_used_s", "throttle", "versions", "waiting")
 
     def __init__(self) -> None:
         self.connection: NodeConnection
         self.versions: Mapping[int, tuple[int, int]] | None = None
         self.greeting = False
+        self.has_answered = False
+        """Whether it has ever answered anything but a greeting: then it expects of this client what this client does."""
         # Requests that came before the node was ready.
         self.waiting: deque[_Asked] = deque()
         self.throttle: asyncio.TimerHandle | None = None
@@ -121,7 +139,11 @@ class Connections:
             reconnect_backoff_ms=options.reconnect_backoff_ms,
             reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
             connect_timeout_ms=options.socket_connection_setup_timeout_ms,
+            # Whoever has made a call is told.
+            logs_refusals=False,
         )
+        self._security = client_security(seams, options)
+        self._login = None if self._security is None else self._security.login
         self._features: dict[str, int] = {}
         self._features_epoch = -1
         self._is_closed = False
@@ -291,6 +313,8 @@ class Connections:
             probe.cancel()
         self._probes.clear()
         self.reachability.close()
+        if self._login is not None:
+            self._login.close()
         for node_id, channel in list(self._nodes):
             self._drop(node_id, channel, ClosedError("the client is closed"))
 
@@ -321,7 +345,12 @@ class Connections:
                 self._greet(node, api(ApiKey.API_VERSIONS).versions.highest)
 
         node.connection = NodeConnection(
-            self._parts, address.host, address.port, on_event=on_event, options=self._connection_options
+            self._parts,
+            address.host,
+            address.port,
+            on_event=on_event,
+            options=self._connection_options,
+            security=NO_SECURITY if self._security is None else self._security.connection,
         )
         return node
 
@@ -399,8 +428,9 @@ class Connections:
 
         def answered(frame: memoryview | RequestFailedError) -> None:
             if isinstance(frame, RequestFailedError):
-                callback(self._failed(frame))
+                callback(self._failed(frame, node, is_greeted=True))
             else:
+                node.has_answered = True
                 callback(self._decode(node, answer, version, frame))
 
         remaining_ms = int((asked.deadline_s - self._loop.time()) * 1000) + 1
@@ -475,6 +505,10 @@ class Connections:
     def _greet(self, node: _Node, version: int) -> None:
         node.greeting = True
         connection = node.connection
+        if self._login is not None and self._login.token() is None:
+            # Before there is a connection: a broker need not wait for whoever issues tokens.
+            self._login.when_ready(lambda error: self._logged_in(node, version, error))
+            return
         request = ApiVersionsRequest(client_software_name="tidelog", client_software_version=__version__)
         silence = f"{connection.address} has not answered for {SILENCE_S:g} s"
         patience = self._loop.call_later(SILENCE_S, self._down, connection.address, silence)
@@ -483,9 +517,14 @@ class Connections:
             node.greeting = False
             patience.cancel()
             if isinstance(frame, RequestFailedError):
-                if not isinstance(frame, ConnectionClosedError):
-                    self._down(connection.address, str(frame))
-                self._fail_waiting(node, self._failed(frame))
+                failed = self._failed(frame, node, is_greeted=False)
+                if isinstance(failed, AuthenticationError):
+                    # The node is there; whether it lets this client in is for the next call to find out.
+                    if self._login is not None:
+                        self._login.refused()
+                elif not isinstance(frame, ConnectionClosedError):
+                    self._down(connection.address, str(failed))
+                self._fail_waiting(node, failed)
                 return
             try:
                 _, response = read_response(frame, ApiKey.API_VERSIONS, version)
@@ -501,6 +540,15 @@ class Connections:
         connection.send(
             self._encode(connection, request, version), answered, timeout_ms=self._options.request_timeout_ms
         )
+
+    def _logged_in(self, node: _Node, version: int, error: AuthenticationError | None) -> None:
+        node.greeting = False
+        if node.connection.state is State.CLOSED:
+            return
+        if error is None:
+            self._greet(node, version)
+        else:
+            self._fail_waiting(node, error)
 
     def _greeted(self, node: _Node, response: ApiVersionsResponse, version: int) -> None:
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
@@ -526,11 +574,17 @@ class Connections:
                 _stop_timer(asked)
                 self._dispatch(node, versions, asked)
 
-    def _failed(self, error: RequestFailedError) -> ClientError:
+    def _failed(self, error: RequestFailedError, node: _Node, *, is_greeted: bool) -> ClientError:
         if self._is_closed:
             return ClosedError("the client is closed")
-        kind = TimedOutError if isinstance(error, RequestTimedOutError) else NotReachedError
-        return kind(str(error))
+        sentence = str(error)
+        is_lost = isinstance(error, ConnectionLostError)
+        if isinstance(error, NetAuthenticationError) or (is_lost and is_refusal(sentence)):
+            kind: type[ClientError] = NotReachedError if may_pass(sentence) else AuthenticationError
+            return kind(with_advice(sentence, self._options))
+        if is_lost and not node.has_answered:
+            return NotReachedError(with_guess(sentence, self._options, is_greeted=is_greeted))
+        return TimedOutError(sentence) if isinstance(error, RequestTimedOutError) else NotReachedError(sentence)
 
     def _fail_waiting(self, node: _Node, error: ClientError) -> None:
         waiting, node.waiting = node.waiting, deque()

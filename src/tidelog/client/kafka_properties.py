@@ -45,9 +45,9 @@ _UNDERSTOOD_CLASSES = {
 }
 
 # Security alone: other options have names of our own among them.
-_NAMES = re.compile(
-    "|".join(sorted((each.name for each in dataclasses.fields(SecurityOptions)), key=len, reverse=True)), re.ASCII
-)
+_BY_LENGTH = sorted((each.name for each in dataclasses.fields(SecurityOptions)), key=len, reverse=True)
+_NAMES = re.compile("|".join(_BY_LENGTH), re.ASCII)
+_KAFKA_NAMES = re.compile("|".join(re.escape(each.replace("_", ".")) for each in _BY_LENGTH), re.ASCII)
 
 
 class Properties(NamedTuple):
@@ -57,6 +57,11 @@ class Properties(NamedTuple):
     """Keyword arguments of a client."""
     unknown: tuple[str, ...]
     """Keys that the client does not have."""
+
+
+def in_python_names(sentence: str) -> str:
+    """The other way round."""
+    return _KAFKA_NAMES.sub(lambda match: match[0].replace(".", "_"), sentence)
 
 
 def in_kafka_names(sentence: str) -> str:

@@ -36,7 +36,7 @@ PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER = "OAUTHBEARER"
 GSSAPI = "GSSAPI"
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*_WITH_PASSWORD, OAUTHBEARER, GSSAPI)
+MECHANISMS = (*_WITH_PASSWORD, OAUTHBEARER)
 
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 
@@ -58,7 +58,8 @@ def _check_mechanism(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or value.upper() not in MECHANISMS:
-        raise ConfigError(f"{name} is {value!r}; it can be {' or '.join(MECHANISMS)}")
+        missing = ": Kerberos is not there" if value == GSSAPI else ""
+        raise ConfigError(f"{name} is {value!r}; it can be {' or '.join(MECHANISMS)}{missing}")
     return value.upper()
 
 
@@ -123,12 +124,13 @@ class SecurityOptions:
     ssl_enabled_protocols: tuple[str, ...] = words(_TLS_VERSIONS, doc="The versions of TLS that will do.")
     ssl_cipher_suites: tuple[str, ...] = words((), doc="The cipher suites that will do, by IANA's names; () for all.")
     sasl_mechanism: str | None = option(
-        None, _check_mechanism, doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI; Kafka has GSSAPI here."
+        None,
+        _check_mechanism,
+        doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's default, is not there.",
     )
     sasl_username: str | None = optional_text(doc="Whom to log in as, with PLAIN and SCRAM.")
     sasl_password: str | None = secret(doc="The password for that.")
     sasl_jaas_config: str | None = secret(doc="Both as Kafka writes them, or what OAUTHBEARER needs.")
-    sasl_kerberos_service_name: str | None = optional_text(doc="The name that brokers have in Kerberos, for GSSAPI.")
     sasl_oauthbearer_token: str | None = secret(doc="A token that does not change. Tidelog's own.")
     sasl_oauthbearer_token_callback: Callable[[], Token] | None = function(  # noqa: RUF009
         doc="Returns a token, or a token and when it ends in seconds since 1970. On a thread of its own. Tidelog's own."
@@ -199,7 +201,6 @@ class SecurityArguments(TypedDict, total=False):
     sasl_username: str | None
     sasl_password: str | None
     sasl_jaas_config: str | None
-    sasl_kerberos_service_name: str | None
     sasl_oauthbearer_token: str | None
     sasl_oauthbearer_token_callback: Callable[[], Token] | None
     sasl_oauthbearer_token_endpoint_url: str | None
@@ -309,8 +310,6 @@ def _check_login(options: SecurityOptions) -> None:
         _check_token_source(options)
     elif tokens:
         raise ConfigError(f"{tokens[0]} needs sasl_mechanism OAUTHBEARER, and it is {mechanism}")
-    if options.sasl_kerberos_service_name is not None and mechanism != GSSAPI:
-        raise ConfigError(f"sasl_kerberos_service_name needs sasl_mechanism GSSAPI, and it is {mechanism}")
     if options.sasl_login_retry_backoff_max_ms < options.sasl_login_retry_backoff_ms:
         raise ConfigError(
             f"sasl_login_retry_backoff_max_ms is {options.sasl_login_retry_backoff_max_ms}; "

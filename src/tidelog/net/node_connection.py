@@ -124,6 +124,8 @@ class ConnectionOptions(NamedTuple):
     reconnect_backoff_ms: float = 50
     reconnect_backoff_max_ms: float = 1000
     connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    logs_refusals: bool = True
+    """Whether a login or handshake that fails is a line in the log: for nodes, where nobody else would tell."""
 
 
 DEFAULT_OPTIONS = ConnectionOptions()
@@ -169,6 +171,7 @@ class NodeConnection:
         self._security = security
         self._told = ""
         self._in_flight_max = options.in_flight_max
+        self._logs_refusals = options.logs_refusals
         self._backoff = ReconnectBackoff(parts.random, options.reconnect_backoff_ms, options.reconnect_backoff_max_ms)
         self._connect_timeout_s = options.connect_timeout_ms / 1000
         self._buffers = parts.buffers or ReceiveBuffers()
@@ -481,7 +484,7 @@ class NodeConnection:
 
     def _tell_refused(self, reason: str) -> None:
         """To try again does not help until somebody changes something: that is worth one line, and not one for each attempt."""
-        if reason != self._told:
+        if reason != self._told and self._logs_refusals:
             self._told = reason
             log.warning("%s: %s", self, reason)
 

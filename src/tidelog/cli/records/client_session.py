@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelog.cli.admin_session import (
-    ADVICE,
     EXIT_REFUSED,
     EXIT_WRONG_QUESTION,
     QuestionError,
     RefusalError,
     admin_settings,
     complain,
+    not_reached,
 )
 from tidelog.cli.client_lines import ClientLines
 from tidelog.cli.interrupts import EXIT_INTERRUPTED
 from tidelog.client.admin import Admin
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
+from tidelog.client.kafka_properties import in_kafka_names
 
 
 def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> int:
@@ -29,12 +30,12 @@ def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> 
             try:
                 admin.connect()
             except NotReachedError as error:
-                raise RefusalError(f"{error}; {ADVICE}") from error
+                raise not_reached(error) from error
             lines.begun()
             return work(admin)
     except (QuestionError, ConfigError) as error:
-        return complain(command, str(error), EXIT_WRONG_QUESTION)
+        return complain(command, in_kafka_names(str(error)), EXIT_WRONG_QUESTION)
     except (RefusalError, ClientError) as error:
-        return complain(command, str(error), EXIT_REFUSED)
+        return complain(command, in_kafka_names(str(error)), EXIT_REFUSED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
