@@ -14,6 +14,7 @@ from tidelog.model.config import (
     UpdateMode,
     bool_key,
     list_key,
+    long_key,
     string_key,
 )
 
@@ -98,6 +99,13 @@ SSL_ALLOW_SAN_CHANGES = bool_key(
     False,
     doc="Whether a certificate may be replaced at run time by one that lacks some of its alternative names.",
 )
+TIDELOG_SSL_RELOAD_INTERVAL_MS = long_key(
+    "tidelog.ssl.reload.interval.ms",
+    -1,
+    at_least=-1,
+    doc="How often the node looks whether files of keys and certificates have changed, and uses them; -1 for never, as Kafka.",
+)
+
 TLS_KEYS = ConfigKeys(
     [
         SSL_PROTOCOL,
@@ -118,6 +126,7 @@ TLS_KEYS = ConfigKeys(
         SSL_PRINCIPAL_MAPPING_RULES,
         SSL_ALLOW_DN_CHANGES,
         SSL_ALLOW_SAN_CHANGES,
+        TIDELOG_SSL_RELOAD_INTERVAL_MS,
     ]
 )
 

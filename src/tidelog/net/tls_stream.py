@@ -301,6 +301,10 @@ class TlsStream:
                         continue
                     is_empty = True
                     break
+                except ssl.SSLZeroReturnError:
+                    # The end, where this side has said so too.
+                    is_ended = True
+                    break
                 except ssl.SSLError as error:
                     problem = error
                     break

@@ -53,7 +53,7 @@ class ClusterLinks:
         self._is_registering = False
         self._is_closed = False
         self.peers = NetworkPeers(
-            self.dial,
+            self.dial_controller,
             listener=controller_listener,
             client_id=f"raft-client-{node_id}",
             request_timeout_ms=request_timeout_ms,
@@ -62,7 +62,7 @@ class ClusterLinks:
         self.channel: ControllerChannel
         self.watch: BrokerWatch
 
-    def dial(
+    def dial_controller(
         self, host: str, port: int, on_event: Callable[[Event], None], *, stay_connected: bool = False
     ) -> NodeConnection:
         """A connection to a controller."""
@@ -105,7 +105,7 @@ class ClusterLinks:
         self.channel = ControllerChannel(
             LocalController(service.controller, for_client),
             service.quorum,
-            self.dial,
+            self.dial_controller,
             self._timers,
             self._clock,
             client_id=str(self._node_id),

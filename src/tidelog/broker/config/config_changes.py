@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tidelog.broker.config import loggers
 from tidelog.broker.config.config_resources import ConfigResourceType, authorize, node_id_of, resource_type_of
+from tidelog.broker.config.server_properties import listener_key
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.node_view import Node
 from tidelog.controller.configs import Operation
@@ -270,9 +271,17 @@ def _broker_problem(resource: ResourceChanges, broker: BrokerConfig, *, incremen
     problem = _values_problem(wanted, broker.table, per_broker=per_broker)
     if problem is None:
         for change in resource.changes:
-            if change.name not in broker.table and change.operation != Operation.DELETE:
+            is_known = change.name in broker.table or listener_key(change.name) is not None
+            if not is_known and change.operation != Operation.DELETE:
                 _log_without_effect(change.name, broker.table)
     return problem
+
+
+def changed_values(resource: ResourceChanges, broker: BrokerConfig, *, incremental: bool) -> dict[str, str]:
+    """What is set at run time for this broker once a change that may be is made."""
+    present = broker.dynamic.get(str(broker.node_id), {}) if incremental else {}
+    changed = _changed(dict(present), resource.changes, broker.table)
+    return {} if isinstance(changed, Outcome) else changed
 
 
 def _changed(current: dict[str, str], changes: Iterable[Change], table: ConfigKeys) -> dict[str, str] | Outcome:
@@ -322,7 +331,7 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
         # A node may start with none; one that runs would only seem to go on compacting.
         if name == LOG_CLEANER_THREADS.name and value == 0:
             return _invalid("Log cleaner threads should be at least 1")
-    single = [name for name, key in known.items() if key.update_mode is UpdateMode.PER_BROKER]
+    single = [name for name, key in known.items() if key.update_mode is UpdateMode.PER_BROKER or name != key.name]
     if single and not per_broker:
         return _invalid(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
@@ -337,7 +346,7 @@ def _is_fixed(name: str, table: ConfigKeys) -> bool:
 
 def _key(name: str, table: ConfigKeys) -> ConfigKey[Any] | None:
     """The key of this name, whether it acts or not; None where nobody knows it."""
-    key = table.get(name)
+    key = table.get(name) or listener_key(name)
     if key is None and name in unused_keys():
         return unused_keys()[name].key
     return key

@@ -111,7 +111,7 @@ class BrokerConfigView(Struct, frozen=True):
 
     def key(self, name: str) -> ConfigKey[object] | None:
         """The key of a name, whether it acts or not; None where nobody knows it."""
-        key = self.table.get(name)
+        key = self.table.get(name) or listener_key(name)
         if key is None and name in unused_keys():
             return unused_keys()[name].key
         return listener_key(name) if key is None else key
@@ -179,7 +179,7 @@ def effective_config(static: ConfigValues, view: BrokerConfigView) -> ConfigValu
         (view.dynamic_broker, {UpdateMode.CLUSTER_WIDE, UpdateMode.PER_BROKER}),
     ):
         for name, text in layer.items():
-            key = view.table.get(name)
+            key = view.table.get(name) or listener_key(name)
             # Another release may have stored what this one does not know or allow.
             if key is not None and key.update_mode in modes and _is_allowed(key, text):
                 given[name] = key.parse(text)

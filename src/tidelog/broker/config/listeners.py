@@ -10,10 +10,9 @@ from tidelog.controller.image import Endpoint
 from tidelog.model import broker_config as keys
 from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME, SECURITY_INTER_BROKER_PROTOCOL
 from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.security_protocol import SecurityProtocol
 
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*):(?P<port>-?\d+)")
-_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-_SASL = frozenset({2, 3})
 _PORT_MAX = 65535
 
 
@@ -24,22 +23,17 @@ class ListenerSpec(Struct, frozen=True):
     host: str
     port: int
     is_controller: bool
-    security_protocol: int
+    security_protocol: SecurityProtocol
     advertised: tuple[str, int] | None
-
-    @property
-    def uses_sasl(self) -> bool:
-        return self.security_protocol in _SASL
 
     def endpoint(self, port: int, default_host: str) -> Endpoint:
         """What others are told, once the listener has its port."""
         host, told = self.advertised or (self.host or default_host, port)
-        return Endpoint(self.name, host, told or port, self.security_protocol)
+        return Endpoint(self.name, host, told or port, int(self.security_protocol))
 
 
 def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
-    """The listeners of a node. ConfigError for what contradicts itself or is not supported."""
-    protocols = _security_protocols(config[keys.LISTENER_SECURITY_PROTOCOL_MAP])
+    """The listeners of a node. ConfigError for what contradicts itself."""
     names = config[keys.CONTROLLER_LISTENER_NAMES]
     controllers = frozenset(names)
     advertised = {
@@ -47,16 +41,8 @@ def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
     }
     specs = []
     for name, host, port in _parse_all("listeners", config[keys.LISTENERS]):
-        protocol = protocols.get(name, "PLAINTEXT" if name in controllers else None)
-        if protocol is None:
-            raise ConfigError(f"Listener {name} has no security protocol: add it to listener.security.protocol.map")
-        if protocol in ("SSL", "SASL_SSL"):
-            raise ConfigError(f"Listener {name} uses {protocol}, and TLS is not supported yet")
-        specs.append(
-            ListenerSpec(
-                name, host, port, name in controllers, _SECURITY_PROTOCOLS[protocol], advertised.pop(name, None)
-            )
-        )
+        protocol = security_protocol(config, name)
+        specs.append(ListenerSpec(name, host, port, name in controllers, protocol, advertised.pop(name, None)))
     if len({spec.name for spec in specs}) != len(specs):
         raise ConfigError("Each listener must have a name of its own")
     if advertised:
@@ -75,6 +61,16 @@ def listener_specs(config: ConfigValues) -> list[ListenerSpec]:
     if "broker" in roles and all(spec.is_controller for spec in specs):
         raise ConfigError("A broker needs a listener that is not a controller's")
     return specs
+
+
+def security_protocol(config: ConfigValues, name: str) -> SecurityProtocol:
+    """What a listener of this name uses, this node's or another's. ConfigError where nobody has said it."""
+    protocol = _security_protocols(config[keys.LISTENER_SECURITY_PROTOCOL_MAP]).get(name)
+    if protocol is not None:
+        return protocol
+    if name in config[keys.CONTROLLER_LISTENER_NAMES]:
+        return SecurityProtocol.PLAINTEXT
+    raise ConfigError(f"Listener {name} has no security protocol: add it to listener.security.protocol.map")
 
 
 def inter_broker_listener(config: ConfigValues) -> str:
@@ -98,13 +94,6 @@ def inter_broker_listener(config: ConfigValues) -> str:
     return name or names[0]
 
 
-def controllers_use_sasl(config: ConfigValues) -> bool:
-    """Whether nodes log in to controllers: what the first of their listeners asks for, which may be on other nodes alone."""
-    protocols = _security_protocols(config[keys.LISTENER_SECURITY_PROTOCOL_MAP])
-    name = config[keys.CONTROLLER_LISTENER_NAMES][0]
-    return _SECURITY_PROTOCOLS[protocols.get(name, "PLAINTEXT")] in _SASL
-
-
 def _parse_all(key: str, values: tuple[str, ...]) -> list[tuple[str, str, int]]:
     parsed = []
     for value in values:
@@ -115,14 +104,14 @@ def _parse_all(key: str, values: tuple[str, ...]) -> list[tuple[str, str, int]]:
     return parsed
 
 
-def _security_protocols(text: str) -> dict[str, str]:
+def _security_protocols(text: str) -> dict[str, SecurityProtocol]:
     protocols = {}
     for pair in filter(None, map(str.strip, text.split(","))):
         name, colon, protocol = pair.partition(":")
-        if not colon or protocol not in _SECURITY_PROTOCOLS:
+        if not colon or protocol not in SecurityProtocol.__members__:
             raise ConfigError(
                 f"Invalid value {pair} for configuration listener.security.protocol.map: expected NAME:PROTOCOL with one of "
-                f"{', '.join(_SECURITY_PROTOCOLS)}"
+                f"{', '.join(SecurityProtocol.__members__)}"
             )
-        protocols[name] = protocol
+        protocols[name] = SecurityProtocol[protocol]
     return protocols

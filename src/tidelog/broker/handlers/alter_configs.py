@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from tidelog.broker.config.config_changes import (
     Change,
+    Outcome,
     ResourceChanges,
     answer_changes,
     broker_config,
     check_at_controller,
     check_resources,
 )
+from tidelog.broker.config.store_changes import when_stores_are_checked
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
@@ -34,8 +36,15 @@ def alter_configs(request: AlterConfigsRequest, caller: Caller, node: Node) -> A
         outcomes = check_at_controller(resources, caller, node.node_id, incremental=False, apply=False)
     else:
         outcomes = check_resources(resources, caller, broker_config(node), incremental=False, apply=False)
-    remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
-    asked = AlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
-    return answer_changes(
-        AlterConfigsResponse, resources, outcomes, lambda: node.forward(asked, AlterConfigsResponse, caller)
-    )
+
+    def decided(outcomes: list[Outcome | None]) -> Answer[AlterConfigsResponse]:
+        remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
+        asked = AlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
+        return answer_changes(
+            AlterConfigsResponse,
+            resources,
+            outcomes,
+            lambda: node.forward(asked, AlterConfigsResponse, caller),
+        )
+
+    return when_stores_are_checked(resources, outcomes, node, decided, incremental=False)

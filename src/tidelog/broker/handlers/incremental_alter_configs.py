@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from tidelog.broker.config.config_changes import (
     Change,
+    Outcome,
     ResourceChanges,
     answer_changes,
     broker_config,
     check_at_controller,
     check_resources,
 )
+from tidelog.broker.config.store_changes import when_stores_are_checked
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
@@ -40,11 +42,15 @@ def incremental_alter_configs(
         outcomes = check_resources(
             resources, caller, broker_config(node), incremental=True, apply=not request.validate_only
         )
-    remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
-    asked = IncrementalAlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
-    return answer_changes(
-        IncrementalAlterConfigsResponse,
-        resources,
-        outcomes,
-        lambda: node.forward(asked, IncrementalAlterConfigsResponse, caller),
-    )
+
+    def decided(outcomes: list[Outcome | None]) -> Answer[IncrementalAlterConfigsResponse]:
+        remaining = [each for each, outcome in zip(request.resources, outcomes, strict=True) if outcome is None]
+        asked = IncrementalAlterConfigsRequest(resources=remaining, validate_only=request.validate_only)
+        return answer_changes(
+            IncrementalAlterConfigsResponse,
+            resources,
+            outcomes,
+            lambda: node.forward(asked, IncrementalAlterConfigsResponse, caller),
+        )
+
+    return when_stores_are_checked(resources, outcomes, node, decided, incremental=True)

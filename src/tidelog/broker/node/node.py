@@ -45,6 +45,7 @@ from tidelog.broker.node.node_directories import format_opened, open_directories
 from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_security import NodeSecurity
+from tidelog.broker.node.node_tls import NodeTls
 from tidelog.broker.quotas.mutations import MutationQuotas
 from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.requests.caller import Caller
@@ -161,13 +162,14 @@ class BrokerNode:
         )
         self._specs = listener_specs(config)
         self._access = NodeAccess(config)
-        self._security_protocols = {spec.name: SecurityProtocol(spec.security_protocol) for spec in self._specs}
+        self._security_protocols = {spec.name: spec.security_protocol for spec in self._specs}
         secret = config[DELEGATION_TOKEN_SECRET_KEY]
         self.token_secret = TokenSecret(secret) if secret else None
         self.token_credentials = TokenCredentials(
             self.token_secret, lambda: self.image.delegation_tokens, seams.clock, seams.random
         )
-        self._security = NodeSecurity(config, self._specs, seams)
+        self.tls = NodeTls(config, self._specs, seams.slow_work)
+        self._security = NodeSecurity(config, self.tls, seams)
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -326,6 +328,8 @@ class BrokerNode:
         if self.is_broker:
             await self._start_broker(parts, opened)
             self._broker.register_metrics(self._offline_paths)
+        self.tls.start(self._timers)
+        self._stopping.append(self.tls.stop)
         self.state = BrokerState.RUNNING
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
@@ -341,6 +345,7 @@ class BrokerNode:
             timers=self._timers,
             transport=self._transport,
             server=self._server,
+            tls=self.tls,
             metrics=self.metrics,
             housekeeping=self._housekeeping,
             controller_security=self._security.to_controllers,
@@ -418,6 +423,7 @@ class BrokerNode:
         self._access.warn_of(self.image)
         self._serve_controllers(lambda _name: True)
         self._config.read_anew()
+        self.tls.follow(self._config.now)
         node_gauges.register_metadata(self.metrics.registry, metadata.service)
 
     def _serve_controllers(self, serves: Callable[[str], bool]) -> None:
@@ -434,7 +440,7 @@ class BrokerNode:
             dispatcher = Dispatcher(self, authorizer, "broker")
         self._dispatchers.append(dispatcher)
         handler: FrameHandler = dispatcher
-        if spec.uses_sasl:
+        if spec.security_protocol.uses_sasl:
             handler = self._security.sasl_listener(
                 spec.name,
                 dispatcher,
@@ -446,7 +452,13 @@ class BrokerNode:
             )
         # Whoever holds up the controllers holds up everybody.
         listener = await self._server.listen(
-            spec.name, spec.host, spec.port, handler, protected=spec.is_controller, exempt=spec.is_controller
+            spec.name,
+            spec.host,
+            spec.port,
+            handler,
+            protected=spec.is_controller,
+            exempt=spec.is_controller,
+            tls=self.tls.server(spec.name),
         )
         self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
 
@@ -478,6 +490,7 @@ class BrokerNode:
         registry = self.metrics.registry
         registry.gauge("kafka_server_kafka_server_broker_state", "Kafka's number of the state.", lambda: self.state)
         node_gauges.register_server(registry, self._server)
+        node_gauges.register_tls(registry, self.tls, self._seams.clock)
         node_gauges.register_housekeeping(registry, self._housekeeping)
         node_gauges.register_waiting(registry, self.metrics.requests)
         node_gauges.register_fetch_sessions(registry, self.fetch_sessions)
@@ -554,7 +567,7 @@ class BrokerNode:
             self.node_id,
             self._service.quorum.voters,
             self.static_config[keys.CONTROLLER_LISTENER_NAMES][0],
-            lambda host, port, on_event: self._links.dial(host, port, on_event, stay_connected=True),
+            lambda host, port, on_event: self._links.dial_controller(host, port, on_event, stay_connected=True),
         )
         self._stopping.append(departure.end)
         self._service.committed.subscribe(lambda image, _delta: departure.follow(image))

@@ -14,9 +14,11 @@ from tidelog.broker.data.fetch_sessions import FetchSessions
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
 from tidelog.broker.metrics.request_metrics import RequestMetrics
 from tidelog.broker.metrics.topic_metrics import PREFIX as TOPIC_METRICS
+from tidelog.broker.node.node_tls import NodeTls
 from tidelog.controller.image import NO_LEADER, ClusterImage
 from tidelog.controller.metadata_service import MetadataService
 from tidelog.model.bugs import Housekeeping
+from tidelog.model.clock import Clock
 from tidelog.model.metrics import Histogram, Kind, Reading, Registry
 from tidelog.net.socket_server import SocketServer
 from tidelog.replication.partition import Partition
@@ -70,6 +72,33 @@ def register_server(registry: Registry, server: SocketServer) -> None:
         ("outgoing_byte", "Bytes that were sent.", partial(moved, "bytes_out")),
     ):
         family(Kind.COUNTER, f"{prefix}{name}_total", help_text, ("listener",), read)
+
+
+def register_tls(registry: Registry, tls: NodeTls, clock: Clock) -> None:
+    """Handshakes, and how long certificates are still valid, by listener. Nothing where no listener has TLS."""
+    prefix = "kafka_server_socket_server_metrics_"
+    family = registry.family
+    family(
+        Kind.COUNTER,
+        prefix + "successful_authentication_total",
+        "TLS handshakes that were completed.",
+        ("listener",),
+        lambda: [((name,), server.handshakes) for name, server in tls.servers()],
+    )
+    family(
+        Kind.COUNTER,
+        prefix + "failed_authentication_total",
+        "TLS handshakes that failed.",
+        ("listener",),
+        lambda: [((name,), server.failed_handshakes) for name, server in tls.servers()],
+    )
+    family(
+        Kind.GAUGE,
+        "tidelog_tls_certificate_expiry_seconds",
+        "How long the listener's certificate is still valid.",
+        ("listener",),
+        lambda: [((name,), expiry_s) for name, expiry_s in tls.expiries_s(clock.now_ms())],
+    )
 
 
 def register_waiting(registry: Registry, requests: RequestMetrics) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidelog.broker.config.listeners import ListenerSpec, controllers_use_sasl
+from tidelog.broker.config.listeners import inter_broker_listener, security_protocol
+from tidelog.broker.node.node_tls import NodeTls
 from tidelog.model import broker_config as keys
-from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME
 from tidelog.model.config import ConfigValues
 from tidelog.model.listener_config import CONNECTION_FAILED_AUTHENTICATION_DELAY_MS
 from tidelog.model.sasl_config import SASL_SERVER_MAX_RECEIVE_SIZE
 from tidelog.model.timers import Timers
+from tidelog.net.address import Address
 from tidelog.net.connection import FrameHandler
-from tidelog.net.connection_security import ConnectionSecurity
+from tidelog.net.connection_security import ClientAuthentication, ConnectionSecurity
 from tidelog.security.listener_settings import ListenerSettings
 from tidelog.storage.seams import Seams
 
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
     from tidelog.broker.security.sasl_mechanisms import TokenLogins
     from tidelog.security.sasl.scram_credential import ScramCredential
 
+Login = Callable[[Address], ClientAuthentication]
+"""A new login for a connection to a node."""
+
 
 class NodeSecurity:
     """One for each node. ConfigError says in one sentence why a node cannot start so."""
 
-    def __init__(self, config: ConfigValues, specs: Sequence[ListenerSpec], seams: Seams) -> None:
+    def __init__(self, config: ConfigValues, tls: NodeTls, seams: Seams) -> None:
         self._config = config
         self._seams = seams
-        self.to_controllers = self._calls_to_controllers()
-        self.to_brokers = self._calls_to_brokers(specs)
+        self.to_controllers = ConnectionSecurity(tls.controllers.tls, self._login_to_controllers())
+        self.to_brokers = ConnectionSecurity(tls.brokers.tls, self._login_to_brokers())
 
     def sasl_listener(
         self,
@@ -63,28 +67,26 @@ class NodeSecurity:
             failure_delay_ms=self._config[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
         )
 
-    def _calls_to_controllers(self) -> ConnectionSecurity:
+    def _login_to_controllers(self) -> Login | None:
+        """What the first of their listeners asks for, which may be on other nodes alone."""
         config, seams = self._config, self._seams
         names: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
-        if not names or not controllers_use_sasl(config):
-            return ConnectionSecurity()
+        if not names or not security_protocol(config, names[0]).uses_sasl:
+            return None
         from tidelog.broker.security.node_logins import controller_login  # noqa: PLC0415 - see above
 
         settings = ListenerSettings(config.given, names[0])
-        login = controller_login(settings, seams.slow_work, seams.random, seams.clock.now_ms, self._client_id)
-        return ConnectionSecurity(authentication=login)
+        return controller_login(settings, seams.slow_work, seams.random, seams.clock.now_ms, self._client_id)
 
-    def _calls_to_brokers(self, specs: Sequence[ListenerSpec]) -> ConnectionSecurity:
+    def _login_to_brokers(self) -> Login | None:
         config, seams = self._config, self._seams
-        named: str = config[INTER_BROKER_LISTENER_NAME]
-        between = [spec for spec in specs if not spec.is_controller and named in ("", spec.name)]
-        if not between or not between[0].uses_sasl:
-            return ConnectionSecurity()
+        name = inter_broker_listener(config)
+        if not name or not security_protocol(config, name).uses_sasl:
+            return None
         from tidelog.broker.security.node_logins import broker_login  # noqa: PLC0415 - see above
 
-        settings = ListenerSettings(config.given, between[0].name)
-        login = broker_login(settings, seams.slow_work, seams.random, seams.clock.now_ms, self._client_id)
-        return ConnectionSecurity(authentication=login)
+        settings = ListenerSettings(config.given, name)
+        return broker_login(settings, seams.slow_work, seams.random, seams.clock.now_ms, self._client_id)
 
     @property
     def _client_id(self) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.broker.maintenance.replica_moves import ReplicaMoves
     from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+    from tidelog.broker.node.node_tls import NodeTls
     from tidelog.broker.quotas.node_quotas import NodeQuotas
     from tidelog.broker.transactions.transaction_admission import TransactionAdmission
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -67,6 +68,11 @@ class Node(Protocol):
     @property
     def static_config(self) -> ConfigValues:
         """The same without those changes: what the process was started with."""
+        ...
+
+    @property
+    def tls(self) -> NodeTls:
+        """Of its listeners, and of the calls to other nodes."""
         ...
 
     @property
