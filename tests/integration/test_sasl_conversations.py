@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator
-from typing import Self
 
 import pytest
 
@@ -28,7 +26,8 @@ from tests.support.sasl_conversations import (
     refused,
     shaken,
 )
-from tests.support.sasl_node import PASSWORD, add_scram_user, counted, sasl_bootstrap, sasl_settings
+from tests.support.sasl_node import PASSWORD, add_scram_user, counted, sasl_settings
+from tests.support.sasl_peer import Peer
 
 TABLE = list(conversations())
 
@@ -48,49 +47,6 @@ def node_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNod
     with RunningNode(tmp_path_factory.mktemp("node"), settings=sasl_settings(ALL, **SOON)) as running:
         add_scram_user(running, "alice", PASSWORD)
         yield running
-
-
-class Peer:
-    """One connection, as bytes."""
-
-    def __init__(self, node: RunningNode) -> None:
-        host, _, port = sasl_bootstrap(node).rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), DEADLINE_S)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, *frames: bytes) -> None:
-        self.socket.sendall(b"".join(struct.pack(">i", len(each)) + each for each in frames))
-
-    def answer(self) -> bytes | None:
-        """The next answer; None at the end of the connection."""
-        size = self._exactly(4)
-        return None if size is None else self._exactly(struct.unpack(">i", size)[0])
-
-    def _exactly(self, count: int) -> bytes | None:
-        received = b""
-        while len(received) < count:
-            try:
-                piece = self.socket.recv(count - len(received))
-            except ConnectionResetError:
-                return None
-            if not piece:
-                return None
-            received += piece
-        return received
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a request that the node must answer, whoever asks, is answered."""
-        self.socket.settimeout(0.05)
-        try:
-            return self.socket.recv(1) != b""
-        except TimeoutError:
-            return True
 
 
 def fits(answer: bytes | None, expected: Answer) -> bool:

@@ -21,7 +21,7 @@ from tidelog.security.sasl.unsecured_jws import unsecured_token
 from tidelog.wire.codec import encode
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tidelog.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from tidelog.wire.messages.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest
 
 PLAIN_USERS = {"alice": "alice's secret", "bob": "b"}
 SCRAM_SALT = b"some salt"
@@ -116,17 +116,12 @@ def shaken(mechanisms: tuple[str, ...] = ONLY_PLAIN, error: int = 0) -> bytes:
 ILLEGAL_HANDSHAKE = _ID + struct.pack(">hi", 34, 0)
 
 
-def authenticated(token: bytes = b"", version: int = 2, *, error: int = 0, text: str | None = None) -> bytes:
+def authenticated(token: bytes = b"", version: int = 2, *, error: int = 0, text: str = "") -> bytes:
     """With a session that never ends."""
-    lifetime = struct.pack(">q", 0) if version > 0 else b""
-    if version >= 2:
-        message = b"\0" if text is None else bytes([len(text) + 1 & 0x7F | (0x80 if len(text) >= 127 else 0)])
-        if text is not None and len(text) >= 127:
-            message += bytes([len(text) + 1 >> 7])
-        message += b"" if text is None else text.encode()
-        return _ID + b"\0" + struct.pack(">h", error) + message + bytes([len(token) + 1]) + token + lifetime + b"\0"
-    message = struct.pack(">h", -1) if text is None else struct.pack(">h", len(text)) + text.encode()
-    return _ID + struct.pack(">h", error) + message + struct.pack(">i", len(token)) + token + lifetime
+    body = encode(
+        SaslAuthenticateResponse(error_code=error, error_message=text, auth_bytes=token, session_lifetime_ms=0), version
+    )
+    return _ID + (b"\0" if version >= 2 else b"") + body
 
 
 def refused(text: str, version: int = 2) -> bytes:
@@ -292,7 +287,7 @@ def _scram() -> Iterator[Conversation]:
             f"{mechanism}: a known user",
             ALL,
             (first, authenticate(b"n,,n=alice,r=abc", 0)),
-            (shaken(ALL), Start(_ID + b"\0\0\xff\xff")),
+            (shaken(ALL), Start(_ID + b"\0\0\0\0")),
             False,
         )
         for what, token in (
@@ -315,7 +310,7 @@ def _scram() -> Iterator[Conversation]:
                 f"{mechanism}: {what}",
                 ALL,
                 (first, authenticate(b"n,,n=alice,r=abc"), authenticate(token)),
-                (shaken(ALL), Start(_ID + b"\0\0\0\0"), no),
+                (shaken(ALL), Start(_ID + b"\0\0\0\1"), no),
                 True,
             )
 
@@ -335,7 +330,7 @@ def _oauthbearer() -> Iterator[Conversation]:
         "OAUTHBEARER: a good token after a bad one",
         ALL,
         (first, authenticate(oauth(BAD_TOKEN)), authenticate(oauth(good_token()))),
-        (shaken(ALL), told, Start(_ID + b"\0\0\0\0\x01")),
+        (shaken(ALL), told, Start(_ID + b"\0\0\0\1\1")),
         False,
     )
     for what, token in (

@@ -196,7 +196,7 @@ class SaslAuthenticator:
         if header.request_api_key != ApiKey.SASL_AUTHENTICATE:
             name = api(header.request_api_key).key.name
             text = f"Unexpected Kafka request of type {name} during SASL authentication."
-            raise _RefusedError(text, _own_error_answer(frame, header, position))
+            raise _RefusedError(text, _own_error_answer(frame, header, position, text))
         request = self._body(frame, header, position)
         assert isinstance(request, SaslAuthenticateRequest)
         if header.request_api_version > 0:
@@ -239,7 +239,7 @@ class SaslAuthenticator:
                     header,
                     SaslAuthenticateResponse(
                         error_code=ErrorCode.NONE,
-                        error_message=None,
+                        error_message="",
                         auth_bytes=outcome,
                         session_lifetime_ms=lifetime_ms,
                     ),
@@ -405,7 +405,7 @@ def _answer(header: RequestHeader, response: Response, version: int | None = Non
     return encode(head, api(response.api_key).response_header_version(version)) + encode(response, version)
 
 
-def _own_error_answer(frame: memoryview, header: RequestHeader, position: int) -> bytes | None:
+def _own_error_answer(frame: memoryview, header: RequestHeader, position: int, text: str) -> bytes | None:
     """ILLEGAL_SASL_STATE in the form of an API's own answer; None where that has no place for an error."""
     version = 0 if is_unknown_api_versions(header) else header.request_api_version
     asked = api(header.request_api_key)
@@ -418,6 +418,8 @@ def _own_error_answer(frame: memoryview, header: RequestHeader, position: int) -
         return None
     response = asked.response()
     response.error_code = ErrorCode.ILLEGAL_SASL_STATE  # type: ignore[attr-defined]
+    if hasattr(response, "error_message"):
+        response.error_message = text
     try:
         return _answer(header, response, version)
     except WireError:
