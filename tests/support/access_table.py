@@ -144,10 +144,10 @@ def told(response: Response, path: str) -> object:
     """What a response says at a path."""
     found: Any = response
     for step in path.split("."):
-        if step == "#":
-            found = len(found)
-        else:
-            found = found[int(step)] if step.isdigit() else getattr(found, step)
+        if step.isdigit():
+            found = found[int(step)]
+            continue
+        found = len(found) if step == "#" else getattr(found, step)
     return int(found) if isinstance(found, int) else found
 
 
@@ -994,11 +994,12 @@ def prepare(ask: Ask, world: World) -> None:
     """Make the topic, the group and the transactional id that rows name, as `admin`, and note what they are known by."""
     for key, version, given, path in PREPARATIONS:
         request = build(api(key).request, given)
+        answer = ask(ADMIN, BROKER, request, version)
         for _ in range(ATTEMPTS_MAX):
-            answer = ask(ADMIN, BROKER, request, version)
             if told(answer, path) not in NOT_YET:
                 break
             world.pause()
+            answer = ask(ADMIN, BROKER, request, version)
         assert told(answer, path) == 0, answer
         if key == ApiKey.CREATE_TOPICS:
             world.topic_id = told(answer, "topics.0.topic_id")  # type: ignore[assignment]

@@ -31,6 +31,7 @@ GROUPS = {
     "topics": "tidelog.cli.admin.topic_commands",
     "configs": "tidelog.cli.admin.config_commands",
     "cluster": "tidelog.cli.admin.cluster_commands",
+    "acls": "tidelog.cli.admin.acl_commands",
     "groups": "tidelog.cli.groups.group_commands",
     "transactions": "tidelog.cli.transactions.transaction_commands",
     "users": "tidelog.cli.users.user_commands",

@@ -34,7 +34,13 @@ class ControllerDispatcher(Dispatcher):
         try:
             super().frame(connection, frame)
         except AuthorizerNotReadyError as error:
-            logger.info("closing %s: what %s may do is not known yet: %s", connection, connection.principal, error)
+            # Nodes are what comes here so early: without super users among them no cluster ever gets beyond this.
+            logger.info(
+                "closing %s: what %s may do is not known yet, since it is not among super.users: %s",
+                connection,
+                connection.principal,
+                error,
+            )
             connection.close_when_sent()
 
     def connection_closed(self, connection: Connection) -> None:

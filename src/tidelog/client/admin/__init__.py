@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidelog.client.admin.acls import EVERY_ACL, AclBinding, AclBindingFilter
     from tidelog.client.admin.admin import Admin
     from tidelog.client.admin.async_admin import AsyncAdmin
     from tidelog.client.admin.cluster import (
@@ -57,11 +58,16 @@ if TYPE_CHECKING:
         TransactionListing,
         TransactionState,
     )
+    from tidelog.model.acl import AclOperation, PatternType, PermissionType, ResourceType
     from tidelog.security.sasl.scram_credential import ScramMechanism
 
 __all__ = [
     "BROKER_DEFAULT",
+    "EVERY_ACL",
     "HIGH_WATERMARK",
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
     "Admin",
     "AdminOptions",
     "AsyncAdmin",
@@ -92,12 +98,15 @@ __all__ = [
     "PartitionDescription",
     "PartitionLag",
     "PartitionReassignment",
+    "PatternType",
+    "PermissionType",
     "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
     "RaftVoterEndpoint",
     "ReplicaOnDisk",
     "ResourceKind",
+    "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
     "TopicDescription",
@@ -113,6 +122,13 @@ __all__ = [
 
 # Who has one family of calls to make must not pay for all: each module is imported when it is first asked for.
 _MODULES = {
+    "AclBinding": "acls",
+    "AclBindingFilter": "acls",
+    "AclOperation": "acls",
+    "EVERY_ACL": "acls",
+    "PatternType": "acls",
+    "PermissionType": "acls",
+    "ResourceType": "acls",
     "Admin": "admin",
     "AdminOptions": "options",
     "AsyncAdmin": "async_admin",

@@ -101,6 +101,10 @@ class Admin(ClosedAtExit):
     delete_group_offsets = _waiting(AsyncAdmin.delete_group_offsets)
     group_lag = _waiting(AsyncAdmin.group_lag)
 
+    create_acls = _waiting(AsyncAdmin.create_acls)
+    delete_acls = _waiting(AsyncAdmin.delete_acls)
+    describe_acls = _waiting(AsyncAdmin.describe_acls)
+
     list_transactions = _waiting(AsyncAdmin.list_transactions)
     describe_transactions = _waiting(AsyncAdmin.describe_transactions)
     describe_transaction = _waiting(AsyncAdmin.describe_transaction)

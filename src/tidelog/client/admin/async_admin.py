@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Self, Unpack
 
+from tidelog.client.admin.acls import AclCalls
 from tidelog.client.admin.cluster import ClusterCalls
 from tidelog.client.admin.configs import ConfigCalls
 from tidelog.client.admin.delegation_tokens import DelegationTokenCalls
@@ -31,6 +32,7 @@ class AsyncAdmin(
     GroupOffsetCalls,
     ScramCalls,
     DelegationTokenCalls,
+    AclCalls,
     AsyncClosedAtExit,
 ):
     """Administration of any Kafka cluster.

@@ -16,7 +16,9 @@ from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
+from tidelog.model.principal import Principal
 from tidelog.net.connection import Connection
+from tidelog.security.acl_set import Rule
 from tidelog.wire.frames import read_response, request_frame
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -191,3 +193,56 @@ def test_each_request_is_counted_by_itself(served: Served) -> None:
     assert (counts.count, counts.errors[0], counts.request_bytes) == (before[0] + 2, before[1] + 3, before[2] + size)
     topic = served.node.metrics.topics[TopicName("orders")]
     assert (topic.total_produce_requests, topic.messages_in) == (3, 3)
+
+
+# Several callers
+
+
+class OnlyBob:
+    """An authoriser that lets one principal write."""
+
+    revision = 0
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def allows(self, principal: Principal, host: str, operation: object, resource_type: object, name: str) -> bool:
+        self.asked += 1
+        return self.rule(principal, host, operation, resource_type, name).is_allowed
+
+    def rule(self, principal: Principal, host: str, operation: object, resource_type: object, name: str) -> Rule:
+        assert all((host, operation, resource_type, name))
+        return Rule(principal.name == "bob", "Test")
+
+    def allows_any(self, principal: Principal, host: str, operation: object, resource_type: object) -> bool:
+        raise NotImplementedError
+
+
+def test_what_one_connection_may_write_another_may_not_although_they_take_turns() -> None:
+    node, authorizer = DataNode(), OnlyBob()
+    node.create_topic("orders")
+    dispatcher = Dispatcher(cast("Node", node), authorizer, "broker")
+    alice, bob = AnsweredConnection(), AnsweredConnection()
+    alice.principal, bob.principal = Principal("User", "alice"), Principal("User", "bob")
+
+    for turn in range(3):
+        for connection in (bob, alice):
+            for _ in range(2):
+                frame = bytearray(request_frame(produce("orders", f"{turn}"), VERSION, 1, "a client")[4:])
+                dispatcher.frame(cast("Connection", connection), memoryview(frame))
+            dispatcher.frames_done(cast("Connection", connection))
+
+    def codes(connection: AnsweredConnection) -> list[int]:
+        found = []
+        for data in connection.answers:
+            assert data is not None
+            answer = read_response(data, ProduceRequest.api_key, VERSION)[1]
+            assert isinstance(answer, ProduceResponse)
+            found.append(answer.responses[0].partition_responses[0].error_code)
+        return found
+
+    assert codes(bob) == [0] * 6
+    assert codes(alice) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 6
+    assert node.log("orders").log_end_offset == 6
+    # A refusal is asked for, counted and logged once, although the request is looked at twice. Bob's are of one topic a read.
+    assert authorizer.asked == 6 + 3

@@ -313,3 +313,40 @@ def test_what_is_beyond_the_limit_is_looked_at_every_time(node: DataNode) -> Non
     second.ask({3: 1})
     second.ask()
     assert watchers(node) == links.count == PARTITIONS
+
+
+def test_a_fetch_of_a_session_that_waits_gives_nothing_to_who_has_lost_the_right_meanwhile() -> None:
+    authorizer = Denying()
+    node = DataNode(authorizer=authorizer)
+    node.create_topic("orders", partitions=PARTITIONS)
+    client = Client(node)
+    waiting = client.wait()
+
+    authorizer.change((AclOperation.READ, "orders"))
+    append(node, 1)
+
+    answer = waiting.value
+    assert [(index, error) for index, error, _ in told(answer)] == [(1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert not any(each.records for topic in answer.responses for each in topic.partitions)
+    # All the others are refused from the next request on, whether they have changed or not.
+    assert {(index, error) for index, error, _ in client.ask()} == {
+        (index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index in range(PARTITIONS)
+    }
+
+
+def test_a_session_of_many_partitions_is_refused_each_of_them_however_idle() -> None:
+    authorizer = Denying()
+    node = DataNode(authorizer=authorizer)
+    node.create_topic("orders", partitions=50)
+    client = Client(node)
+    for index in range(0, 50, 7):
+        append(node, index)
+
+    authorizer.change((AclOperation.READ, "orders"))
+
+    refused = client.ask()
+    assert [(index, error) for index, error, _ in refused] == [
+        (index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index in range(50)
+    ]
+    authorizer.change()
+    assert len(client.ask()) == 50

@@ -506,3 +506,65 @@ def test_each_of_many_waiting_fetches_is_answered_once(node: DataNode) -> None:
 
     assert [answered_values(answer) for answer in answers] == [[["a"]]] * 9
     assert node.timers.pending == 0
+
+
+# Rights that are lost
+
+
+@pytest.mark.parametrize("version", [12, LATEST])
+def test_a_fetch_that_waits_gives_nothing_to_who_has_lost_the_right_meanwhile(version: int) -> None:
+    authorizer = Denying()
+    node = DataNode(authorizer=authorizer)
+    node.create_topic("orders", partitions=2)
+    node.create_topic("open")
+    asked = [wanted("orders"), wanted("orders", 1), wanted("open")]
+    answer = node.ask(fetch, request_for(node, *asked, max_wait_ms=500), version)
+    assert isinstance(answer, Pending)
+
+    authorizer.change((AclOperation.READ, "orders"))
+    append(node, "secret")
+    append(node, "known", topic="open")
+
+    told = [each for topic in as_client_sees(answer.value, version).responses for each in topic.partitions]
+    errors = {(each.partition_index, each.error_code) for each in told}
+    assert {(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED), (1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)} <= errors
+    assert all(not each.records or values(each) == ["known"] for each in told)
+
+
+def test_a_fetch_that_has_read_already_gives_nothing_either(node: DataNode) -> None:
+    authorizer = Denying()
+    node.authorizer = authorizer
+    append(node, "secret")
+    answer = waiting(node, wanted("orders"), min_bytes=EVERYTHING)
+
+    authorizer.change((AclOperation.READ, "orders"))
+    node.timers.advance(500)
+
+    (told,) = as_client_sees(answer.value, LATEST).responses[0].partitions
+    assert (told.error_code, bytes(told.records or b"")) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")  # type: ignore[arg-type]
+
+
+def test_a_fetch_that_waits_goes_on_where_other_rights_have_changed(node: DataNode) -> None:
+    authorizer = Denying()
+    node.authorizer = authorizer
+    answer = waiting(node, wanted("orders"))
+
+    authorizer.change((AclOperation.WRITE, "orders"))
+    append(node, "hello")
+
+    assert answered_values(answer) == [["hello"]]
+
+
+def test_a_follower_that_is_none_any_more_gets_nothing(node: DataNode) -> None:
+    authorizer = Denying()
+    node.authorizer = authorizer
+    node.create_topic("spread", replicas=(NODE, OTHER))
+    state = ReplicaState(replica_id=OTHER, replica_epoch=2)
+    answer = waiting(node, wanted("spread"), replica_state=state)
+
+    authorizer.change((AclOperation.CLUSTER_ACTION, None))
+    append(node, "secret", topic="spread")
+
+    (told,) = as_client_sees(answer.value, LATEST).responses[0].partitions
+    assert told.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert not told.records
