@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from tests.support.simulated_node import Asker, World
 from tidelog.broker.node.node import BrokerNode
+from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
+from tidelog.net.errors import RequestFailedError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.messages.client_quotas import (
     AlterClientQuotasEntryData,
@@ -29,6 +33,14 @@ from tidelog.wire.messages.topics import (
 from tidelog.wire.records import Record, build_batch
 
 CLIENT_ID = "asker"
+VERSIONS = ApiVersionsRequest(client_software_name="asker", client_software_version="1")
+TEXTS = {
+    "node.id": "1",
+    "listeners": "PLAINTEXT://node:9092,CONTROLLER://node:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "log.dirs": "/logs",
+}
 Story = Callable[[World, BrokerNode, Asker], Awaitable[None]]
 
 
@@ -103,9 +115,7 @@ def test_a_producer_above_its_rate_is_answered_at_once_and_then_not_heard_until_
         assert 10_000 <= throttle_ms < 10_300
         assert world.clock.monotonic_ms() - began_ms < 100
         # Our asker does not wait by itself.
-        await asker.call(
-            ApiVersionsRequest(client_software_name="asker", client_software_version="1"), ApiVersionsResponse, 3
-        )
+        await asker.call(VERSIONS, ApiVersionsResponse, 3)
         assert throttle_ms <= world.clock.monotonic_ms() - began_ms < throttle_ms + 100
 
     told(1, story)
@@ -139,9 +149,7 @@ def test_acks_0_is_muted_as_well() -> None:
         began_ms = world.clock.monotonic_ms()
         asker.send_unanswered(produce_request(bytes(20_000), acks=0), 9)
 
-        await asker.call(
-            ApiVersionsRequest(client_software_name="asker", client_software_version="1"), ApiVersionsResponse, 3
-        )
+        await asker.call(VERSIONS, ApiVersionsResponse, 3)
 
         assert 10_000 <= world.clock.monotonic_ms() - began_ms < 10_400
         assert await asker.fetch("orders", 0) == [bytes(20_000)]
@@ -293,3 +301,44 @@ def test_limits_survive_a_restart() -> None:
         await node.stop()
 
     World(11).run(run)
+
+
+def test_an_address_that_makes_too_many_connections_is_kept_waiting_and_turned_away() -> None:
+    async def story(world: World, node: BrokerNode, asker: Asker) -> None:
+        # The address of a simulated machine is its name, which only a resolver knows.
+        await set_limit(asker, "connection_creation_rate", 1, ip=None)
+        others = [Asker(world) for _ in range(11)]
+        for other in others[:10]:
+            await other.call(VERSIONS, ApiVersionsResponse, 3)
+        began_ms = world.clock.monotonic_ms()
+
+        with pytest.raises(RequestFailedError):
+            await others[10].call(VERSIONS, ApiVersionsResponse, 3)
+
+        assert world.clock.monotonic_ms() - began_ms >= 900
+        assert len(node._server.connections) == 11
+        assert sum(node._server.throttled.values()) == 1
+        await asyncio.sleep(11)
+        await others[10].call(VERSIONS, ApiVersionsResponse, 3)
+        for other in others:
+            other.close()
+
+    told(12, story)
+
+
+def test_a_node_accepts_connections_no_faster_than_it_may() -> None:
+    async def run(world: World) -> None:
+        world.config = BROKER_KEYS.parse({**TEXTS, "max.connection.creation.rate": "2"})
+        node = await world.start()
+        askers = [Asker(world) for _ in range(25)]
+        began_ms = world.clock.monotonic_ms()
+
+        await asyncio.gather(*(asker.call(VERSIONS, ApiVersionsResponse, 3) for asker in askers))
+
+        # Twenty in ten seconds, and two a second from then on; the last one that is let in waits for the one before.
+        assert 1_900 <= world.clock.monotonic_ms() - began_ms < 4_000
+        for asker in askers:
+            asker.close()
+        await node.stop()
+
+    World(13).run(run)

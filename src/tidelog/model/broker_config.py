@@ -20,7 +20,7 @@ from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.provider_config import PROVIDER_KEYS
-from tidelog.model.quota_config import QUOTA_KEYS
+from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE, QUOTA_KEYS
 from tidelog.model.sasl_config import LISTENER_SASL_KEYS, MECHANISM_KEYS, SASL_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
@@ -162,7 +162,9 @@ _UNITS_OF_TIME = ConfigKeys(
     ]
 )
 # What `listener.name.<listener>.<key>` sets for a single listener, some of it for a single mechanism on it.
-PER_LISTENER_KEYS = ConfigKeys([*TLS_KEYS.values(), *LISTENER_SASL_KEYS.values(), *MECHANISM_KEYS.values()])
+PER_LISTENER_KEYS = ConfigKeys(
+    [*TLS_KEYS.values(), *LISTENER_SASL_KEYS.values(), *MECHANISM_KEYS.values(), MAX_CONNECTION_CREATION_RATE]
+)
 _TABLES = (
     NODE_KEYS,
     LISTENER_CONFIG_KEYS,

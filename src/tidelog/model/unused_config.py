@@ -364,9 +364,6 @@ refused: it names Java classes, which do not run here
 refused: it names a Java class, which does not run here
     client.quota.callback.class  class  -  -  read-only
         The class that decides about quotas.
-refused: rates of connections are not supported yet
-    max.connection.creation.rate  int  2147483647  0..  cluster-wide
-        How many connections may be made a second.
 refused: requests are limited by their number alone, with queued.max.requests
     queued.max.request.bytes  long  -1  -  read-only
         How many bytes of requests may wait.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.clock import Clock, SystemClock
@@ -23,6 +23,8 @@ from tidelog.net.address import Address
 from tidelog.net.backlog import Backlog
 from tidelog.net.connection import Connection, FrameHandler
 from tidelog.net.connection_quota import Admission, ConnectionQuota
+from tidelog.net.connection_rates import ConnectionRates
+from tidelog.net.held_connection import HeldConnection
 from tidelog.net.limits import NO_CONNECTION_LIMIT, NodeLimits
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.tls import ServerTls
@@ -42,6 +44,12 @@ LINGER_MS_MAX = 500
 # A full node pauses accepting, and resumes when a connection ends, which may be often. The warning is rate-limited to one in
 # this time.
 FULL_NOTICE_INTERVAL_MS = 60_000
+
+# Connections that are accepted only to be closed later each hold a descriptor. Beyond this many they are closed at once.
+HELD_MAX = 1_000
+
+# What `max.connection.creation.rate` is of the node and of a listener, at this moment.
+RatesOf = Callable[[str], tuple[int, int]]
 
 
 class ListenerCounts:
@@ -70,6 +78,8 @@ class Listener:
         self._handler = handler
         self._acceptor: Acceptor | None = None
         self._is_closed = False
+        # It accepts nothing for now: connections have come too fast.
+        self._waiting: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
         return f"{self.name}://{self.address}"
@@ -87,6 +97,8 @@ class Listener:
     def close(self) -> None:
         """Accepts nothing more. Its connections go on."""
         self._is_closed = True
+        if self._waiting is not None:
+            self._waiting.cancel()
         if self._acceptor is not None:
             self._acceptor.close()
 
@@ -95,12 +107,23 @@ class Listener:
 
     def _accept_if(self, has_room: bool) -> None:
         if self._acceptor is not None and not self._is_closed:
-            if has_room:
+            if has_room and self._waiting is None:
                 self._acceptor.resume()
             else:
                 self._acceptor.pause()
 
-    def _admit(self, peer: Address) -> BufferedStream | None:
+    def _wait(self, loop: asyncio.AbstractEventLoop, wait_ms: int) -> None:
+        """Accepts nothing for so long."""
+
+        def over() -> None:
+            self._waiting = None
+            self._server._accept_where_possible()  # noqa: SLF001 - a listener is a part of its server
+
+        if self._waiting is None and not self._is_closed:
+            self._waiting = loop.call_later(wait_ms / 1000, over)
+            self._accept_if(False)
+
+    def _admit(self, peer: Address) -> BufferedStream | HeldConnection | None:
         return self._server._admit(self, self._handler, peer)  # noqa: SLF001 - a listener is a part of its server
 
 
@@ -132,6 +155,13 @@ class SocketServer:
         self._slow_work = slow_work
         self._quota = ConnectionQuota(self.limits.connections_max, self.limits.connections_per_ip_max, {})
         self._overrides_resolved = False
+        self.rates = ConnectionRates()
+        """Of connections. Whoever knows the windows puts another one here before the first listener is opened."""
+        self.rates_of: RatesOf | None = None
+        """Asked for every connection, where it is known: both may be changed at run time."""
+        self._held: set[HeldConnection] = set()
+        # By listener, how often connections were held.
+        self.throttled: dict[str, int] = {}
         self._next_connection_id = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._draining: frozenset[str] = frozenset()
@@ -178,6 +208,12 @@ class SocketServer:
         self._quota.per_ip_max = per_ip_max
         self._accept_where_possible()
 
+    async def limit_addresses(self, rates: Mapping[str | None, int]) -> None:
+        """How many connections a second each address may make; of any other, the rate of None. Names of hosts are looked up."""
+        known: dict[str | None, int] = {None: rates[None]} if None in rates else {}
+        known.update(await self._resolved({host: rate for host, rate in rates.items() if host is not None}))
+        self.rates.limit_addresses(known)
+
     def close(self) -> None:
         """Stops listening everywhere. Connections go on until `drain` or `abort`."""
         self._is_closed = True
@@ -194,6 +230,7 @@ class SocketServer:
         """
         if listeners is None:
             self.close()
+            self._let_held_go()
         self._draining = frozenset(self.listeners if listeners is None else listeners)
         for name in self._draining:
             self.listeners[name].close()
@@ -215,8 +252,13 @@ class SocketServer:
     def abort(self) -> None:
         """Closes everything now."""
         self.close()
+        self._let_held_go()
         for connection in list(self.connections.values()):
             connection.abort()
+
+    def _let_held_go(self) -> None:
+        for held in list(self._held):
+            held.abort()
 
     async def _resolved(self, overrides: dict[str, int]) -> dict[str, int]:
         resolved = {}
@@ -231,7 +273,27 @@ class SocketServer:
             resolved.update(dict.fromkeys(addresses, limit))
         return resolved
 
-    def _admit(self, listener: Listener, handler: FrameHandler, peer: Address) -> BufferedStream | None:
+    def _hold(self, listener: Listener, peer: Address, wait_ms: int) -> HeldConnection | None:
+        self.throttled[listener.name] = self.throttled.get(listener.name, 0) + 1
+        log.debug("%s: %s makes too many connections, and is not served for %d ms", listener, peer, wait_ms)
+        if len(self._held) >= HELD_MAX:
+            return None
+        held = HeldConnection(self._loop, wait_ms, self._held.discard)
+        self._held.add(held)
+        return held
+
+    def _admit(
+        self, listener: Listener, handler: FrameHandler, peer: Address
+    ) -> BufferedStream | HeldConnection | None:
+        now_ms = int(self._now_ms())
+        if self.rates.limits_addresses:
+            wait_ms = self.rates.from_address(peer.host, now_ms)
+            if wait_ms:
+                return self._hold(listener, peer, wait_ms)
+        if self.rates_of is not None:
+            wait_ms = self.rates.accepted(listener.name, *self.rates_of(listener.name), now_ms)
+            if wait_ms:
+                listener._wait(self._loop, wait_ms)  # noqa: SLF001
         admission = self._quota.admit(listener.name, peer.host)
         if admission is Admission.REFUSED:
             log.info(

@@ -47,7 +47,7 @@ from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_security import NodeSecurity
 from tidelog.broker.node.node_tls import NodeTls
 from tidelog.broker.quotas.mutations import MutationQuotas
-from tidelog.broker.quotas.node_quotas import NodeQuotas
+from tidelog.broker.quotas.node_quotas import NodeQuotas, connection_rates_of
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.requests.dispatch import Dispatcher
@@ -61,22 +61,26 @@ from tidelog.controller.requests import cut_to_version, is_not_controller
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.clock import Clock
+from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
+from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE, QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
 from tidelog.model.security_protocol import SecurityProtocol
 from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
 from tidelog.net.connection import FrameHandler
+from tidelog.net.connection_rates import NO_RATE, ConnectionRates
 from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess, HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.replication.partitions import Partitions
 from tidelog.security.delegation_tokens import TokenCredentials, TokenSecret
+from tidelog.security.listener_settings import ListenerSettings
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
@@ -140,6 +144,9 @@ class BrokerNode:
         # Asked by every Fetch.
         controller_listeners: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
         self._controller_listeners = frozenset(controller_listeners)
+        self._inter_broker_listener: str | None = None
+        self._address_rates: dict[str | None, int] = {}
+        self._limiting: set[asyncio.Task[None]] = set()
         self.cluster_id = ""
         self.fault: BaseException | None = None
         self.stopped: asyncio.Future[None] = loop.create_future()
@@ -160,6 +167,8 @@ class BrokerNode:
         self._server = SocketServer(
             loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
         )
+        self._server.rates = ConnectionRates(config[QUOTA_WINDOW_NUM], config[QUOTA_WINDOW_SIZE_SECONDS] * 1000)
+        self._server.rates_of = self._connection_rates
         self._specs = listener_specs(config)
         self._access = NodeAccess(config)
         self._security_protocols = {spec.name: spec.security_protocol for spec in self._specs}
@@ -170,6 +179,10 @@ class BrokerNode:
         )
         self.tls = NodeTls(config, self._specs, seams.slow_work)
         self._security = NodeSecurity(config, self.tls, seams)
+        for_brokers = [spec.name for spec in self._specs if not spec.is_controller]
+        if len(for_brokers) > 1:
+            # One that is alone is the clients' too.
+            self._inter_broker_listener = config[INTER_BROKER_LISTENER_NAME] or for_brokers[0]
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -403,8 +416,8 @@ class BrokerNode:
         self._raise_fault()
         self._links, self._service = metadata.links, metadata.service
         metadata.service.controller.limit_mutations(MutationQuotas(self.quotas.mutations, self.quotas.now_ms))
-        self.quotas.follow(metadata.image.quotas)
-        metadata.service.committed.subscribe(lambda image, _delta: self.quotas.follow(image.quotas))
+        self._follow_quotas(metadata.image)
+        metadata.service.committed.subscribe(lambda image, _delta: self._follow_quotas(image))
         problem = voters_problem(metadata.service.quorum.voters, self.static_config)
         if problem is not None:
             raise NodeError(problem)
@@ -431,6 +444,27 @@ class BrokerNode:
         for spec, dispatcher in zip(self._specs, self._dispatchers, strict=True):
             if isinstance(dispatcher, ControllerDispatcher) and not dispatcher.is_ready and serves(spec.name):
                 dispatcher.begin(self._links.watch)
+
+    def _follow_quotas(self, image: ClusterImage) -> None:
+        self.quotas.follow(image.quotas)
+        rates = connection_rates_of(image.quotas)
+        if rates != self._address_rates:
+            self._address_rates = rates
+            # Names of hosts are looked up, which takes a while; the last one told counts.
+            limiting = self._loop.create_task(self._server.limit_addresses(rates))
+            self._limiting.add(limiting)
+            limiting.add_done_callback(self._limiting.discard)
+
+    def _connection_rates(self, listener_name: str) -> tuple[int, int]:
+        """How many connections a second this node and a listener of it may accept. The cluster's own traffic does not wait for
+        what clients do."""
+        config = self.config
+        of_node = config[MAX_CONNECTION_CREATION_RATE]
+        if listener_name in self._controller_listeners or listener_name == self._inter_broker_listener:
+            of_node = NO_RATE
+        settings = ListenerSettings(config.given, listener_name)
+        is_own = settings.is_own(MAX_CONNECTION_CREATION_RATE)
+        return of_node, settings[MAX_CONNECTION_CREATION_RATE] if is_own else NO_RATE
 
     async def _listen(self, spec: ListenerSpec) -> None:
         authorizer = self._access.authorizer

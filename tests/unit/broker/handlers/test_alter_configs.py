@@ -244,9 +244,9 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
         ("1", ("broker.id", SET, "4"), 42, "Cannot update these configs dynamically: [broker.id]"),
         (
             "1",
-            ("max.connection.creation.rate", SET, "4"),
+            ("principal.builder.class", SET, "org.example.Builder"),
             40,
-            "max.connection.creation.rate cannot be set: rates of connections are not supported yet",
+            "principal.builder.class cannot be set: it names Java classes, which do not run here",
         ),
         (
             "",
