@@ -30,6 +30,7 @@ COMMANDS = {
 GROUPS = {
     "topics": "tidelog.cli.admin.topic_commands",
     "configs": "tidelog.cli.admin.config_commands",
+    "quotas": "tidelog.cli.admin.quota_commands",
     "cluster": "tidelog.cli.admin.cluster_commands",
     "acls": "tidelog.cli.admin.acl_commands",
     "groups": "tidelog.cli.groups.group_commands",

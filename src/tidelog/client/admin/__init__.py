@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.client.admin.log_dirs import LogDirDescription, ReplicaOnDisk
     from tidelog.client.admin.options import AdminOptions
     from tidelog.client.admin.outcomes import value_of
+    from tidelog.client.admin.quotas import QUOTA_DEFAULT, QuotaEntity
     from tidelog.client.admin.raft_voters import RaftVoterEndpoint
     from tidelog.client.admin.reassignments import PartitionReassignment
     from tidelog.client.admin.records import HIGH_WATERMARK, ListedOffset, OffsetSpec
@@ -65,6 +66,7 @@ __all__ = [
     "BROKER_DEFAULT",
     "EVERY_ACL",
     "HIGH_WATERMARK",
+    "QUOTA_DEFAULT",
     "AclBinding",
     "AclBindingFilter",
     "AclOperation",
@@ -103,6 +105,7 @@ __all__ = [
     "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
+    "QuotaEntity",
     "RaftVoterEndpoint",
     "ReplicaOnDisk",
     "ResourceKind",
@@ -162,8 +165,10 @@ _MODULES = {
     "PartitionLag": "group_offsets",
     "PartitionReassignment": "reassignments",
     "ProducerState": "transactions",
+    "QUOTA_DEFAULT": "quotas",
     "QuorumDescription": "cluster",
     "QuorumReplica": "cluster",
+    "QuotaEntity": "quotas",
     "RaftVoterEndpoint": "raft_voters",
     "ReplicaOnDisk": "log_dirs",
     "ResourceKind": "configs",

@@ -76,6 +76,10 @@ class Admin(ClosedAtExit):
     alter_configs = _waiting(AsyncAdmin.alter_configs)
     list_config_resources = _waiting(AsyncAdmin.list_config_resources)
 
+    describe_client_quotas = _waiting(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = _waiting(AsyncAdmin.alter_client_quotas)
+    alter_client_quota = _waiting(AsyncAdmin.alter_client_quota)
+
     describe_cluster = _waiting(AsyncAdmin.describe_cluster)
     describe_quorum = _waiting(AsyncAdmin.describe_quorum)
     add_raft_voter = _waiting(AsyncAdmin.add_raft_voter)

@@ -12,6 +12,7 @@ from tidelog.client.admin.delegation_tokens import DelegationTokenCalls
 from tidelog.client.admin.group_offsets import GroupOffsetCalls
 from tidelog.client.admin.log_dirs import LogDirCalls
 from tidelog.client.admin.options import AdminArguments, AdminOptions
+from tidelog.client.admin.quotas import QuotaCalls
 from tidelog.client.admin.raft_voters import RaftVoterCalls
 from tidelog.client.admin.reassignments import ReassignmentCalls
 from tidelog.client.admin.requests import Requests
@@ -25,6 +26,7 @@ from tidelog.client.seams import ClientSeams
 class AsyncAdmin(
     TransactionCalls,
     ConfigCalls,
+    QuotaCalls,
     ClusterCalls,
     RaftVoterCalls,
     LogDirCalls,
