@@ -1,7 +1,8 @@
-"""Users' passwords for SCRAM over real sockets: our admin, `tidelog users`, and confluent-kafka, on one cluster."""
+"""Users' passwords for SCRAM over real sockets: our admin, `tidelog users`, confluent-kafka and kafka-python, on one cluster."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ from tidelog.client.admin import ScramCredentialInfo, ScramMechanism, UserScramD
 from tidelog.client.errors import ConfigError, RefusedError
 from tidelog.model.errors import ErrorCode
 from tidelog.testing import EmbeddedCluster
+
+with warnings.catch_warnings():
+    # It reads its schemas with a function of importlib that Python 3.11 and 3.12 call deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaAdminClient, admin as kafka_python
 
 Command = Callable[..., Result]
 
@@ -125,6 +131,30 @@ def test_confluent_kafka_is_told_why_not(theirs: Any) -> None:
 
     with pytest.raises(KafkaException, match="Too few iterations"):
         altered["dave"].result(TIMEOUT_S)
+
+
+@pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
+def test_kafka_python_alters_and_describes(cluster: EmbeddedCluster) -> None:
+    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    try:
+        altered = client.alter_user_scram_credentials(
+            [
+                kafka_python.UserScramCredentialUpsertion(
+                    "grace", kafka_python.ScramMechanism.SCRAM_SHA_256, "secret", 5000
+                )
+            ]
+        )
+        described = client.describe_user_scram_credentials(["grace"])
+        removed = client.alter_user_scram_credentials(
+            [kafka_python.UserScramCredentialDeletion("grace", kafka_python.ScramMechanism.SCRAM_SHA_256)]
+        )
+    finally:
+        client.close()
+
+    assert altered == removed == {"grace": None}
+    assert [(each["mechanism"].value, each["iterations"]) for each in described["grace"]["credential_infos"]] == [
+        (1, 5000)
+    ]
 
 
 def test_users_are_added_changed_listed_and_removed(command: Command, tmp_path: Path) -> None:
