@@ -1,4 +1,4 @@
-"""Callers that are somebody, without authentication: whoever comes by a listener is the user that the listener stands for."""
+"""Callers that are somebody, without authentication: whoever comes by a listener is the principal it stands for."""
 
 from __future__ import annotations
 

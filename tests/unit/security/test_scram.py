@@ -116,7 +116,7 @@ def test_a_token_is_proved_like_a_password_and_stands_for_its_owner() -> None:
 
 def test_what_a_token_is_checked_against_may_have_to_be_derived_first() -> None:
     later: Pending[TokenCredential | None] = Pending()
-    peer = ScramServer(SHA_256, {}.get, lambda _token_id: later, Random(1))
+    peer = ScramServer(SHA_256, lambda _user: None, lambda _token_id: later, Random(1))
     client = ScramClient(SHA_256, "id-1", "hmac", Random(2), InlineSlowWork(), is_token=True)
 
     challenge = peer.evaluate(evaluated(client, b""))

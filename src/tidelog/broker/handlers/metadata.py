@@ -53,7 +53,7 @@ def metadata(request: MetadataRequest, caller: Caller, node: Node) -> Answer[Met
 
 
 def _leaders(request: MetadataRequest, caller: Caller, node: Node) -> set[NodeId]:
-    """The leaders of all partitions that are asked for and that the caller may know of: its wait is to tell nothing."""
+    """The leaders of all partitions asked for that the caller may know of: how long it waits tells nothing of the others."""
     image, asked = node.image, request.topics
     if asked is None or (caller.api_version == 0 and not asked):
         topics: Iterable[Topic | None] = image.topics.values()

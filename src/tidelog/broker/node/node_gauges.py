@@ -76,18 +76,17 @@ def register_server(registry: Registry, server: SocketServer) -> None:
 
 def register_tls(registry: Registry, tls: NodeTls, clock: Clock) -> None:
     """Handshakes, and how long certificates are still valid, by listener. Nothing where no listener has TLS."""
-    prefix = "kafka_server_socket_server_metrics_"
     family = registry.family
     family(
         Kind.COUNTER,
-        prefix + "successful_authentication_total",
+        "tidelog_tls_handshakes_total",
         "TLS handshakes that were completed.",
         ("listener",),
         lambda: [((name,), server.handshakes) for name, server in tls.servers()],
     )
     family(
         Kind.COUNTER,
-        prefix + "failed_authentication_total",
+        "tidelog_tls_failed_handshakes_total",
         "TLS handshakes that failed.",
         ("listener",),
         lambda: [((name,), server.failed_handshakes) for name, server in tls.servers()],
