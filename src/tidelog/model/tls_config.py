@@ -131,7 +131,7 @@ TLS_KEYS = ConfigKeys(
 )
 
 # What may change at run time (`SslConfigs.RECONFIGURABLE_CONFIGS`): new connections use it.
-STORE_KEYS = (
+_STORE_KEYS = (
     SSL_KEYSTORE_TYPE,
     SSL_KEYSTORE_LOCATION,
     SSL_KEYSTORE_PASSWORD,
@@ -143,3 +143,4 @@ STORE_KEYS = (
     SSL_TRUSTSTORE_PASSWORD,
     SSL_TRUSTSTORE_CERTIFICATES,
 )
+STORE_NAMES = frozenset(key.name for key in _STORE_KEYS)

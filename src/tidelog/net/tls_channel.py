@@ -119,7 +119,9 @@ class TlsChannel:
         if not self._outgoing.pending:
             return
         if self._unsent is not None:
-            # Behind what waits; there is little of it, and rarely.
+            # Behind what waits: there is little of it, and rarely, unless somebody asks for it and does not read.
+            if len(self._unsent) > ENCRYPTED_BYTES_MAX:
+                raise ConnectionError("the peer does not read what it has asked of TLS")
             self._unsent = memoryview(bytes(self._unsent) + self._outgoing.read())
             self._send_unsent()
         else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, cast
@@ -10,12 +12,18 @@ from typing import Any, cast
 import pytest
 
 from tests.support.net import Recorder, framed
+from tests.support.tls_files import material, new_authority, trusted
 from tidelog.model.bugs import BugError
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.net.address import Address
 from tidelog.net.connection import Connection
 from tidelog.net.limits import ConnectionLimits, NodeLimits
 from tidelog.net.socket_server import LINGER_MS_MAX, SocketServer
+from tidelog.net.tls import ServerTls
+from tidelog.security.listener_settings import ListenerSettings
+from tidelog.security.tls_contexts import client_context, server_context
+from tidelog.security.tls_settings import TlsSettings
+from tidelog.security.tls_stores import TlsStores
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import Endpoint, SimulatedNetwork
 
@@ -336,3 +344,82 @@ def test_limits_come_from_the_configuration() -> None:
 def test_addresses_print_as_people_write_them() -> None:
     assert str(Address("127.0.0.1", 9092)) == "127.0.0.1:9092"
     assert str(Address("::1", 9092)) == "[::1]:9092"
+
+
+class TlsClient:
+    """The client's end of TLS over a `Client`."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        trusting = client_context(TLS, TlsStores(None, trusted(AUTHORITY), (None, None)))
+        self.end = trusting.wrap_bio(self.incoming, self.outgoing, server_hostname="server")
+
+    async def shake(self) -> None:
+        for _ in range(2):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self.end.do_handshake()
+            self.client.endpoint.write(self.outgoing.read())
+            await asyncio.sleep(0.01)
+            self.incoming.write(self.client.received)
+            self.client.received = b""
+
+    async def ask(self, frame: bytes) -> bytes:
+        self.end.write(framed(frame))
+        self.client.endpoint.write(self.outgoing.read())
+        await asyncio.sleep(0.05)
+        self.incoming.write(self.client.received)
+        return self.end.read(100_000)
+
+
+AUTHORITY = new_authority()
+TLS = TlsSettings.of(ListenerSettings({}, "CLIENTS"))
+
+
+def server_tls() -> ServerTls:
+    key = material(AUTHORITY.node_certificate(["server"]))
+    return ServerTls(server_context(TLS, TlsStores(key, None, (None, None))))
+
+
+def test_tls_goes_over_a_network_in_memory_too() -> None:
+    world = World()
+
+    async def main() -> None:
+        await world.serve(tls=server_tls())
+        client = TlsClient(await world.client())
+        await client.shake()
+        assert len(world.handler.connections) == 1
+        assert await client.ask(b"hello") == framed(b"hello")
+
+    world.play(main)
+
+
+def test_a_handshake_that_is_not_ended_is_cut_off_after_its_time_and_the_delay() -> None:
+    world = World()
+
+    async def main() -> None:
+        await world.serve(tls=server_tls())
+        client = await world.client()
+        opened_s = world.loop.time()
+        client.endpoint.write(b"\x16\x03\x01")
+        await asyncio.sleep(11)
+        assert client.ended_s is not None
+        assert 10.0 <= client.ended_s - opened_s + 0.02 <= 10.2
+        assert not world.server.connections
+
+    world.play(main)
+
+
+def test_a_handshake_under_way_does_not_hold_up_draining() -> None:
+    world = World()
+
+    async def main() -> None:
+        await world.serve(tls=server_tls())
+        client = await world.client()
+        client.endpoint.write(b"\x16\x03\x01")
+        await asyncio.sleep(0.01)
+        begun_s = world.loop.time()
+        await world.server.drain(60_000)
+        assert world.loop.time() - begun_s <= LINGER_MS_MAX / 1000 + 0.01
+
+    world.play(main)

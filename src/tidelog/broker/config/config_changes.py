@@ -31,7 +31,9 @@ from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigType,
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.model.pending import Pending, when_all
+from tidelog.model.tls_config import STORE_NAMES, TLS_KEYS
 from tidelog.model.unused_config import Effect, unused_keys
+from tidelog.security.listener_settings import without_listener
 from tidelog.wire.messages.configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
@@ -272,7 +274,9 @@ def _broker_problem(resource: ResourceChanges, broker: BrokerConfig, *, incremen
     if problem is None:
         for change in resource.changes:
             is_known = change.name in broker.table or listener_key(change.name) is not None
-            if not is_known and change.operation != Operation.DELETE:
+            if is_known and _is_read_at_the_start(change.name):
+                log.warning("%s is stored without effect: a node goes by what it is started with", change.name)
+            elif not is_known and change.operation != Operation.DELETE:
                 _log_without_effect(change.name, broker.table)
     return problem
 
@@ -342,6 +346,12 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
 def _is_fixed(name: str, table: ConfigKeys) -> bool:
     key = _key(name, table)
     return key is not None and key.update_mode is UpdateMode.READ_ONLY
+
+
+def _is_read_at_the_start(name: str) -> bool:
+    """Kafka, too, takes such keys of a listener at any time, and goes by them when it opens the listener."""
+    base = without_listener(name)
+    return base in TLS_KEYS and base not in STORE_NAMES
 
 
 def _key(name: str, table: ConfigKeys) -> ConfigKey[Any] | None:

@@ -15,12 +15,10 @@ from tidelog.broker.requests.node_view import Node
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
-from tidelog.model.tls_config import STORE_KEYS
+from tidelog.model.tls_config import STORE_NAMES
 from tidelog.security.listener_settings import without_listener
 
 A = TypeVar("A")
-
-STORE_NAMES = frozenset(key.name for key in STORE_KEYS)
 
 
 def when_stores_are_checked(

@@ -19,14 +19,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tidelog.broker.config.listeners import ListenerSpec, inter_broker_listener, security_protocol
-from tidelog.broker.config.store_changes import STORE_NAMES
 from tidelog.model import broker_config as keys
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
 from tidelog.model.slow_work import SlowWork
 from tidelog.model.timers import Timer, Timers
-from tidelog.model.tls_config import TIDELOG_SSL_RELOAD_INTERVAL_MS
+from tidelog.model.tls_config import STORE_NAMES, TIDELOG_SSL_RELOAD_INTERVAL_MS
 from tidelog.net.connection_security import ConnectionSecurity
 from tidelog.net.tls import ClientTls, ServerTls
 from tidelog.security.der import CertificateFields

@@ -69,6 +69,20 @@ def test_a_secret_is_never_a_synonyms_value() -> None:
     ]
 
 
+def test_what_is_set_for_one_listener_is_told_unless_it_is_a_secret() -> None:
+    prefix = "listener.name.clients."
+    node = AdminNode(
+        config(4, "1", f"{prefix}ssl.keystore.location", "/keys"), config(4, "1", f"{prefix}ssl.key.password", "hush")
+    )
+
+    assert synonyms(node, f"{prefix}ssl.keystore.location")[0][1] == "/keys"
+    assert synonyms(node, f"{prefix}ssl.key.password")[0][1] is None
+    assert effective_config(node.static_config, view_of(node)).given == {
+        f"{prefix}ssl.keystore.location": "/keys",
+        f"{prefix}ssl.key.password": "hush",
+    }
+
+
 @pytest.mark.parametrize(
     ("static", "retention_ms"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.broker.config.listeners import inter_broker_listener
+from tidelog.broker.config.listeners import inter_broker_listener, listener_specs
 from tidelog.broker.config.server_properties import check_properties
 from tidelog.model.config import ConfigError, ConfigValues
 
@@ -46,3 +46,22 @@ def test_its_name_and_its_protocol_are_not_set_together() -> None:
 def test_it_must_be_among_the_listeners(given: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="there is no listener of that name"):
         inter_broker_listener(config(**given))
+
+
+def test_listeners_have_the_protocol_that_the_map_says() -> None:
+    given = {"listener.security.protocol.map": "CLIENTS:SASL_SSL,PLAINTEXT:SSL"}
+    specs = listener_specs(config(**given))
+
+    assert {spec.name: spec.security_protocol.name for spec in specs} == {
+        "CLIENTS": "SASL_SSL",
+        "PLAINTEXT": "SSL",
+        "CONTROLLER": "PLAINTEXT",
+    }
+    assert [spec.security_protocol.uses_tls for spec in specs] == [True, True, False]
+    assert [spec.security_protocol.uses_sasl for spec in specs] == [True, False, False]
+    assert specs[0].endpoint(9092, "localhost").security_protocol == 3
+
+
+def test_a_listener_without_a_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"add it to listener\.security\.protocol\.map"):
+        listener_specs(config(**{"listener.security.protocol.map": "CLIENTS:SSL"}))

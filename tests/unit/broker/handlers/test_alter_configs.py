@@ -250,6 +250,15 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
         ),
         (
             "",
+            ("listener.name.clients.ssl.keystore.type", SET, "PEM"),
+            42,
+            (
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                "[listener.name.clients.ssl.keystore.type]"
+            ),
+        ),
+        (
+            "",
             ("ssl.keystore.type", SET, "PEM"),
             42,
             "Cannot update these configs at default cluster level, broker id must be specified: [ssl.keystore.type]",
