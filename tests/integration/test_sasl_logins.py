@@ -34,11 +34,13 @@ SESSION_MS = 1400
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    settings = {
-        **sasl_settings(),
-        "connection.failed.authentication.delay.ms": "1",
-        "listener.name.clients.scram-sha-256.connections.max.reauth.ms": str(SESSION_MS),
-    }
+    settings = sasl_settings(
+        MECHANISMS,
+        **{
+            "connection.failed.authentication.delay.ms": "1",
+            "listener.name.clients.scram-sha-256.connections.max.reauth.ms": str(SESSION_MS),
+        },
+    )
     with RunningNode(tmp_path_factory.mktemp("node"), settings=settings) as running:
         add_scram_user(running)
         yield running
