@@ -701,7 +701,18 @@ ADMIN_ROWS = (
         ApiKey.CREATE_ACLS,
         3,
         # Refused for its name once it is judged.
-        _fixed(creations=[{"resource_type": 4, "resource_name": "x", "principal": "User:x", "operation": 3}]),
+        _fixed(
+            creations=[
+                {
+                    "resource_type": 4,
+                    "resource_name": "x",
+                    "principal": "User:x",
+                    "host": "*",
+                    "operation": 3,
+                    "permission_type": 3,
+                }
+            ]
+        ),
         cluster(Op.ALTER),
         "results.0.error_code",
         CLUSTER_REFUSED,

@@ -4,9 +4,10 @@ Immutable. Patterns are found by name: a literal one by the resource's name, pre
 lengths are tried that some pattern has. Under each name the ACLs lie by principal, so that a question costs the same however
 many principals a resource has ACLs for.
 
-Two differences from Apache Kafka's `StandardAuthorizerData`, neither of them in a decision: that one walks one sorted set, and
-walks it for ever for names that begin with a character before `*` where other patterns lie beside them; and an ACL whose
-principal has no colon, which Kafka never writes and fails on, holds for nobody here.
+Where this differs from Apache Kafka's `StandardAuthorizerData`, which walks one sorted set: that one walks it for ever for names
+that begin with a character before `*` where other patterns lie beside them; it overlooks ACLs on `*` for names that begin with
+`*`, so that a DENY for all groups can be avoided by such a name; and it fails on an ACL whose principal has no colon, which Kafka
+never writes, and which holds for nobody here.
 """
 
 from __future__ import annotations

@@ -85,6 +85,13 @@ def test_a_name_before_the_wildcard_beside_other_patterns_is_decided() -> None:
     assert made.allows(ALICE, HOST, READ, ResourceType.GROUP, "#group")
 
 
+def test_acls_on_everything_hold_for_a_name_that_begins_with_the_wildcard_too() -> None:
+    # Kafka 4.3.1 overlooks them there, so that such a name avoids a DENY.
+    made = authorizer_of(acl("User:*", READ, "*", permission=DENY), allow_everyone=True)
+    assert not made.allows(ALICE, HOST, READ, TOPIC, "*mine")
+    assert not made.allows(ALICE, HOST, READ, TOPIC, "*")
+
+
 def test_the_rule_names_the_first_acl_that_denies_or_else_the_widest_that_allows() -> None:
     narrow = acl("User:alice", READ, "orders")
     wide = acl("User:*", READ, "*")
