@@ -284,6 +284,28 @@ def test_a_connection_that_ends_while_it_is_muted_leaves_nothing_behind() -> Non
     told(10, story)
 
 
+def test_what_clients_take_is_shown() -> None:
+    async def story(_world: World, node: BrokerNode, asker: Asker) -> None:
+        assert shown(node, "kafka_server_produce_byte_rate") == {}
+        await set_limit(asker, "producer_byte_rate", 1_000, client_id=CLIENT_ID)
+        await set_limit(asker, "controller_mutation_rate", 1, user=None)
+        throttle_ms = await produced(asker, bytes(20_000))
+        await asyncio.sleep(throttle_ms / 1000)
+        await asker.create("more", 3)
+
+        assert 1_900 < shown(node, "kafka_server_produce_byte_rate")["", CLIENT_ID] < 2_100
+        assert shown(node, "kafka_server_produce_throttle_time") == {("", CLIENT_ID): throttle_ms}
+        assert 8 <= shown(node, "kafka_server_controller_mutation_tokens")["ANONYMOUS", ""] < 9
+        assert shown(node, "kafka_server_controller_mutation_mutation_rate")["ANONYMOUS", ""] > 0
+
+    told(14, story)
+
+
+def shown(node: BrokerNode, name: str) -> dict[tuple[str, ...], float]:
+    (family,) = [each for each in node.metrics.registry if each.name == name]
+    return {labels: value for labels, value in family.read() if isinstance(value, int | float)}
+
+
 def test_limits_survive_a_restart() -> None:
     async def run(world: World) -> None:
         node = await world.start()

@@ -48,6 +48,7 @@ from tidelog.broker.node.node_security import NodeSecurity
 from tidelog.broker.node.node_tls import NodeTls
 from tidelog.broker.quotas.mutations import MutationQuotas
 from tidelog.broker.quotas.node_quotas import NodeQuotas, connection_rates_of
+from tidelog.broker.quotas.quota_gauges import register_quotas
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
 from tidelog.broker.requests.dispatch import Dispatcher
@@ -525,6 +526,7 @@ class BrokerNode:
         registry.gauge("kafka_server_kafka_server_broker_state", "Kafka's number of the state.", lambda: self.state)
         node_gauges.register_server(registry, self._server)
         node_gauges.register_tls(registry, self.tls, self._seams.clock)
+        register_quotas(registry, self.quotas)
         node_gauges.register_housekeeping(registry, self._housekeeping)
         node_gauges.register_waiting(registry, self.metrics.requests)
         node_gauges.register_fetch_sessions(registry, self.fetch_sessions)

@@ -72,6 +72,13 @@ def register_server(registry: Registry, server: SocketServer) -> None:
         ("outgoing_byte", "Bytes that were sent.", partial(moved, "bytes_out")),
     ):
         family(Kind.COUNTER, f"{prefix}{name}_total", help_text, ("listener",), read)
+    family(
+        Kind.COUNTER,
+        prefix + "ip_connection_accept_throttled_total",
+        "Connections that were not served, since their address makes too many.",
+        ("listener",),
+        lambda: [((name,), server.throttled.get(name, 0)) for name in server.counts],
+    )
 
 
 def register_tls(registry: Registry, tls: NodeTls, clock: Clock) -> None:
