@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tidelog.cli.files.dump_lines import BatchLine, DamageLine, Line, NoteLine, RecordLine
-from tidelog.cli.files.internal_topics import RecordDecoder, decode_control
+from tidelog.cli.files.internal_topics import RecordDecoder, decode_control, hides_secrets
 from tidelog.storage.verification.log_scan import Damage, LogScan, ScannedBatch
 from tidelog.wire.batch_errors import CorruptBatchError
 from tidelog.wire.errors import WireError
@@ -73,7 +73,7 @@ def _record_line(batch: ScannedBatch, record: Record, decoder: RecordDecoder | N
         if decoder is not None:
             return RecordLine(record, decoded=decoder(record))
     except (WireError, CorruptBatchError) as error:
-        return RecordLine(record, not_decoded=str(error))
+        return RecordLine(record, not_decoded=str(error), is_hidden=hides_secrets(decoder))
     return RecordLine(record)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidelog.cli.files.hidden_fields import HIDDEN
 from tidelog.cli.rendering import Json, bytes_as_json, bytes_as_text, printable, quoted, time_as_text
 from tidelog.wire.record_batch import BatchHeader, TimestampType
 from tidelog.wire.records import Record
@@ -110,6 +111,8 @@ class RecordLine:
     control: Mapping[str, Json] | None = None
     decoded: Mapping[str, Json] | None = None
     not_decoded: str | None = None
+    is_hidden: bool = False
+    """Whether the bytes may hold secrets."""
 
     def as_json(self) -> Mapping[str, Json]:
         record = self.record
@@ -118,6 +121,8 @@ class RecordLine:
             fields["control"] = self.control
         elif self.decoded is not None:
             fields["decoded"] = self.decoded
+        elif self.is_hidden:
+            fields["value"] = HIDDEN
         else:
             fields["key"] = bytes_as_json(record.key)
             fields["value"] = bytes_as_json(record.value)
@@ -133,6 +138,8 @@ class RecordLine:
             parts.append(_message_text(self.control))
         elif self.decoded is not None:
             parts.extend(f"{part} {_message_text(message)}" for part, message in self.decoded.items())
+        elif self.is_hidden:
+            parts.append(f"value {HIDDEN}")
         else:
             parts.append(f"key {bytes_as_text(record.key)}")
             parts.append(f"value {bytes_as_text(record.value)}")

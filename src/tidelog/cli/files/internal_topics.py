@@ -41,6 +41,11 @@ def decoder_of(topic: str, *, shows_secrets: bool = False) -> RecordDecoder | No
     return _DECODERS.get(topic)
 
 
+def hides_secrets(decoder: RecordDecoder | None) -> bool:
+    """Whether what a decoder cannot decode is not to be shown either: nobody knows what is in it."""
+    return decoder is _decode_metadata_without_secrets
+
+
 def decode_control(record: Record) -> Mapping[str, Json]:
     """What a control record says, under the name of its type."""
     control_type = read_control_type(record.key)

@@ -326,3 +326,16 @@ def test_a_snapshot_of_metadata_is_decoded_wherever_it_is(tmp_path: Path) -> Non
     assert (found[0]["kind"], found[0]["end_offset"], found[0]["epoch"]) == ("snapshot of the cluster metadata", 12, 3)
     fields = {"name": "orders", "topic_id": "AAAAAAAAAAAAAAAAAAAABw"}
     assert found[2]["decoded"] == {"value": {"message": "TopicRecord", "version": 0, "fields": fields}}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_cannot_be_decoded_of_the_metadata_may_be_a_secret(tmp_path: Path, form: tuple[str, ...]) -> None:
+    path = internal_log(tmp_path, "__cluster_metadata-0", (b"hush-key", b"\x01\x7f\x00hush"))
+
+    hidden = run(path, *form).stdout
+    shown = run(path, "--show-secrets", *form).stdout
+
+    assert "[hidden]" in hidden
+    assert "not" in hidden
+    assert "hush" not in hidden
+    assert "hush-key" in shown
