@@ -19,6 +19,8 @@ _IDENTITIES = {
     "name", "topic", "topic_name", "group_id", "key", "resource_name", "resource_type", "partition_index", "index", "partition",
     "transactional_id", "user", "entity_type", "entity_name", "principal", "owner_principal_name", "feature", "principal_name",
 }  # fmt: skip
+# Whether there are any matters; which there are does not concern access.
+_OF_NO_INTEREST = {"configs", "config_resources"}
 # Some of Kafka's sentences print the request as an object of Java's.
 _JAVA_REQUEST = re.compile(r"Request Request\(.*\) needs", re.DOTALL)
 
@@ -59,6 +61,10 @@ def shown(value: Any) -> str:
             parts.append("no id" if bytes(inner) == ZERO_UUID else "id")
         elif name in _IDENTITIES and inner != "":
             parts.append(str(inner))
+        elif name == "node_endpoints":
+            continue
+        elif name in _OF_NO_INTEREST:
+            parts.append(name if inner else f"no {name}")
         elif isinstance(inner, list):
             if any(names_of(each) for each in inner):
                 parts.append(f"{name}[{', '.join(sorted(shown(each) for each in inner))}]")

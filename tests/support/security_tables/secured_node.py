@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.apache_kafka import ApacheKafka, Node, free_ports, wait_until
+from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, Node, free_ports, wait_until
 from tests.support.raw_client import RawClient
 from tests.support.running_node import RunningNode
 from tidelog.wire.messages.scram_credentials import (
@@ -101,7 +101,7 @@ def secured_kafka(kafka: ApacheKafka, root: Path) -> Iterator[tuple[Addresses, N
 @contextmanager
 def secured_tidelog(root: Path) -> Iterator[tuple[Addresses, RunningNode]]:
     """A node of ours in this process."""
-    with RunningNode(root, settings={**settings(), "offsets.topic.num.partitions": "3"}) as node:
+    with RunningNode(root, settings={**SMALL_NODE, **settings()}) as node:
         listeners = node.node._server.listeners
         addresses = Addresses(
             *(f"127.0.0.1:{listeners[name].address.port}" for name in ("PLAINTEXT", "SASL", "REAUTH"))
