@@ -7,15 +7,14 @@ import socket
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tidelog.model.acl import AccessControlEntry, AclOperation, PatternType, PermissionType, ResourceType
+from tidelog.model.principal import Principal
+from tidelog.net.address import java_host
 from tidelog.security.authorizer import StandardAuthorizer, super_users_of
 from tidelog.security.der import SEQUENCE, expect, items
 from tidelog.security.distinguished_name import distinguished_name
 from tidelog.security.jaas import JaasError, parse_jaas
 from tidelog.security.principal_rules import PrincipalRules, RuleError
-
-from tidelog.model.acl import AccessControlEntry, AclOperation, PatternType, PermissionType, ResourceType
-from tidelog.model.principal import Principal
-from tidelog.net.address import java_host
 
 # Words for Java's patterns that Python's cannot say; ours say so when the rules are read.
 FOREIGN_PATTERNS = ("\\p{",)
