@@ -40,6 +40,7 @@ from tidelog.broker.node.local_cluster import (
     write_server_properties,
 )
 from tidelog.broker.node.local_formatting import format_nodes
+from tidelog.broker.node.local_security import ADMIN, USER, LocalSecurity, SecurityMode
 from tidelog.client.admin import BROKER_DEFAULT, AsyncAdmin
 from tidelog.client.errors import ClientError, RefusedError
 from tidelog.model.clock import SystemClock
@@ -47,6 +48,7 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.storage.os_files import OsFiles
+from tidelog.wire.internal_records import FramedRecord
 
 T = TypeVar("T")
 
@@ -72,11 +74,18 @@ class EmbeddedCluster:
         nodes: int = 1,
         config: Mapping[str, str | int | bool] | None = None,
         directory: str | Path | None = None,
+        security: str | None = None,
     ) -> None:
+        """`security`: `tls`, `mtls`, `plain`, `scram` or `oauthbearer`, or `tls` and one of the last three, as in `tls+scram`.
+
+        Then there are the users `alice`, who may use topics and groups, and `admin`, who may do everything.
+        """
         if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
             raise ClusterError(f"an embedded cluster has 1 to {NODES_MAX} nodes, not {nodes!r}")
         self._count = nodes
         self._config = {name: _as_text(value) for name, value in (config or {}).items()}
+        self._mode = None if security is None else SecurityMode.parse(security)
+        self._security: LocalSecurity | None = None
         self._given_directory = None if directory is None else str(directory)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -90,6 +99,21 @@ class EmbeddedCluster:
     def bootstrap_servers(self) -> str:
         """What clients are given as `bootstrap.servers`."""
         return ",".join(each.node.bootstrap_address for each in self._running())
+
+    def client_options(self, user: str = USER) -> dict[str, Any]:
+        """The keyword arguments with which Tidelog's clients reach the cluster as a user, as in `Producer(**options)`."""
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        return options if self._security is None else {**options, **self._security.client_options(user)}
+
+    def client_properties(self, user: str = USER) -> dict[str, str]:
+        """The same under the names of Kafka's own clients."""
+        properties = {"bootstrap.servers": self.bootstrap_servers}
+        return properties if self._security is None else {**properties, **self._security.client_properties(user)}
+
+    def librdkafka_properties(self, user: str = USER) -> dict[str, str]:
+        """The same for librdkafka: confluent-kafka, kcat."""
+        properties = {"bootstrap.servers": self.bootstrap_servers}
+        return properties if self._security is None else {**properties, **self._security.librdkafka_properties(user)}
 
     @property
     def directory(self) -> str:
@@ -139,10 +163,10 @@ class EmbeddedCluster:
         self._administer(delete)
 
     def _administer(self, work: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
-        address = self.bootstrap_servers
+        options = self.client_options(ADMIN)
 
         async def administer() -> None:
-            async with AsyncAdmin(bootstrap_servers=address) as admin:
+            async with AsyncAdmin(**options) as admin:
                 await work(admin)
 
         try:
@@ -205,10 +229,11 @@ class EmbeddedCluster:
 
     def _configs(self, directory: str) -> list[ConfigValues]:
         """What each node starts with. The directories of several are formatted on return."""
-        if self._count == 1:
+        if self._count == 1 and self._mode is None:
             nodes = [LocalNode(1, directory, 0, 0)]
             return [_checked({**local_properties(nodes[0], nodes), **self._config})]
-        check_local_settings(self._config, self._count, "an embedded cluster of several nodes")
+        kind = "of several nodes" if self._count > 1 else "that is secured"
+        check_local_settings(self._config, self._count, f"an embedded cluster {kind}")
         files = OsFiles()
         known = controller_ports_of(files, directory)
         if known and len(known) != self._count:
@@ -217,12 +242,20 @@ class EmbeddedCluster:
             LocalNode(number, log_directory_of(directory, number), 0, port)
             for number, port in enumerate(known or _free_ports(self._count), start=1)
         ]
-        properties = [{**local_properties(node, nodes), **self._config} for node in nodes]
+        random = SystemRandom()
+        first_records: tuple[FramedRecord, ...] = ()
+        if self._mode is not None:
+            self._security = LocalSecurity.open(files, directory, self._mode, nodes, clock=SystemClock(), random=random)
+            first_records = self._security.first_records(random)
+        properties = [{**local_properties(node, nodes), **self._secured(node, nodes), **self._config} for node in nodes]
         configs = [_checked(each) for each in properties]
-        format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
+        format_nodes(nodes, files=files, clock=SystemClock(), random=random, first_records=first_records)
         for node, each in zip(nodes, properties, strict=True):
             write_server_properties(files, node, each, "Written by an embedded cluster at every start.")
         return configs
+
+    def _secured(self, node: LocalNode, nodes: Sequence[LocalNode]) -> dict[str, str]:
+        return {} if self._security is None else self._security.node_properties(node, nodes)
 
     def _make_directory(self) -> str:
         directory = tempfile.mkdtemp(prefix="tidelog-", dir=_memory_directory())

@@ -4,8 +4,8 @@
         producer = Producer({"bootstrap.servers": tidelog_cluster.bootstrap_servers})
         producer.produce(tidelog_topic, b"order")
 
-    --tidelog-nodes N, --tidelog-set KEY=VALUE             for a run
-    tidelog_nodes, tidelog_set                              in pytest's configuration file
+    --tidelog-nodes N, --tidelog-set KEY=VALUE, --tidelog-security tls+scram      for a run
+    tidelog_nodes, tidelog_set, tidelog_security            in pytest's configuration file
     @pytest.mark.tidelog_topic(partitions=3, configs={})    for a test; also replication_factor
 
 Each worker of pytest-xdist has a cluster of its own: a session is a process there, and nothing is shared.
@@ -59,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tidelog-set", action="append", metavar="KEY=VALUE", help="a configuration key of tidelog_cluster's nodes"
     )
+    group.addoption(
+        "--tidelog-security",
+        metavar="HOW",
+        help="how tidelog_cluster is secured: tls, mtls, plain, scram, oauthbearer, or with TLS, as in tls+scram",
+    )
+    parser.addini("tidelog_security", "how tidelog_cluster is secured, as in tls+scram", default="")
     parser.addini("tidelog_nodes", "how many nodes tidelog_cluster has", default="1")
     parser.addini(
         "tidelog_set", "configuration of tidelog_cluster's nodes, KEY=VALUE a line", type="linelist", default=[]
@@ -109,8 +115,10 @@ def tidelog_cluster(pytestconfig: pytest.Config) -> Iterator[EmbeddedCluster]:
     given = [*pytestconfig.getini("tidelog_set"), *(pytestconfig.getoption("--tidelog-set") or [])]
     asked = pytestconfig.getoption("--tidelog-nodes")
     nodes = pytestconfig.getini("tidelog_nodes") if asked is None else asked
+    security = pytestconfig.getoption("--tidelog-security") or pytestconfig.getini("tidelog_security") or None
     try:
-        cluster = EmbeddedCluster(nodes=int(nodes), config=dict(parse_setting(setting) for setting in given))
+        config = dict(parse_setting(setting) for setting in given)
+        cluster = EmbeddedCluster(nodes=int(nodes), config=config, security=security)
         cluster.start()
     except (ClusterError, ConfigError, ValueError) as error:
         pytest.fail(f"tidelog_cluster: {error}", pytrace=False)

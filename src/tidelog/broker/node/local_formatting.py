@@ -24,12 +24,21 @@ from tidelog.raft.control_records import Voters
 from tidelog.raft.log_view import BOOTSTRAP_SNAPSHOT_ID
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
 from tidelog.storage.files import Files
+from tidelog.wire.internal_records import FramedRecord
 
 
-def format_nodes(nodes: Sequence[LocalNode], *, files: Files, clock: Clock, random: Random) -> None:
+def format_nodes(
+    nodes: Sequence[LocalNode],
+    *,
+    files: Files,
+    clock: Clock,
+    random: Random,
+    first_records: Sequence[FramedRecord] = (),
+) -> None:
     """Make the directories of several nodes ready to be one cluster. FormatError where they belong to several already.
 
     All of them vote. A node that has lost its directory comes back without a vote: what it voted for is not known any more.
+    `first_records` are what the cluster's log begins with beside its feature levels.
     """
     known = [check_identity(files, node.directory, None, NodeId(node.node_id)) for node in nodes]
     for node, identity in zip(nodes, known, strict=True):
@@ -57,6 +66,7 @@ def format_nodes(nodes: Sequence[LocalNode], *, files: Files, clock: Clock, rand
             clock=clock,
             voters=voters,
             is_static_quorum=voters is None,
+            further=first_records,
         )
 
 

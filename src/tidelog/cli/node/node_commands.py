@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -21,6 +22,15 @@ from tidelog.cli.options import (
 )
 
 app = typer.Typer()
+
+
+class Sasl(StrEnum):
+    """The mechanisms of `tidelog up --sasl`; `scram` is SCRAM-SHA-256."""
+
+    PLAIN = "plain"
+    SCRAM = "scram"
+    SCRAM_SHA_512 = "scram-sha-512"
+    OAUTHBEARER = "oauthbearer"
 
 
 @app.command("broker")
@@ -86,13 +96,30 @@ def up(
     log_level: LogLevelOption = LogLevel.WARNING,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
+    has_tls: Annotated[bool, typer.Option("--tls", help="Clients speak TLS; a CA and certificates are made.")] = False,
+    is_mutual: Annotated[
+        bool, typer.Option("--mtls", help="The same, and clients need a certificate of that CA; ACLs are on.")
+    ] = False,
+    sasl: Annotated[
+        Sasl | None, typer.Option("--sasl", help="Clients log in; users admin and alice are made; ACLs are on.")
+    ] = None,
 ) -> None:
     """Run a cluster on this machine until Ctrl-C, each node as a process of its own.
 
     Prints a line that begins with `ready` and names the bootstrap addresses. DIR/cluster.json lists the nodes that run.
+    With --tls, --mtls or --sasl, DIR/security has what clients need: client.properties as alice, admin.properties as admin.
     """
+    security = "+".join(filter(None, ("mtls" if is_mutual else "tls" if has_tls else "", sasl)))
     options = UpOptions(
-        nodes, port, directory, tuple(settings or ()), log_format, log_level, metrics_port, metrics_host
+        nodes,
+        port,
+        directory,
+        tuple(settings or ()),
+        log_format,
+        log_level,
+        metrics_port,
+        metrics_host,
+        security or None,
     )
     raise typer.Exit(start_up(options))
 

@@ -4,6 +4,7 @@
     DIR/cluster.lock                  held by the one `up` that uses the directory
     DIR/node-1/server.properties      written at every start; Apache Kafka starts with it too
     DIR/node-1/data/                  the node's log directory
+    DIR/security/                     what a secured cluster and its clients need (`broker.node.local_security`)
     DIR/node-1/restart                there for a moment: the node is started again when it ends (`rolling-restart`)
 
     starting -> ready -> stopping. A node that ends while they start ends the cluster; later the others go on without it, until
@@ -32,6 +33,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 from tidelog.broker.config.server_properties import check_properties, gather_properties, resolve_properties
 from tidelog.broker.node.local_cluster import (
@@ -53,12 +55,16 @@ from tidelog.model.config import ConfigError
 from tidelog.storage.errors import StorageError
 from tidelog.storage.os_files import OsFiles
 
+if TYPE_CHECKING:
+    from tidelog.broker.node.local_security import LocalSecurity
+
 EXIT_FAILED = 1
 EXIT_WRONG_QUESTION = 2
 
 CLUSTER_FILE = "cluster.json"
 LOCK_FILE = "cluster.lock"
 RESTART_FILE = "restart"
+SECURITY_FOLDER = "security"
 
 # A clean stop takes milliseconds, or as long as the disk needs for what is not written yet. Then the nodes are killed.
 STOP_TIMEOUT_S = 30.0
@@ -89,8 +95,9 @@ def run_up(options: UpOptions, ahead: dict[int, NodeProcess]) -> int:
             signals = stack.enter_context(_signals_as_bytes())
             directory = stack.enter_context(_directory(options))
             nodes = _nodes(options, directory)
-            _prepare(nodes, options.settings)
-            cluster = _Cluster(nodes, directory, options, signals, ahead)
+            security = _security(options, directory, nodes)
+            _prepare(nodes, options.settings, security)
+            cluster = _Cluster(nodes, directory, options, signals, ahead, security)
             return cluster.run()
     except ConfigError as error:
         return _complain(error, EXIT_WRONG_QUESTION)
@@ -213,19 +220,42 @@ def _free_ports(count: int) -> int:
     raise UpError(f"there are no {count} free ports in a row: choose them with --port")
 
 
-def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str]) -> None:
-    """Write what the nodes start with; format the directories of several, which must agree on who they are."""
+def _security(options: UpOptions, directory: Path, nodes: Sequence[LocalNode]) -> LocalSecurity | None:
+    """What secures the cluster: made at its first start, found at later ones. A secured one is never started without."""
+    if options.security is None and not (directory / SECURITY_FOLDER).exists():
+        return None
+    # Only a secured cluster needs what this imports.
+    from tidelog.broker.node.local_security import LocalSecurity, SecurityMode, security_of  # noqa: PLC0415
+
+    files = OsFiles()
+    known = security_of(files, str(directory))
+    if options.security is None and known is None:
+        return None
+    if known is None and controller_ports_of(files, str(directory)):
+        raise ConfigError(
+            f"{directory} holds a cluster without security: leave out --tls, --mtls and --sasl, or choose another directory"
+        )
+    mode = SecurityMode.parse(options.security) if options.security is not None else known
+    assert mode is not None
+    return LocalSecurity.open(files, str(directory), mode, nodes, clock=SystemClock(), random=SystemRandom())
+
+
+def _prepare(nodes: Sequence[LocalNode], settings: Sequence[str], security: LocalSecurity | None) -> None:
+    """Write what the nodes start with; format the directories of several, which must agree on who they are, and of a secured
+    one, whose log begins with its users."""
     given = gather_properties(settings=settings)
     check_local_settings(given, len(nodes), "`tidelog up`")
     files = OsFiles()
-    if len(nodes) > 1:
-        # Only several need them before they start, and they take a while to import.
+    if len(nodes) > 1 or security is not None:
+        # Only these need them before they start, and they take a while to import.
         from tidelog.broker.node.local_formatting import format_nodes  # noqa: PLC0415
 
-        format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom())
+        first_records = () if security is None else security.first_records(SystemRandom())
+        format_nodes(nodes, files=files, clock=SystemClock(), random=SystemRandom(), first_records=first_records)
     for node in nodes:
         Path(server_properties_of(node)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_server_properties(files, node, {**local_properties(node, nodes), **given}, _HEAD)
+        secured = {} if security is None else security.node_properties(node, nodes)
+        write_server_properties(files, node, {**local_properties(node, nodes), **secured, **given}, _HEAD)
 
 
 class _Cluster:
@@ -238,12 +268,14 @@ class _Cluster:
         options: UpOptions,
         signals: socket.socket,
         ahead: dict[int, NodeProcess],
+        security: LocalSecurity | None,
     ) -> None:
         self._nodes = nodes
         self._directory = directory
         self._options = options
         self._signals = signals
         self._ahead = ahead
+        self._security = security
         self._processes: dict[int, NodeProcess] = {}
         self._addresses: dict[int, str] = {}
         self._gone: set[int] = set()
@@ -353,6 +385,9 @@ class _Cluster:
     def _tell_ready(self) -> None:
         bootstrap = ",".join(self._addresses[node.node_id] for node in self._nodes)
         sys.stdout.write(f"ready: {bootstrap} serves, data in {printable(str(self._directory))}, Ctrl-C stops it\n")
+        if self._security is not None:
+            for line in self._security.lines():
+                sys.stdout.write(f"{printable(line)}\n")
         sys.stdout.flush()
 
     def _stop(self) -> dict[int, int]:

@@ -32,6 +32,8 @@ class UpOptions(NamedTuple):
     metrics_port: int | None = None
     """Of the first node; the others have those that follow. 0 is any that is free."""
     metrics_host: str = DEFAULT_METRICS_HOST
+    security: str | None = None
+    """How it is secured, in the words of `broker.node.local_security`."""
 
 
 def ordinary_up_options(arguments: Sequence[str]) -> UpOptions | None:
