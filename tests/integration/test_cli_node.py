@@ -134,6 +134,7 @@ def test_the_file_of_another_kafka_is_understood(properties: Path) -> None:
         file.write(
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,,CONTROLLER:PLAINTEXT\n"
             "ssl.keystore.location=/etc/kafka/keystore.jks\n"
+            "ssl.provider=SunJSSE\n"
             "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
             "group.coordinator.rebalance.protocols=classic,consumer\n"
             "confluent.support.metrics.enable=false\n"
@@ -145,7 +146,7 @@ def test_the_file_of_another_kafka_is_understood(properties: Path) -> None:
         code, errors = broker.end()
 
     assert code == 0
-    assert "ssl.keystore.location is without effect: no listener uses TLS" in errors
+    assert "ssl.provider is without effect: it chooses among what a JVM has for TLS" in errors
     assert "Unknown configuration confluent.support.metrics.enable" in errors
     assert "Unknown configuration log.retenton.ms; did you mean log.retention.ms? It is ignored." in errors
 

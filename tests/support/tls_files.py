@@ -53,7 +53,7 @@ def pkcs12_store(keys: Sequence[KeyMaterial], trusted: Sequence[bytes], password
         for number, each in enumerate(trusted)
     ]
     if not keys:
-        return pkcs12.serialize_key_and_certificates(None, None, None, named, encryption)
+        return pkcs12.serialize_java_truststore(named, encryption)
     key = keys[0]
     loaded = serialization.load_der_private_key(key.private_key, None)
     certificate, *chain = [x509.load_der_x509_certificate(each) for each in key.chain]

@@ -74,8 +74,8 @@ class _ListenerTls:
 
     def load_replacement(self, given: Mapping[str, object]) -> _Loaded:
         """ConfigError where it must not replace what there is. Reads files and derives keys: for slow work."""
+        new = self._load(given)
         try:
-            new = self._load(given)
             check_replacement(self.loaded.stores, new.stores, new.settings)
             if self._between_brokers:
                 check_mutual_trust(self.loaded.settings, self.loaded.stores, new.settings, new.stores)
