@@ -13,12 +13,19 @@ import aiokafka.abc
 import aiokafka.errors
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from tests.support.running_node import DEADLINE_S, RunningNode
 from tests.support.sasl_node import (
     MECHANISMS,
     PASSWORD,
+    PLAIN_MODULE,
     USER,
     add_scram_user,
     counted,
@@ -148,6 +155,21 @@ def test_aiokafka_writes(node: RunningNode, mechanism: str) -> None:
             await producer.stop()
 
     assert asyncio.run(asyncio.wait_for(write(), DEADLINE_S)) >= 0
+
+
+def test_a_user_of_plain_can_be_added_while_the_node_runs(node: RunningNode) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    name = "listener.name.clients.plain.sasl.jaas.config"
+    login = f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}" user_dora="d";'
+    entry = ConfigEntry(name, login, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(DEADLINE_S)
+
+    config = {**confluent_config(node, "PLAIN", "d"), "sasl.username": "dora"}
+    assert TOPIC in AdminClient(config).list_topics(timeout=DEADLINE_S).topics
+    (described,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]).values()
+    assert described.result(DEADLINE_S)[name].value is None
 
 
 @pytest.mark.parametrize(

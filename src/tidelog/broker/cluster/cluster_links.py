@@ -40,15 +40,15 @@ class ClusterLinks:
         node_id: NodeId,
         controller_listener: str,
         request_timeout_ms: int,
-        controller_security: ConnectionSecurity,
-        broker_security: ConnectionSecurity,
+        brokers: ConnectionSecurity = NO_SECURITY,
+        controllers: ConnectionSecurity = NO_SECURITY,
     ) -> None:
+        """`brokers` and `controllers` say how connections to them are made safe."""
         self._parts = parts
         self._timers = timers
         self._clock = clock
         self._node_id = node_id
-        self._controller_security = controller_security
-        self._broker_security = broker_security
+        self._brokers, self._controllers = brokers, controllers
         self._service: MetadataService | None = None
         self._is_registering = False
         self._is_closed = False
@@ -62,18 +62,18 @@ class ClusterLinks:
         self.channel: ControllerChannel
         self.watch: BrokerWatch
 
+    def dial_broker(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
+        """A connection to another broker, on the listener that brokers have for each other."""
+        return self._dial(host, port, on_event, self._brokers)
+
     def dial_controller(
         self, host: str, port: int, on_event: Callable[[Event], None], *, stay_connected: bool = False
     ) -> NodeConnection:
-        """A connection to a controller."""
-        return self._dial(host, port, on_event, self._controller_security, stay_connected=stay_connected)
+        """A connection to a controller, on its listener for that."""
+        return self._dial(host, port, on_event, self._controllers, stay_connected=stay_connected)
 
-    def dial_broker(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
-        """A connection to a broker, on the listener between brokers."""
-        return self._dial(host, port, on_event, self._broker_security)
-
-    def _knock(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
-        """A connection to whatever listener, only to see whether somebody is there: nobody logs in."""
+    def _probe(self, host: str, port: int, on_event: Callable[[Event], None]) -> NodeConnection:
+        """A connection by which nothing is sent: whether there is one says all."""
         return self._dial(host, port, on_event, NO_SECURITY)
 
     def _dial(
@@ -113,7 +113,7 @@ class ClusterLinks:
         self.watch = BrokerWatch(
             service.controller,
             lambda: service.committed.image,
-            self._knock,
+            self._probe,
             self._timers,
             node_id=self._node_id,
         )

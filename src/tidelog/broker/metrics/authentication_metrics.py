@@ -1,4 +1,4 @@
-"""What is counted of SASL, by listener and mechanism. Kafka has the same under socket-server-metrics, by listener alone."""
+"""What is counted of SASL, by listener and mechanism. Kafka has the same under socket-server-metrics, for each network thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 from tidelog.model.metrics import Kind, Reading, Registry
 
-PREFIX = "kafka_server_socket_server_metrics_"
+PREFIX = "tidelog_sasl_"
 
 # Of whoever failed before naming a mechanism, or with one that is not enabled. What a client makes up is no label.
 NO_MECHANISM = "none"

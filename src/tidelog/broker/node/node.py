@@ -179,7 +179,7 @@ class BrokerNode:
             self.token_secret, lambda: self.image.delegation_tokens, seams.clock, seams.random
         )
         self.tls = NodeTls(config, self._specs, seams.slow_work)
-        self._security = NodeSecurity(config, self.tls, seams)
+        self._security = NodeSecurity(config, self.tls, seams, lambda: self.config)
         for_brokers = [spec.name for spec in self._specs if not spec.is_controller]
         if len(for_brokers) > 1:
             # One that is alone is the clients' too.
@@ -362,8 +362,7 @@ class BrokerNode:
             tls=self.tls,
             metrics=self.metrics,
             housekeeping=self._housekeeping,
-            controller_security=self._security.to_controllers,
-            broker_security=self._security.to_brokers,
+            security=self._security,
             stopping=self._stopping,
         )
 
@@ -479,7 +478,6 @@ class BrokerNode:
             handler = self._security.sasl_listener(
                 spec.name,
                 dispatcher,
-                lambda: self.config,
                 lambda: self.image.scram_credentials,
                 self.token_credentials,
                 self.metrics.authentication,

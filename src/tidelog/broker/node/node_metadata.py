@@ -62,8 +62,8 @@ class NodeMetadata:
             node_id=parts.node_id,
             controller_listener=listener,
             request_timeout_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
-            controller_security=parts.controller_security,
-            broker_security=parts.broker_security,
+            brokers=parts.security.brokers,
+            controllers=parts.security.controllers,
         )
         parts.stopping.append(self.links.close)
         self.service = MetadataService.open(

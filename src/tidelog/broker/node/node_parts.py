@@ -8,12 +8,12 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
+from tidelog.broker.node.node_security import NodeSecurity
 from tidelog.broker.node.node_tls import NodeTls
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import NodeId
 from tidelog.model.timers import Timers
-from tidelog.net.connection_security import ConnectionSecurity
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.storage.seams import Seams
@@ -32,8 +32,6 @@ class NodeParts(Struct, frozen=True):
     tls: NodeTls
     metrics: BrokerMetrics
     housekeeping: Housekeeping
-    controller_security: ConnectionSecurity
-    """How controllers are called, and below how other brokers are."""
-    broker_security: ConnectionSecurity
+    security: NodeSecurity
     stopping: list[Callable[[], object]]
     """How to stop each part that has been started: whoever starts one adds to it."""

@@ -1,4 +1,4 @@
-"""A node's security, put together: SASL in front of its listeners, and how it calls others."""
+"""A node's security, put together: SASL in front of its listeners, and how it calls others, by TLS or not, with SASL or not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.listener_config import CONNECTION_FAILED_AUTHENTICATION_DELAY_MS
 from tidelog.model.sasl_config import SASL_SERVER_MAX_RECEIVE_SIZE
 from tidelog.model.timers import Timers
-from tidelog.net.address import Address
 from tidelog.net.connection import FrameHandler
-from tidelog.net.connection_security import ClientAuthentication, ConnectionSecurity
 from tidelog.security.listener_settings import ListenerSettings
 from tidelog.storage.seams import Seams
 
@@ -23,26 +21,31 @@ if TYPE_CHECKING:
     from tidelog.broker.metrics.authentication_metrics import AuthenticationMetrics
     from tidelog.broker.security.sasl_listener import SaslListener
     from tidelog.broker.security.sasl_mechanisms import TokenLogins
+    from tidelog.net.address import Address
+    from tidelog.net.connection_security import ClientAuthentication
     from tidelog.security.sasl.scram_credential import ScramCredential
-
-Login = Callable[[Address], ClientAuthentication]
-"""A new login for a connection to a node."""
 
 
 class NodeSecurity:
     """One for each node. ConfigError says in one sentence why a node cannot start so."""
 
-    def __init__(self, config: ConfigValues, tls: NodeTls, seams: Seams) -> None:
+    def __init__(self, config: ConfigValues, tls: NodeTls, seams: Seams, now: Callable[[], ConfigValues]) -> None:
+        """`config` is what the node is started with, `now` what that comes to at a later moment."""
         self._config = config
+        self._now = now
         self._seams = seams
-        self.to_controllers = ConnectionSecurity(tls.controllers.tls, self._login_to_controllers())
-        self.to_brokers = ConnectionSecurity(tls.brokers.tls, self._login_to_brokers())
+        names: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
+        self.controllers = tls.controllers._replace(
+            authentication=self._login(names[0] if names else "", is_controller=True)
+        )
+        self.brokers = tls.brokers._replace(
+            authentication=self._login(inter_broker_listener(config), is_controller=False)
+        )
 
     def sasl_listener(
         self,
         name: str,
         dispatcher: FrameHandler,
-        config: Callable[[], ConfigValues],
         credentials: Callable[[], Mapping[tuple[str, int], ScramCredential]],
         tokens: TokenLogins | None,
         metrics: AuthenticationMetrics,
@@ -50,7 +53,7 @@ class NodeSecurity:
     ) -> SaslListener:
         """Who takes the requests of a SASL listener, and passes them on once it is known whose they are."""
         from tidelog.broker.security.sasl_listener import SaslListener  # noqa: PLC0415 - see above
-        from tidelog.broker.security.sasl_mechanisms import CurrentMechanisms, MechanismParts  # noqa: PLC0415
+        from tidelog.broker.security.sasl_mechanisms import CurrentSasl, MechanismParts, mechanisms_of  # noqa: PLC0415
 
         seams = self._seams
         clock = seams.clock
@@ -59,7 +62,7 @@ class NodeSecurity:
         return SaslListener(
             name,
             dispatcher,
-            CurrentMechanisms(name, config, parts),
+            CurrentSasl(name, self._config, self._now, lambda settings: mechanisms_of(settings, parts)),
             metrics,
             clock,
             timers,
@@ -67,27 +70,25 @@ class NodeSecurity:
             failure_delay_ms=self._config[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
         )
 
-    def _login_to_controllers(self) -> Login | None:
-        """What the first of their listeners asks for, which may be on other nodes alone."""
+    def _login(self, listener_name: str, *, is_controller: bool) -> Callable[[Address], ClientAuthentication] | None:
+        """How this node logs in to those that have such a listener; None where nobody is asked to."""
         config, seams = self._config, self._seams
-        names: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
-        if not names or not security_protocol(config, names[0]).uses_sasl:
+        if not listener_name or not security_protocol(config, listener_name).uses_sasl:
             return None
-        from tidelog.broker.security.node_logins import controller_login  # noqa: PLC0415 - see above
+        from tidelog.broker.security.node_logins import broker_login, controller_login  # noqa: PLC0415 - see above
+        from tidelog.broker.security.sasl_mechanisms import CurrentSasl  # noqa: PLC0415
 
-        settings = ListenerSettings(config.given, names[0])
-        return controller_login(settings, seams.slow_work, seams.random, seams.clock.now_ms, self._client_id)
+        make = controller_login if is_controller else broker_login
+        client_id = str(config[keys.NODE_ID])
+        current = CurrentSasl(
+            listener_name,
+            config,
+            self._now,
+            lambda settings: make(settings, seams.slow_work, seams.random, seams.clock.now_ms, client_id),
+        )
 
-    def _login_to_brokers(self) -> Login | None:
-        config, seams = self._config, self._seams
-        name = inter_broker_listener(config)
-        if not name or not security_protocol(config, name).uses_sasl:
-            return None
-        from tidelog.broker.security.node_logins import broker_login  # noqa: PLC0415 - see above
+        def login(address: Address) -> ClientAuthentication:
+            """As the settings are when the connection is made."""
+            return current()(address)
 
-        settings = ListenerSettings(config.given, name)
-        return broker_login(settings, seams.slow_work, seams.random, seams.clock.now_ms, self._client_id)
-
-    @property
-    def _client_id(self) -> str:
-        return str(self._config[keys.NODE_ID])
+        return login

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from tidelog.model import sasl_config as keys
@@ -25,6 +25,8 @@ from tidelog.security.sasl.scram_credential import ScramCredential, ScramMechani
 from tidelog.security.sasl.unsecured_jws import UnsecuredOptions, unsecured_validator
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SUPPORTED = (plain.MECHANISM, *(each.mechanism_name for each in ScramMechanism), oauthbearer.MECHANISM)
 _SCHEMES = frozenset({"http", "https", "file"})
@@ -70,26 +72,32 @@ def mechanisms_of(settings: ListenerSettings, parts: MechanismParts) -> dict[str
     return {name: _mechanism(name, settings, parts) for name in hash_set_order(enabled)}
 
 
-class CurrentMechanisms:
-    """Those of a listener as its configuration has them now, which may change at run time. A bad change is told and not taken."""
+class CurrentSasl(Generic[T]):
+    """What is made of a listener's settings, and made again when they change at run time. A bad change is told and not taken."""
 
-    def __init__(self, listener_name: str, config: Callable[[], ConfigValues], parts: MechanismParts) -> None:
-        """ConfigError where a node cannot start so."""
+    def __init__(
+        self,
+        listener_name: str,
+        config: ConfigValues,
+        now: Callable[[], ConfigValues],
+        make: Callable[[ListenerSettings], T],
+    ) -> None:
+        """`config` is what the node is started with, `now` what that comes to later. ConfigError where it cannot start so."""
         self._listener_name = listener_name
-        self._config = config
-        self._parts = parts
-        self._seen = config()
-        self._held = mechanisms_of(ListenerSettings(self._seen.given, listener_name), parts)
+        self._now = now
+        self._make = make
+        self._seen = config
+        self._held = make(ListenerSettings(config.given, listener_name))
 
-    def __call__(self) -> dict[str, Mechanism]:
-        config = self._config()
+    def __call__(self) -> T:
+        config = self._now()
         if config is not self._seen:
             before, self._seen = self._seen, config
             if _of_sasl(before) != _of_sasl(config):
                 try:
-                    self._held = mechanisms_of(ListenerSettings(config.given, self._listener_name), self._parts)
+                    self._held = self._make(ListenerSettings(config.given, self._listener_name))
                 except ConfigError as error:
-                    log.error("listener %s goes on with the mechanisms that it has: %s", self._listener_name, error)  # noqa: TRY400
+                    log.error("listener %s goes on with the SASL settings that it has: %s", self._listener_name, error)  # noqa: TRY400
         return self._held
 
 

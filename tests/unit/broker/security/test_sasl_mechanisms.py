@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.security.node_logins import broker_login, controller_login
-from tidelog.broker.security.sasl_mechanisms import CurrentMechanisms, Mechanism, MechanismParts, mechanisms_of
+from tidelog.broker.security.sasl_mechanisms import CurrentSasl, Mechanism, MechanismParts, mechanisms_of
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
@@ -174,7 +174,7 @@ def test_a_delegation_token_is_waited_for_until_it_is_derived() -> None:
 
 def test_a_change_at_run_time_is_taken_and_a_bad_one_is_not(caplog: pytest.LogCaptureFixture) -> None:
     now = [values({MECHANISMS: "PLAIN", LOGIN: f"{PLAIN} user_a=b;"})]
-    current = CurrentMechanisms("OUT", lambda: now[0], parts())
+    current = CurrentSasl("OUT", now[0], lambda: now[0], lambda settings: mechanisms_of(settings, parts()))
     before = current()
 
     now[0] = values({MECHANISMS: "PLAIN", LOGIN: f"{PLAIN} user_a=b;", "num.partitions": "3"})
@@ -185,7 +185,7 @@ def test_a_change_at_run_time_is_taken_and_a_bad_one_is_not(caplog: pytest.LogCa
 
     assert list(after) == ["PLAIN", "SCRAM-SHA-512"]
     assert current() is after
-    assert "goes on with the mechanisms that it has" in caplog.text
+    assert "goes on with the SASL settings that it has" in caplog.text
 
 
 def test_a_node_logs_in_with_the_listeners_own_login() -> None:
