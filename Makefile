@@ -11,6 +11,7 @@ COMPILED_PACKAGES += tests/unit/storage tests/property/test_log_twins.py tests/p
 	tests/property/test_tail_reads.py tests/property/test_producer_state.py tests/property/test_follower_append.py \
 	tests/simulation/test_cluster_mutants.py
 COMPILED_PACKAGES += tests/unit/replication tests/property/test_partition_twins.py
+COMPILED_PACKAGES += tests/unit/security tests/unit/broker/requests tests/property/test_authorizer.py
 COMPILED_PACKAGES += tests/unit/coordination tests/unit/broker/handlers/test_group_handlers.py tests/property/test_offset_records.py \
 	tests/property/test_group_requests.py tests/property/test_transaction_requests.py tests/property/test_classic_groups.py \
 	tests/property/test_consumer_groups.py

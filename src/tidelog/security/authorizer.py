@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """Who may do what: the decisions of Apache Kafka's `StandardAuthorizer`.
 
     authorizer = StandardAuthorizer(super_users, allow_everyone=False)

@@ -16,6 +16,14 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.wire.internal_records import FramedRecord
+from tidelog.wire.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tidelog.wire.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -446,7 +454,32 @@ REFUSALS: list[tuple[Request, type[Response]]] = [
         ),
         CreatePartitionsResponse,
     ),
+    (
+        CreateAclsRequest(
+            creations=[
+                AclCreation(
+                    resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3
+                )
+            ]
+        ),
+        CreateAclsResponse,
+    ),
     (CreateTopicsRequest(topics=[creatable("t")]), CreateTopicsResponse),
+    (
+        DeleteAclsRequest(
+            filters=[
+                DeleteAclsFilter(
+                    resource_type_filter=1,
+                    resource_name_filter=None,
+                    principal_filter=None,
+                    host_filter=None,
+                    operation=1,
+                    permission_type=1,
+                )
+            ]
+        ),
+        DeleteAclsResponse,
+    ),
     (DeleteTopicsRequest(topics=[], topic_names=["t"], timeout_ms=1), DeleteTopicsResponse),
     (DescribeQuorumRequest(topics=[]), DescribeQuorumResponse),
     (ElectLeadersRequest(election_type=0, topic_partitions=None), ElectLeadersResponse),
@@ -498,7 +531,7 @@ def test_a_change_of_the_voters_is_for_the_quorum_to_decide() -> None:
 
 def error_of(answer: Response) -> int:
     """The error of an answer, wherever its API puts it."""
-    for name in ("error_code", "topics", "responses", "results", "entries"):
+    for name in ("error_code", "topics", "responses", "results", "entries", "filter_results"):
         value = getattr(answer, name, None)
         if isinstance(value, int) and value:
             return value
