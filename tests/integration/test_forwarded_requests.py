@@ -20,6 +20,7 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.testing import EmbeddedCluster
 from tidelog.wire.apis import api
 from tidelog.wire.messages import (
+    acls,
     broker_lifecycle,
     configs,
     delegation_tokens,
@@ -145,6 +146,21 @@ def _requests(kind: type[Request], version: int) -> list[Request]:
         case features.UpdateFeaturesRequest:
             raised = features.FeatureUpdateKey(feature="no.such.feature", max_version_level=1)
             return [features.UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[raised])]
+        case acls.CreateAclsRequest:
+            created = acls.AclCreation(
+                resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3
+            )
+            return [acls.CreateAclsRequest(creations=[created])]
+        case acls.DeleteAclsRequest:
+            wanted = acls.DeleteAclsFilter(
+                resource_type_filter=1,
+                resource_name_filter=None,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+            return [acls.DeleteAclsRequest(filters=[wanted])]
         case broker_lifecycle.UnregisterBrokerRequest:
             return [broker_lifecycle.UnregisterBrokerRequest(broker_id=99)]
         case raft_voters.AddRaftVoterRequest:
