@@ -18,6 +18,8 @@ from tidelog.cli.rendering import printable
 from tidelog.model.clock import SystemClock
 
 _CLIENTS = "tidelog.client"
+# What connections log of a handshake is the command's own sentence when it fails.
+_CONNECTIONS = "tidelog.net"
 
 # Shorter than what clients wait before they say that a node is silent: the line that says so is not held back.
 _HELD_BACK_MS = 1_000
@@ -32,9 +34,11 @@ class ClientLines(logging.Handler):
         self._clock = SystemClock()
         self._held_until_ms = self._clock.monotonic_ms() + _HELD_BACK_MS
         self._held: list[str] = []
+        self._nowhere = logging.NullHandler()
 
     def __enter__(self) -> Self:
         logging.getLogger(_CLIENTS).addHandler(self)
+        logging.getLogger(_CONNECTIONS).addHandler(self._nowhere)
         return self
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -60,3 +64,4 @@ class ClientLines(logging.Handler):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         logging.getLogger(_CLIENTS).removeHandler(self)
+        logging.getLogger(_CONNECTIONS).removeHandler(self._nowhere)

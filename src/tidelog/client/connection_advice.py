@@ -15,6 +15,7 @@ _SHOW = "ssl_keystore_location is for the certificate to show"
 
 # Words of OpenSSL's and of our own for what went wrong, and what to do about it.
 _WORDS = {
+    "is not in the trust store": _TRUST,
     "unable to get local issuer certificate": _TRUST,
     "unable to get issuer certificate": _TRUST,
     "self-signed certificate": _TRUST,
