@@ -21,6 +21,7 @@ from tests.support.sasl_node import (
     sasl_settings,
     token_of,
 )
+from tests.support.token_issuer import Issuer, TokenServer
 from tidelog import Admin, Consumer, Producer
 from tidelog.client.errors import AuthenticationError, ConfigError, NotReachedError
 
@@ -30,6 +31,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     with RunningNode(tmp_path_factory.mktemp("node"), settings=sasl_settings()) as running:
         add_scram_user(running)
         yield running
+
+
+@pytest.fixture
+def token_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
+    monkeypatch.setenv("no_proxy", "*")
+    with TokenServer() as server:
+        yield server
 
 
 def login(node: RunningNode, mechanism: str, **more: Any) -> dict[str, Any]:
@@ -179,3 +187,52 @@ def test_a_jaas_text_for_another_mechanism_is_refused_before_anything_is_connect
         )
 
     assert str(caught.value) == f"sasl_jaas_config names {SCRAM_MODULE}, and PLAIN goes by {PLAIN_MODULE}"
+
+
+def test_signed_tokens_of_an_endpoint_and_of_a_file_are_replaced_before_they_end(
+    tmp_path: Path, token_endpoint: TokenServer
+) -> None:
+    issuer = Issuer(tmp_path)
+    token_endpoint.answer = lambda: {"access_token": issuer.token(USER, lifetime_s=2)}
+    file = tmp_path / "token"
+    file.write_text(issuer.token(USER))
+    of_endpoint = {
+        "sasl_oauthbearer_token_endpoint_url": token_endpoint.url,
+        "sasl_oauthbearer_client_credentials_client_id": "orders",
+        "sasl_oauthbearer_client_credentials_client_secret": "s3cret",
+        "sasl_oauthbearer_scope": "kafka",
+    }
+
+    with RunningNode(tmp_path / "node", settings=sasl_settings(("OAUTHBEARER",)) | issuer.settings) as node:
+        with Admin(**login(node, "OAUTHBEARER", sasl_oauthbearer_token_endpoint_url=file.as_uri())) as admin:
+            admin.connect()
+        with Admin(**login(node, "OAUTHBEARER", **of_endpoint)) as admin:
+            deadline_s = time.monotonic() + 30
+            # The session ends with the token: what is asked after that is asked with the next one.
+            while len(token_endpoint.asked) < 3 and time.monotonic() < deadline_s:
+                admin.list_topics()
+
+    assert len(token_endpoint.asked) >= 3
+    assert {body for _, body in token_endpoint.asked} == {b"grant_type=client_credentials&scope=kafka"}
+
+
+def test_an_endpoint_that_refuses_is_told_at_once_in_its_own_words(
+    node: RunningNode, token_endpoint: TokenServer
+) -> None:
+    token_endpoint.status = 401
+    token_endpoint.answer = lambda: {"error": "invalid_client", "error_description": "who?"}
+    settings = login(
+        node,
+        "OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url=token_endpoint.url,
+        sasl_oauthbearer_client_credentials_client_id="orders",
+        sasl_oauthbearer_client_credentials_client_secret="s3cret",
+    )
+
+    with Admin(**settings) as admin, pytest.raises(AuthenticationError) as caught:
+        admin.list_topics()
+
+    assert str(caught.value) == (
+        f'no OAUTHBEARER token: the token endpoint {token_endpoint.url} answered with status 401: "invalid_client" - "who?"'
+    )
+    assert len(token_endpoint.asked) == 1
