@@ -163,7 +163,7 @@ def test_a_node_has_stores_of_each_kind(tmp_path: Path, kind: str) -> None:
 def cannot_connect(node: RunningNode, files: ClientFiles, protocol: str = "ssl") -> None:
     admin = AdminClient({**files.confluent(node.bootstrap), "security.protocol": protocol})
     with pytest.raises(KafkaException):
-        admin.list_topics(timeout=3)
+        admin.list_topics(timeout=2)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ from tidelog.net.node_stream import NodeStream, PendingRequest
 from tidelog.net.parts import Bytes
 from tidelog.net.receive_buffers import ReceiveBuffers
 from tidelog.net.reconnect_backoff import ReconnectBackoff
-from tidelog.net.tls_stream import calling
 from tidelog.net.transport import Transport
 from tidelog.net.turn import Turn
 from tidelog.security.sasl.exchange import SaslError
@@ -317,6 +316,9 @@ class NodeConnection:
 
     async def _connect_securely(self, tls: ClientTls) -> NodeStream:
         """Until the two have shaken hands. AuthenticationError says why they have not."""
+        # A client or node without TLS starts without it.
+        from tidelog.net.tls_stream import calling  # noqa: PLC0415
+
         secured: asyncio.Future[None] = self._loop.create_future()
         # It may fail while the connection is given up, and nobody waits for it any more.
         secured.add_done_callback(lambda done: done.cancelled() or done.exception())

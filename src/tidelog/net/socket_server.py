@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.clock import Clock, SystemClock
@@ -27,10 +28,11 @@ from tidelog.net.connection_rates import ConnectionRates
 from tidelog.net.held_connection import HeldConnection
 from tidelog.net.limits import NO_CONNECTION_LIMIT, NodeLimits
 from tidelog.net.receive_buffers import ReceiveBuffers
-from tidelog.net.tls import ServerTls
-from tidelog.net.tls_stream import accepting
 from tidelog.net.transport import Acceptor, BufferedStream, Transport
 from tidelog.net.turn import Turn
+
+if TYPE_CHECKING:
+    from tidelog.net.tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -323,6 +325,9 @@ class SocketServer:
         self._accept_where_possible()
         if listener.tls is None:
             return connection
+        # A node without TLS starts without it.
+        from tidelog.net.tls_stream import accepting  # noqa: PLC0415
+
         return accepting(
             self._loop,
             connection,

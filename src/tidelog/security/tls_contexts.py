@@ -7,9 +7,7 @@ system has none, it goes through a temporary file, encrypted with a password tha
 from __future__ import annotations
 
 import os
-import secrets
 import ssl
-import tempfile
 from pathlib import Path
 
 from tidelog.model.config import ConfigError
@@ -117,6 +115,9 @@ def _load_key(context: ssl.SSLContext, key: KeyMaterial) -> None:
 def _load_encrypted(context: ssl.SSLContext, key: KeyMaterial, chain: bytes) -> None:
     """Where there are no files in memory."""
     # Rare, and a plain node's start must not wait for it.
+    import secrets  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
 
     password = secrets.token_urlsafe(24)

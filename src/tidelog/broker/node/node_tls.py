@@ -13,116 +13,25 @@ Connections that come later use the new context.
 from __future__ import annotations
 
 import logging
-import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from tidelog.broker.config.listeners import ListenerSpec, inter_broker_listener, security_protocol
 from tidelog.model import broker_config as keys
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.pending import Pending
-from tidelog.model.principal import Principal
 from tidelog.model.slow_work import SlowWork
 from tidelog.model.timers import Timer, Timers
 from tidelog.model.tls_config import STORE_NAMES, TIDELOG_SSL_RELOAD_INTERVAL_MS
 from tidelog.net.connection_security import ConnectionSecurity
-from tidelog.net.tls import ClientTls, ServerTls
-from tidelog.security.der import CertificateFields
-from tidelog.security.distinguished_name import distinguished_name
-from tidelog.security.key_store_change import check_mutual_trust, check_replacement
-from tidelog.security.listener_settings import ListenerSettings, without_listener
-from tidelog.security.tls_contexts import client_context, server_context, verify_handshake
-from tidelog.security.tls_settings import TlsSettings, principal_rules
-from tidelog.security.tls_stores import TlsStores, load_stores, modification_times
+from tidelog.security.listener_settings import without_listener
+
+if TYPE_CHECKING:
+    from tidelog.broker.node.listener_tls import ListenerTls, LoadedTls
+    from tidelog.net.tls import ServerTls
 
 log = logging.getLogger(__name__)
-
-
-class _Loaded(NamedTuple):
-    """What the settings of a listener come to."""
-
-    settings: TlsSettings
-    stores: TlsStores
-    accepting: ssl.SSLContext | None
-    calling: ssl.SSLContext | None
-
-
-class _ListenerTls:
-    """TLS by the settings of one listener: for those who come, for calling others, or for both."""
-
-    def __init__(
-        self, config: ConfigValues, name: str, *, is_sasl: bool, accepts: bool, calls: bool, between_brokers: bool
-    ) -> None:
-        self.name = name
-        self._is_sasl = is_sasl
-        self._accepts, self._calls, self._between_brokers = accepts, calls, between_brokers
-        self.loaded = self._load(config.given)
-        if between_brokers:
-            _check_itself(name, self.loaded)
-        accepting, calling = self.loaded.accepting, self.loaded.calling
-        self.server = None if accepting is None else ServerTls(accepting, self._principal_of(config))
-        self.client = None if calling is None else ClientTls(calling)
-
-    def settings(self, given: Mapping[str, object]) -> TlsSettings:
-        return TlsSettings.of(ListenerSettings(given, self.name), is_sasl=self._is_sasl)
-
-    def is_changed(self, given: Mapping[str, object]) -> bool:
-        """Whether reading by these settings would give something else."""
-        settings = self.settings(given)
-        return settings != self.loaded.settings or modification_times(settings) != self.loaded.stores.modified_ns
-
-    def load_replacement(self, given: Mapping[str, object]) -> _Loaded:
-        """ConfigError where it must not replace what there is. Reads files and derives keys: for slow work."""
-        new = self._load(given)
-        try:
-            check_replacement(self.loaded.stores, new.stores, new.settings)
-            if self._between_brokers:
-                check_mutual_trust(self.loaded.settings, self.loaded.stores, new.settings, new.stores)
-        except ConfigError as error:
-            raise ConfigError(f"Listener {self.name}: {error}") from error
-        return new
-
-    def replace(self, new: _Loaded) -> None:
-        """Connections that come later use it."""
-        self.loaded = new
-        if self.server is not None and new.accepting is not None:
-            self.server.context = new.accepting
-        if self.client is not None and new.calling is not None:
-            self.client.context = new.calling
-
-    def _load(self, given: Mapping[str, object]) -> _Loaded:
-        try:
-            settings = self.settings(given)
-            stores = load_stores(settings)
-            accepting = server_context(settings, stores) if self._accepts else None
-            calling = client_context(settings, stores) if self._calls else None
-        except ConfigError as error:
-            raise ConfigError(f"Listener {self.name} uses TLS: {error}") from error
-        return _Loaded(settings, stores, accepting, calling)
-
-    def _principal_of(self, config: ConfigValues) -> Callable[[bytes], Principal] | None:
-        """With SASL the login alone says who somebody is."""
-        if self._is_sasl:
-            return None
-        rules = principal_rules(ListenerSettings(config.given, self.name))
-        return lambda certificate: Principal(
-            "User", rules.name(distinguished_name(CertificateFields.of(certificate).subject))
-        )
-
-
-def _check_itself(name: str, loaded: _Loaded) -> None:
-    """Brokers with the same settings must be able to call each other."""
-    if loaded.accepting is None or loaded.calling is None:
-        return
-    try:
-        verify_handshake(loaded.accepting, loaded.calling)
-    except ssl.SSLError as error:
-        reason = getattr(error, "verify_message", None) or error.reason
-        raise ConfigError(
-            f"Listener {name} is for calls between brokers, and a broker with its settings cannot call one with the same: "
-            f"{reason}; check that the trust store has the authority of the key store"
-        ) from error
 
 
 class NodeTls:
@@ -135,11 +44,14 @@ class NodeTls:
         to_controllers = config[keys.CONTROLLER_LISTENER_NAMES][:1]
         calls = {name for name in (between_brokers, *to_controllers) if name}
         accepts = {spec.name for spec in specs}
-        self._listeners: dict[str, _ListenerTls] = {}
+        self._listeners: dict[str, ListenerTls] = {}
         for name in sorted(accepts | calls):
             protocol = security_protocol(config, name)
             if protocol.uses_tls:
-                self._listeners[name] = _ListenerTls(
+                # A node without TLS starts without it.
+                from tidelog.broker.node.listener_tls import ListenerTls  # noqa: PLC0415
+
+                self._listeners[name] = ListenerTls(
                     config,
                     name,
                     is_sasl=protocol.uses_sasl,
@@ -173,7 +85,7 @@ class NodeTls:
         given = self._effective(changed)
         checked: Pending[ConfigError | None] = Pending()
 
-        def told(read: dict[str, _Loaded] | BaseException) -> None:
+        def told(read: dict[str, LoadedTls] | BaseException) -> None:
             checked.complete(_problem(read))
 
         self._slow_work.submit(lambda: self._read(given), told)
@@ -208,7 +120,7 @@ class NodeTls:
         given.update((name, value) for name, value in changed.given.items() if without_listener(name) in STORE_NAMES)
         return given
 
-    def _read(self, given: Mapping[str, object]) -> dict[str, _Loaded]:
+    def _read(self, given: Mapping[str, object]) -> dict[str, LoadedTls]:
         """What has changed. Reads files: for slow work."""
         return {name: each.load_replacement(given) for name, each in self._listeners.items() if each.is_changed(given)}
 
@@ -219,7 +131,7 @@ class NodeTls:
         given = self._given
         self._slow_work.submit(lambda: self._read(given), lambda read: self._replace(given, read))
 
-    def _replace(self, given: Mapping[str, object], read: dict[str, _Loaded] | BaseException) -> None:
+    def _replace(self, given: Mapping[str, object], read: dict[str, LoadedTls] | BaseException) -> None:
         self._is_reading = False
         if isinstance(read, BaseException):
             log.error("keys and certificates stay as they are: %s", read)
@@ -234,7 +146,7 @@ class NodeTls:
             self._read_again()
 
 
-def _problem(read: dict[str, _Loaded] | BaseException) -> ConfigError | None:
+def _problem(read: dict[str, LoadedTls] | BaseException) -> ConfigError | None:
     if not isinstance(read, BaseException):
         return None
     return read if isinstance(read, ConfigError) else ConfigError(f"{type(read).__name__}: {read}")
