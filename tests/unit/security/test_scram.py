@@ -139,6 +139,7 @@ def test_what_a_token_is_checked_against_may_have_to_be_derived_first() -> None:
         (b"n,,n=us\0er,r=abc", "Invalid SCRAM client first message format"),
         (b"n,,n=us\xc3\xa4er,r=abc", "Invalid SCRAM client first message format"),
         (b"n,,n=us=2Der,r=abc", "Invalid SCRAM client first message format"),
+        (b"n,,n=" + b"a" * 16_384 + b",r=abc", "Invalid SCRAM client first message format"),
         (b"n,,n=nobody,r=abc", "Authentication failed: Invalid user credentials"),
         (b"n,,n=user,r=abc,tokenauth=true", "Token Authentication failed: Invalid tokenId"),
         (b"n,,n=user,r=abc,tokenauth=TRUE", "Token Authentication failed: Invalid tokenId"),

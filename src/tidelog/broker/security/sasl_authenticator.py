@@ -342,7 +342,8 @@ class SaslAuthenticator:
             counts.failed_reauthentication += 1
         else:
             counts.failed_authentication += 1
-        log.info("Failed %s with %s (%s)", self._doing("authentication"), connection, refused)
+        # What a client said may be in it, and shall not look like a line of its own.
+        log.info("Failed %s with %s (%s)", self._doing("authentication"), connection, repr(str(refused))[1:-1])
         connection.stop_taking()
         listener.timers.after(listener.failure_delay_ms, lambda: self._close(refused.answer))
 

@@ -21,7 +21,7 @@ MECHANISM = "OAUTHBEARER"
 _SEPARATOR = "\x01"
 _KEY = r"[A-Za-z]+"
 _VALUE = r"[\x21-\x7e \t\r\n]+"
-_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _CLIENT_FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>(?:{_KEY}={_VALUE}\x01)*)\x01")
 _AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 _IS_KEY = re.compile(_KEY)

@@ -13,7 +13,7 @@ from tidelog.security.sasl.exchange import SaslError
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
 _VALUE_SAFE = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f]+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _BASE64 = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _RESERVED = rf"(?:m={_VALUE},)?"
 _EXTENSIONS = rf"(?:,[A-Za-z]+={_VALUE})*"
@@ -26,6 +26,9 @@ _SERVER_FIRST = re.compile(
 )
 _CLIENT_FINAL = re.compile(rf"c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS},p=(?P<proof>{_BASE64})")
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>{_VALUE_SAFE}))|(?:v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+
+# Whoever has not authenticated may send half a megabyte, and nobody's name is as long. Kafka reads it all.
+MESSAGE_BYTES_MAX = 16_384
 
 # What a 32-bit number may have.
 _ITERATIONS_DIGITS_MAX = 10
@@ -117,7 +120,7 @@ class ServerFinal(NamedTuple):
 
 
 def _matched(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
-    match = pattern.fullmatch(token.decode("utf-8", "replace"))
+    match = pattern.fullmatch(token.decode("utf-8", "replace")) if len(token) <= MESSAGE_BYTES_MAX else None
     if match is None:
         # Kafka repeats the message here; in our log it might hold somebody's secret.
         raise SaslError(f"Invalid SCRAM {what} message format")
