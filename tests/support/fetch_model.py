@@ -224,7 +224,10 @@ class FetchReading:
         answer_of: Callable[[Sequence[ReadResult]], FetchResponse],
         node: Node,
         session: FetchSession | None,
+        resolve_again: Callable[[], tuple[Sequence[FetchEntry], Sequence[Target]] | None],
     ) -> None:
+        """`resolve_again` gives what is read instead, where the rules of who may read what have changed since."""
+        self._resolve_again = resolve_again
         self._entries = entries
         self._targets = targets
         self._limits = limits
@@ -257,6 +260,7 @@ class FetchReading:
 
     def give_up(self) -> None:
         """Another request of the session has come."""
+        self._resolve_again = lambda: None
         self._complete(read_again=False)
 
     def _look_for_missed(self) -> None:
@@ -288,7 +292,10 @@ class FetchReading:
             self._session.parked = None
         if self._timer is not None:
             self._timer.cancel()
-        if read_again:
+        instead = self._resolve_again()
+        if instead is not None:
+            self._entries, self._targets = instead
+        if read_again or instead is not None:
             self._read_all(note_progress=False)
         self._pending.complete(self._answer_of(self._results))
 
@@ -376,7 +383,16 @@ def model_fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[Fet
             _count(node, resolved.targets, results, limits.follower)
         return _FetchAnswer(context, caller, node).build(resolved, results)
 
-    reading = FetchReading(resolved.entries, resolved.targets, limits, answer_of, node, context.session)
+    revision = caller.authorizer.revision
+
+    def resolve_again() -> tuple[Sequence[FetchEntry], Sequence[Target]] | None:
+        if caller.authorizer.revision == revision:
+            return None
+        resolved.entries, resolved.targets, resolved.refused = [], [], []
+        resolved.resolve(context, caller, node, is_replica=limits.follower is not None)
+        return resolved.entries, resolved.targets
+
+    reading = FetchReading(resolved.entries, resolved.targets, limits, answer_of, node, context.session, resolve_again)
     return reading.start(node.timers)
 
 

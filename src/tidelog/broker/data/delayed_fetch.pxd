@@ -53,7 +53,7 @@ cdef class DelayedFetch:
     cpdef object entry_changed(self, FetchEntry entry)
     cpdef object expired(self)
     cpdef object give_up(self)
-    @cython.locals(watch=SessionWatch, entry=FetchEntry, has_other_rules=bint)
+    @cython.locals(watch=SessionWatch, entry=FetchEntry, has_other_rules=bint, is_given_up=bint)
     cdef object _complete(self, bint read_again)
     @cython.locals(may_skip=bint, is_settled=bint, entry=FetchEntry, asked=FetchPartition, partition=Partition)
     cdef bint _read_all(self, bint note_progress) except -1

@@ -211,10 +211,17 @@ class DelayedFetch:
             for entry in self.entries:
                 if entry.partition is not None:
                     entry.partition.unwatch(self)
-        has_other_rules = self.resolve_again is not None and self.caller.authorizer.revision != self.revision
+        # Of a session that has moved on nothing is told but that.
+        is_given_up = watch is not None and self.expected_epoch < 0
+        has_other_rules = (
+            self.resolve_again is not None and not is_given_up and self.caller.authorizer.revision != self.revision
+        )
         read_again = read_again or has_other_rules
         if watch is not None:
             watch.wait_is_over()
+            if has_other_rules and self.session is not None:
+                for entry in self.session.entries.values():
+                    watch.note(entry)
             if read_again:
                 # All that is there, also of a request that has written to several partitions, one of which was told first.
                 watch.note_all(self.node.partitions.wakeups.untold())
