@@ -22,6 +22,7 @@ from tidelog.wire.apis import api
 from tidelog.wire.messages import (
     acls,
     broker_lifecycle,
+    client_quotas,
     configs,
     delegation_tokens,
     features,
@@ -128,6 +129,15 @@ def _requests(kind: type[Request], version: int) -> list[Request]:
                 for name, value in ((TOPIC, "many"), (TOPIC, "2000000"), (absent, "1"))
             ]
             return [configs.IncrementalAlterConfigsRequest(resources=[each], validate_only=False) for each in changed]
+        case client_quotas.AlterClientQuotasRequest:
+            limited = [
+                client_quotas.AlterClientQuotasEntryData(
+                    entity=[client_quotas.EntityData(entity_type="user", entity_name="forwarded")],
+                    ops=[client_quotas.OpData(key=key, value=1e9, remove=False)],
+                )
+                for key in ("producer_byte_rate", "nonsense")
+            ]
+            return [client_quotas.AlterClientQuotasRequest(entries=[each], validate_only=True) for each in limited]
         case reassignments.ElectLeadersRequest:
             elected = [reassignments.TopicPartitions(topic=name, partitions=[0]) for name in (TOPIC, absent)]
             return [

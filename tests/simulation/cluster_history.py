@@ -12,7 +12,7 @@ import gc
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -28,6 +28,13 @@ from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.net.errors import RequestFailedError
 from tidelog.simulation.cluster import SimulatedCluster
 from tidelog.simulation.loop import SimulationFailedError
+from tidelog.wire.messages.client_quotas import (
+    AlterClientQuotasEntryData,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+)
 
 # How often the invariants are looked at: between any two messages would be too often to be quick.
 LOOK_S = 0.025
@@ -69,6 +76,15 @@ COMMON = {
 }
 
 
+# Little enough for some to wait, and enough to get on: a history lasts some seconds.
+QUOTAS = {
+    "producer_byte_rate": 150,
+    "consumer_byte_rate": 150,
+    "request_percentage": 50,
+    "controller_mutation_rate": 20,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that a seed decides beforehand."""
@@ -83,6 +99,8 @@ class Plan:
     """Whether a fourth node joins, gets replicas, and leaves."""
     changes_voters: bool
     """Whether it is a controller too, is made a voter, perhaps in the place of another, and is one no more in the end."""
+    has_quotas: bool
+    """Whether clients may write and read so little that they are made to wait."""
     steps: tuple[Step, ...]
 
 
@@ -111,6 +129,7 @@ def plan_of(seed: int) -> Plan:
         is_verifying=random.random() < 0.3,
         has_guest=seed % 8 == 5,
         changes_voters=seed % 16 == 5,
+        has_quotas=seed % 4 == 2,
         steps=steps,
     )
 
@@ -197,6 +216,17 @@ def shortest(failed: Outcome) -> Outcome:
     return failed
 
 
+async def limit_clients(asker: Asker, limits: Mapping[str, float]) -> None:
+    """Quotas that all clients share on each broker: they are all the same user."""
+    entry = AlterClientQuotasEntryData(
+        entity=[EntityData(entity_type="user", entity_name=None)],
+        ops=[OpData(key=key, value=value, remove=False) for key, value in limits.items()],
+    )
+    request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
+    answer = await asker.call(request, AlterClientQuotasResponse, 1)
+    assert [each.error_code for each in answer.entries] == [ErrorCode.NONE]
+
+
 class _History:
     def __init__(self, plan: Plan, outcome: Outcome) -> None:
         config = {**COMMON, **(PATIENT if plan.is_patient else HASTY)}
@@ -242,6 +272,10 @@ class _History:
         await cluster.start(1, 2, 3)
         asker = Asker(cluster, "node-1")
         assert await asker.create(TOPIC, len(PARTITIONS), replicas=3) == ErrorCode.NONE
+        if self._plan.has_quotas:
+            # A member of a group that is muted for longer than its session lasts is expelled, again and again.
+            limits = {key: value for key, value in QUOTAS.items() if self._plan.load != "groups" or "byte" not in key}
+            await limit_clients(asker, limits)
         asker.close()
         self._load.start()
         if self._growth is not None:

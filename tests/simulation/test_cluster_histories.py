@@ -31,11 +31,14 @@ def test_the_seeds_have_every_misfortune_and_every_load() -> None:
     plans = [plan_of(seed) for seed in range(SEEDS)]
     assert {step.name for plan in plans for step in plan.steps} == {misfortune.__name__ for misfortune in WEIGHTS}
     assert {plan.load for plan in plans} == {"records", "transactions", "groups"}
+    assert {plan.load for plan in plans if plan.has_quotas} == {"records", "transactions", "groups"}
     assert {plan.transaction_version for plan in plans if plan.load == "transactions"} == {1, 2}
 
 
 def test_a_seed_gives_one_trace_under_any_hash_seed() -> None:
-    script = "from tests.simulation.cluster_history import attempt; print(*(attempt(each).digest() for each in (1, 3)))"
+    script = (
+        "from tests.simulation.cluster_history import attempt; print(*(attempt(each).digest() for each in (1, 3, 6)))"
+    )
     digests = [
         subprocess.run(
             [sys.executable, "-c", script],
@@ -48,7 +51,7 @@ def test_a_seed_gives_one_trace_under_any_hash_seed() -> None:
         for hash_seed in ("1", "4711")
     ]
     assert digests[0] == digests[1]
-    assert len(set(digests[0])) == 2
+    assert len(set(digests[0])) == 3
 
 
 def test_a_history_that_fails_says_how_to_replay_it_and_is_cut_to_what_it_takes(
