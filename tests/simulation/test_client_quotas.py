@@ -80,11 +80,19 @@ async def produced(asker: Asker, value: bytes) -> int:
     return answer.throttle_time_ms
 
 
-async def fetched(asker: Asker, offset: int, *, max_bytes: int = 1 << 20, min_bytes: int = 1) -> FetchResponse:
+async def fetched(
+    asker: Asker,
+    offset: int | None,
+    *,
+    max_bytes: int = 1 << 20,
+    min_bytes: int = 1,
+    session: tuple[int, int] = (0, -1),
+) -> FetchResponse:
+    """Of a session, an offset of None leaves what it asks for as it is."""
     partition = FetchPartition(
         partition=0,
         current_leader_epoch=-1,
-        fetch_offset=offset,
+        fetch_offset=offset or 0,
         last_fetched_epoch=-1,
         log_start_offset=-1,
         partition_max_bytes=1 << 20,
@@ -95,9 +103,9 @@ async def fetched(asker: Asker, offset: int, *, max_bytes: int = 1 << 20, min_by
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[FetchTopic(topic="orders", topic_id=ZERO_UUID, partitions=[partition])],
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[] if offset is None else [FetchTopic(topic="orders", topic_id=ZERO_UUID, partitions=[partition])],
         forgotten_topics_data=[],
         rack_id="",
     )
@@ -199,6 +207,44 @@ def test_a_fetch_never_reads_more_than_may_pass_at_once() -> None:
         assert len(records) == 10_000
 
     told(5, story)
+
+
+def test_a_session_that_is_told_nothing_for_now_is_told_everything_later() -> None:
+    async def story(_world: World, _node: BrokerNode, asker: Asker) -> None:
+        first = await fetched(asker, 0, session=(0, 0))
+        assert first.session_id
+        await produced(asker, bytes(6_000))
+        await set_limit(asker, "consumer_byte_rate", 1_000, client_id=CLIENT_ID)
+        # Another fetch has used most of it.
+        assert (await fetched(asker, 0)).throttle_time_ms == 0
+
+        epoch = 1
+        answer = await fetched(asker, None, session=(first.session_id, epoch))
+        assert answer.throttle_time_ms
+        assert (answer.error_code, answer.session_id, answer.responses) == (0, first.session_id, [])
+        while answer.throttle_time_ms:
+            epoch += 1
+            answer = await fetched(asker, None, session=(first.session_id, epoch))
+
+        (partition,) = answer.responses[0].partitions
+        assert partition.records
+        assert partition.high_watermark == 1
+
+    told(15, story)
+
+
+def test_a_full_fetch_that_is_told_nothing_gets_no_session() -> None:
+    async def story(_world: World, _node: BrokerNode, asker: Asker) -> None:
+        await produced(asker, bytes(6_000))
+        await set_limit(asker, "consumer_byte_rate", 1_000, client_id=CLIENT_ID)
+        assert (await fetched(asker, 0)).throttle_time_ms == 0
+
+        answer = await fetched(asker, 0, session=(0, 0))
+
+        assert answer.throttle_time_ms
+        assert (answer.session_id, answer.responses) == (0, [])
+
+    told(16, story)
 
 
 def test_a_limit_that_is_removed_holds_nobody_any_more() -> None:
