@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.support.simulated_node import Asker, World
+from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.node.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
+from tidelog.net.connection_rates import NO_RATE
 from tidelog.net.errors import RequestFailedError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.messages.client_quotas import (
@@ -410,3 +412,25 @@ def test_a_node_accepts_connections_no_faster_than_it_may() -> None:
         await node.stop()
 
     World(13).run(run)
+
+
+def test_a_listener_may_have_a_rate_of_its_own_and_brokers_do_not_wait_for_the_nodes() -> None:
+    async def run(world: World) -> None:
+        world.config = check_properties(
+            {
+                **TEXTS,
+                "listeners": "CLIENTS://node:9092,BROKERS://node:9094,CONTROLLER://node:9093",
+                "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "inter.broker.listener.name": "BROKERS",
+                "max.connection.creation.rate": "7",
+                "listener.name.clients.max.connection.creation.rate": "3",
+            }
+        ).values
+        node = await world.start()
+
+        rates = {name: node._connection_rates(name) for name in ("CLIENTS", "BROKERS", "CONTROLLER")}
+
+        assert rates == {"CLIENTS": (7, 3), "BROKERS": (NO_RATE, NO_RATE), "CONTROLLER": (NO_RATE, NO_RATE)}
+        await node.stop()
+
+    World(17).run(run)
