@@ -14,6 +14,8 @@ PACKAGES = {
     "java": "openjdk-17-jre-headless",
     "javac": "openjdk-17-jdk-headless",
     "kcat": "kcat",
+    "node": "nodejs",
+    "npm": "npm",
     "mvn": "maven",
 }
 
