@@ -79,22 +79,15 @@ def password_of(user: str, mechanism: str) -> str:
 
 def open_topic(node: TlsNode, topic: str, user: str = "alice") -> None:
     """A topic that this user may write to and read from, with groups that are named after it."""
-    administrator = Administrator(node.plain)
     created = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    administrator.ask(19, 7, {"timeout_ms": 10_000, "topics": [{**created, "name": topic}]})
     rights = [(READ, TOPIC), (WRITE, TOPIC), (READ, GROUP)]
-    acl = {
-        "resource_name": topic,
-        "resource_pattern_type": 4,
-        "principal": f"User:{user}",
-        "host": "*",
-        "permission_type": 3,
-    }
-    told = administrator.ask(
-        30, 3, {"creations": [{**acl, "operation": operation, "resource_type": kind} for operation, kind in rights]}
-    )
-    assert all(each.error_code == 0 for each in told.results), told
-    administrator.close()
+    named = {"resource_name": topic, "resource_pattern_type": 4}
+    acl = {**named, "principal": f"User:{user}", "host": "*", "permission_type": 3}
+    creations = [{**acl, "operation": operation, "resource_type": kind} for operation, kind in rights]
+    with Administrator(node.plain) as administrator:
+        administrator.ask(19, 7, {"timeout_ms": 10_000, "topics": [{**created, "name": topic}]})
+        told = administrator.ask(30, 3, {"creations": creations})
+        assert all(each.error_code == 0 for each in told.results), told
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,8 @@ resources, but for what the request needs, which he is denied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from tests.support.apache_kafka import wait_until
 from tests.support.raw_client import RawClient
@@ -122,8 +123,13 @@ class Administrator:
     def delete(self, *topics: str) -> None:
         self.ask(20, 6, {"timeout_ms": 10_000, "topics": [{"name": name} for name in topics]})
 
-    def close(self) -> None:
-        self._client._socket.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.__exit__(kind, error, trace)
 
 
 def announced(bootstrap: str) -> set[int]:
@@ -143,22 +149,21 @@ def cases(ids: Mapping[str, bytes]) -> list[Case]:
 def answers(addresses: Addresses, audit: Audit) -> Iterator[list[Any]]:
     """Of all requests that the node announces."""
     known = announced(addresses.plain)
-    administrator = Administrator(addresses.plain)
-    administrator.prepare()
-    if TOKENS in known:
-        make_token(addresses.sasl)
-    for number in range(len(cases(administrator.make_topics()))):
-        for caller in CALLERS:
-            # Their ids change when they are deleted and made again.
-            case = cases(administrator.make_topics())[number]
-            if case.api_key not in known:
-                continue
-            rights = () if caller == "alice" else case.rights
-            administrator.grant(caller, rights, denies=caller == "denied")
-            audit(caller)
-            yield [case.label, caller, _answer(addresses.sasl, caller, case), audit(caller)]
-    administrator.delete(ABSENT)
-    administrator.close()
+    with Administrator(addresses.plain) as administrator:
+        administrator.prepare()
+        if TOKENS in known:
+            make_token(addresses.sasl)
+        for number in range(len(cases(administrator.make_topics()))):
+            for caller in CALLERS:
+                # Their ids change when they are deleted and made again.
+                case = cases(administrator.make_topics())[number]
+                if case.api_key not in known:
+                    continue
+                rights = () if caller == "alice" else case.rights
+                administrator.grant(caller, rights, denies=caller == "denied")
+                audit(caller)
+                yield [case.label, caller, _answer(addresses.sasl, caller, case), audit(caller)]
+        administrator.delete(ABSENT)
 
 
 def make_token(address: str) -> None:
