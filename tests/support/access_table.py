@@ -892,6 +892,40 @@ ADMIN_ROWS = (
         0,
     ),
     Row(ApiKey.LIST_CONFIG_RESOURCES, 0, _fixed(), cluster(Op.DESCRIBE_CONFIGS), "error_code", CLUSTER_REFUSED),
+    Row(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        1,
+        _fixed(components=[], strict=False),
+        cluster(Op.DESCRIBE_CONFIGS),
+        "error_code",
+        CLUSTER_REFUSED,
+    ),
+    Row(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        1,
+        _fixed(entries=[{"entity": [{"entity_type": "user", "entity_name": OTHER}], "ops": []}], validate_only=True),
+        cluster(Op.ALTER_CONFIGS),
+        "entries.0.error_code",
+        CLUSTER_REFUSED,
+    ),
+    # Of a user that is named: who asks for all of them without the right gets no answer at all from Kafka 4.3.1.
+    Row(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        _fixed(users=[{"name": OTHER}]),
+        cluster(Op.DESCRIBE),
+        "error_code",
+        CLUSTER_REFUSED,
+    ),
+    # Of a user who has none: there is nothing to delete once it is judged.
+    Row(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        _fixed(deletions=[{"name": OTHER, "mechanism": 1}], upsertions=[]),
+        cluster(Op.ALTER),
+        "results.0.error_code",
+        CLUSTER_REFUSED,
+    ),
 )
 
 CONTROLLER_ROWS = tuple(
