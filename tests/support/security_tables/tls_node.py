@@ -69,4 +69,5 @@ def tls_node(kafka: ApacheKafka, root: Path) -> TlsNode:
     path = root / "authority.pem"
     path.write_bytes(authority.certificate_pem)
     place = Node(kafka, root, settings, ports=(plain, controller))
-    return TlsNode(place, *(f"127.0.0.1:{port}" for port in (plain, sasl, secure)), path)
+    host = "127.0.0.1"
+    return TlsNode(place, f"{host}:{plain}", f"{host}:{sasl}", f"{host}:{secure}", path)
