@@ -10,6 +10,7 @@ from typing import cast
 from tests.support.metadata_node import CLUSTER_ID, MetadataNode, creatable
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
 from tidelog.broker.node.node import load_handlers
+from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.requests.caller import AllowAll
 from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.requests.node_view import Node as NodeView
@@ -17,9 +18,11 @@ from tidelog.controller.controller import ControllerContext
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.network_peers import NetworkPeers
 from tidelog.controller.quorum import MetadataQuorum
+from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import DirectoryId, NodeId
 from tidelog.model.pending import Pending
+from tidelog.model.quota_config import QUOTA_KEYS
 from tidelog.net.node_connection import ConnectionOptions, ConnectionParts, Event, NodeConnection
 from tidelog.net.socket_server import SocketServer
 from tidelog.raft.voter_set import Endpoint as QuorumEndpoint, ReplicaKey, Voter, VoterSet
@@ -45,6 +48,7 @@ class ControllerHost:
         self.disk = SimulatedDisk()
         self.metrics = BrokerMetrics()
         self.clock = VirtualClock(quorum.loop)
+        self.quotas = NodeQuotas(ConfigValues(QUOTA_KEYS, {}), self.clock)
         self._quorum = quorum
         self._host = quorum.network.host(self.name)
         self.node = MetadataNode(

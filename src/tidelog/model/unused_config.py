@@ -326,10 +326,6 @@ without effect: nodes log in to each other with OAUTHBEARER by unsecured tokens 
         The scope that a token is asked for.
     sasl.oauthbearer.token.endpoint.url  string  -  -  read-only
         Where tokens are got.
-    sasl.server.callback.handler.class  class  -  -  read-only
-        The class that answers the questions of the server's side.
-    sasl.server.max.receive.size  int  524288  -  read-only
-        How large a message of an authentication may be.
 without effect: it chooses among what a JVM has for TLS, and OpenSSL does it here
     ssl.keymanager.algorithm  string  SunX509  -  per-broker
         The algorithm of Java's key manager.

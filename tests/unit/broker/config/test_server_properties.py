@@ -126,11 +126,6 @@ def test_what_is_done_anyway_is_not_refused(name: str, text: str) -> None:
     assert check_properties({name: text}).without_effect[name] == "it asks for what is done anyway"
 
 
-@pytest.mark.parametrize(("name", "text"), [("sasl.enabled.mechanisms", "PLAIN")])
-def test_what_no_listener_uses_is_without_effect(name: str, text: str) -> None:
-    assert "no listener uses" in check_properties({name: text}).without_effect[name]
-
-
 def test_what_is_set_for_one_listener_is_kept_under_its_whole_name() -> None:
     name = "listener.name.internal.ssl.client.auth"
 
