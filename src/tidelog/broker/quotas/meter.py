@@ -130,10 +130,10 @@ class Meter:
         "_quotas",
         "_settled_ns",
         "_state",
-        "_throttle_ms",
         "_timers",
         "connection",
         "is_exempt",
+        "produce_throttle_ms",
     )
 
     def __init__(
@@ -154,8 +154,8 @@ class Meter:
         self._begun_ns = begun_ns
         self._local_ns = -1
         self._settled_ns = 0
-        # What is known already that the client has to wait for.
-        self._throttle_ms = 0
+        self.produce_throttle_ms = 0
+        """What the client has to wait for the bytes of a Produce, known before it is answered."""
         self._is_settled = False
         self.connection = connection
         self.is_exempt = False
@@ -171,8 +171,8 @@ class Meter:
             throttle_ms = account.record(request_bytes, now_ms)
             if throttle_ms:
                 self._throttle(account, throttle_ms, now_ms)
-            self._throttle_ms = throttle_ms
-        return self._throttle_ms
+            self.produce_throttle_ms = throttle_ms
+        return self.produce_throttle_ms
 
     @property
     def fetch_bytes_max(self) -> int | None:
@@ -246,10 +246,10 @@ class Meter:
             return answer
         request_ms = self._request_ms(now_ns, now_ms)
         told_ms: int = getattr(answer, "throttle_time_ms", 0)
-        throttle_ms = max(request_ms, told_ms, self._throttle_ms)
+        throttle_ms = max(request_ms, told_ms, self.produce_throttle_ms)
         if not throttle_ms:
             return answer
-        if throttle_ms > self._throttle_ms:
+        if throttle_ms > self.produce_throttle_ms:
             self._throttle(self._state.request, throttle_ms, now_ms)
         return answer if told_ms == throttle_ms else with_throttle_time(answer, throttle_ms)
 

@@ -32,14 +32,11 @@ cdef class Dispatcher:
 
     @cython.locals(
         served=Served, gather=ProduceGather, begun_ns=cython.longlong, correlation_id=cython.longlong, request_bytes=Py_ssize_t,
-        counts=RequestCounts, done_ns=cython.longlong, sent_bytes=Py_ssize_t, gathered=ProduceAnswer)
+        counts=RequestCounts, done_ns=cython.longlong, sent_bytes=Py_ssize_t, gathered=ProduceAnswer, caller=Caller)
     cpdef object frame(self, object connection, memoryview frame)
-    @cython.locals(
-        gather=ProduceGather, gathered=ProduceAnswer, counts=RequestCounts, caller=Caller, handled_ns=cython.longlong,
-        done_ns=cython.longlong, sent_bytes=Py_ssize_t)
-    cdef object _metered(
-        self, object connection, Served served, object request, long long begun_ns, long long correlation_id,
-        Py_ssize_t request_bytes)
+    cdef object _meter_of(self, object connection, Served served, long long begun_ns)
+    @cython.locals(gather=ProduceGather)
+    cdef object _gathered(self, ProduceAnswer gathered, object meter)
     @cython.locals(key=cython.longlong, version=cython.longlong, data="const unsigned char *")
     cdef Served _known(self, memoryview frame)
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, data="const unsigned char *", typed=TypedMessage)

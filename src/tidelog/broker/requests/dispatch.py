@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog import plain_cython
 from tidelog.broker.data.produce_answer import ProduceAnswer
 from tidelog.broker.data.produce_gather import ProduceGather
-from tidelog.broker.quotas.meter import ConnectionThrottle, MeteredAnswer, meter_of
+from tidelog.broker.quotas.meter import ConnectionThrottle, Meter, MeteredAnswer, meter_of
 from tidelog.broker.requests.answering import LaterAnswer, Served
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS
@@ -134,10 +134,16 @@ class Dispatcher:
         begun_ns = gather.begun_ns if gather.is_open else self._begun_ns or self._now_ns()
         correlation_id = self._header.correlation_id
         request_bytes = len(frame)
+        caller = self._caller_of(connection, served)
+        meter: Meter | None = None
         if self._quotas.is_on:
-            self._metered(connection, served, request, begun_ns, correlation_id, request_bytes)
-            return
-        outcome: Any = served.answer(request, self._caller_of(connection, served), self._node)
+            meter = caller.meter = self._meter_of(connection, served, begun_ns)
+        outcome: Any = served.answer(request, caller, self._node)
+        if meter is not None:
+            # The caller may be that of later requests, too.
+            caller.meter = None
+            if served.key == _PRODUCE_KEY:
+                meter.produced(request_bytes)
         if type(outcome) is ProduceAnswer:
             # It is sent when the gather is closed.
             gathered = outcome
@@ -145,88 +151,59 @@ class Dispatcher:
             gathered.correlation_id = correlation_id
             gathered.request_bytes = request_bytes
             gather.begun_ns = begun_ns
+            if meter is not None:
+                self._gathered(gathered, meter)
             return
         # The handler may have closed the gather first.
         begun_ns = max(begun_ns, gather.done_ns)
+        if meter is not None:
+            meter.begins_at(begun_ns)
         counts = served.counts
         if outcome is None:
             self._begun_ns = done_ns = self._now_ns()
+            if meter is not None:
+                meter.unanswered(done_ns)
             counts.unanswered(done_ns - begun_ns, request_bytes)
         elif isinstance(outcome, Pending):
             slot = connection.expect_answer()
             self._begun_ns = done_ns = self._now_ns()
             counts.waiting += 1
-            outcome.then(LaterAnswer(served, slot, correlation_id, request_bytes, begun_ns, done_ns, self._now_ns))
+            answer: Any = LaterAnswer(served, slot, correlation_id, request_bytes, begun_ns, done_ns, self._now_ns)
+            if meter is not None:
+                meter.handled(done_ns)
+                answer = MeteredAnswer(meter, answer, self._now_ns)
+            outcome.then(answer)
         else:
+            if meter is not None:
+                outcome = meter.settled(outcome)
             sent_bytes = send_now(connection, served, outcome, correlation_id)
             self._begun_ns = done_ns = self._now_ns()
+            if meter is not None:
+                meter.sent(done_ns)
             counts.answered(done_ns - begun_ns, request_bytes, sent_bytes, outcome)
 
-    def _metered(
-        self,
-        connection: Connection,
-        served: Served,
-        request: Any,
-        begun_ns: int,
-        correlation_id: int,
-        request_bytes: int,
-    ) -> None:
-        """The same for a client that may have quotas: its answer tells how long it is to wait, and nothing more is taken from it
-        until then."""
-        gather = self._gather
-        now_ns = self._now_ns
-        meter = meter_of(
+    def _meter_of(self, connection: Connection, served: Served, begun_ns: int) -> Meter:
+        """What the request takes of its sender's quotas: the answer tells how long the sender is to wait, and nothing more is
+        taken from it until then."""
+        return meter_of(
             self._quotas,
             self._node.timers,
-            now_ns,
+            self._now_ns,
             connection,
             self._header.client_id,
             served.key,
             begun_ns,
             self._listener_kind == "controller",
         )
-        caller = self._caller_of(connection, served)
-        caller.meter = meter
-        outcome: Any = served.answer(request, caller, self._node)
-        # The caller may be that of later requests, too.
-        caller.meter = None
-        throttle_ms = meter.produced(request_bytes) if served.key == _PRODUCE_KEY else 0
-        if type(outcome) is ProduceAnswer:
-            gathered = outcome
-            gathered.served = served
-            gathered.correlation_id = correlation_id
-            gathered.request_bytes = request_bytes
-            gather.begun_ns = begun_ns
-            gather.meter = meter
-            if throttle_ms:
-                # It is the last that is taken for now.
-                gathered.response.throttle_time_ms = throttle_ms
-                gather.close()
-                self._begun_ns = gather.done_ns
-            return
-        counts = served.counts
-        handled_ns = now_ns()
-        if begun_ns < gather.done_ns:
-            # The handler has closed the gather first.
-            begun_ns = gather.done_ns
-            meter.begins_at(begun_ns)
-        if outcome is None:
-            self._begun_ns = handled_ns
-            meter.unanswered(handled_ns)
-            counts.unanswered(handled_ns - begun_ns, request_bytes)
-        elif isinstance(outcome, Pending):
-            slot = connection.expect_answer()
-            self._begun_ns = handled_ns
-            counts.waiting += 1
-            meter.handled(handled_ns)
-            later = LaterAnswer(served, slot, correlation_id, request_bytes, begun_ns, handled_ns, now_ns)
-            outcome.then(MeteredAnswer(meter, later, now_ns))
-        else:
-            outcome = meter.settled(outcome)
-            sent_bytes = send_now(connection, served, outcome, correlation_id)
-            self._begun_ns = done_ns = now_ns()
-            meter.sent(done_ns)
-            counts.answered(done_ns - begun_ns, request_bytes, sent_bytes, outcome)
+
+    def _gathered(self, gathered: ProduceAnswer, meter: Meter) -> None:
+        gather = self._gather
+        gather.meter = meter
+        if meter.produce_throttle_ms:
+            # It is the last that is taken for now.
+            gathered.response.throttle_time_ms = meter.produce_throttle_ms
+            gather.close()
+            self._begun_ns = gather.done_ns
 
     # --- reading -----------------------------------------------------------------------------------------------------------
 
