@@ -105,6 +105,9 @@ def is_allowed_here(caller: Caller, node: Node) -> bool:
     """Whether the caller's connection tells who it is, and it came with more than a token."""
     if caller.principal.token_authenticated:
         return False
+    if caller.forwarded is not None:
+        # The broker that it is connected to has looked at its connection; the one to the controller is the broker's own.
+        return True
     protocol = node.security_protocol(caller.listener_name)
     if protocol is SecurityProtocol.SSL:
         # Without a certificate of the client's it is nobody.

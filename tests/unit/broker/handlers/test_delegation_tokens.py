@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.broker.admin_node import AdminNode, Denies, ask, caller_of, features
+from tidelog.broker.handlers.delegation_tokens import is_allowed_here
 from tidelog.broker.node.node import load_handlers
+from tidelog.broker.requests.caller import AllowAll, Caller
+from tidelog.broker.requests.forwarded import Forwarded
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.principal import ANONYMOUS, Principal
@@ -97,6 +100,20 @@ def test_a_connection_that_anybody_could_have_gets_nothing(
     assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert getattr(refused, "expiry_timestamp_ms", -1) == -1
     assert at.forwarded == []
+
+
+@pytest.mark.parametrize(
+    ("principal", "is_allowed"),
+    [(ALICE, True), (ANONYMOUS, True), (Principal("User", "alice", token_authenticated=True), False)],
+)
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_of_what_a_broker_has_passed_on_its_connection_is_not_judged_again(
+    protocol: SecurityProtocol, principal: Principal, is_allowed: bool
+) -> None:
+    passed_on = Forwarded(principal, "10.0.0.1", "CONTROLLER")
+    caller = Caller(passed_on, None, CREATE.api_key, 2, AllowAll())
+
+    assert is_allowed_here(caller, node(protocol)) is is_allowed
 
 
 @pytest.mark.parametrize("request_", [CREATE, RENEW, EXPIRE])
