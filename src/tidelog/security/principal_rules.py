@@ -7,7 +7,8 @@
     DEFAULT                             the name as it is
 
 The first rule that matches decides. As Kafka's `SslPrincipalMapper`, but for the dialect of patterns: it is Python's, which
-lacks of Java's classes such as \\p{Lower} and intersections of character classes.
+lacks of Java's classes such as \\p{Lower} and intersections of character classes. As in Java, \\w, \\d, \\s, \\b and (?i) know
+the letters, digits and blanks of ASCII alone.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class PrincipalRules:
 
 def _rule(pattern: str, replacement: str, case: str) -> _Rule:
     try:
-        compiled = re.compile(_NAMED_GROUP.sub("(?P<", pattern))
+        compiled = re.compile(_NAMED_GROUP.sub("(?P<", pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise RuleError(f"Invalid rule: the pattern `{pattern}` cannot be used: {error}") from error
     text = f"RULE:{pattern}/{replacement}" + (f"/{case}" if case else "")

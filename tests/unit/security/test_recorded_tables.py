@@ -6,13 +6,7 @@ import pytest
 
 from tests.support.security_tables import compare, tables
 
-# Java's \w, \d, \s and (?i) are those of ASCII.
-ASCII_CLASSES = pytest.mark.xfail(strict=True, reason="classes of characters are Unicode's in our rules")
 
-
-@pytest.mark.parametrize(
-    "table",
-    ["authorizer", "subjects", pytest.param("principal_rules", marks=ASCII_CLASSES), "jaas", "addresses"],
-)
+@pytest.mark.parametrize("table", ["authorizer", "subjects", "principal_rules", "jaas", "addresses"])
 def test_the_answers_are_those_of_kafkas_classes(table: str) -> None:
     assert list(getattr(compare, table)(tables.read(table))) == []
