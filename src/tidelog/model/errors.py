@@ -45,7 +45,7 @@ class ErrorCode(IntEnum):
     OFFSET_METADATA_TOO_LARGE = 12, False, "The text beside a committed offset is too long."
     NETWORK_EXCEPTION = 13, True, "The connection broke before an answer came."
     COORDINATOR_LOAD_IN_PROGRESS = 14, True, "The coordinator is still loading its state."
-    COORDINATOR_NOT_AVAILABLE = 15, True, "No coordinator is available."
+    COORDINATOR_NOT_AVAILABLE = 15, True, "The coordinator is not available."
     NOT_COORDINATOR = 16, True, "This broker is not the coordinator."
     INVALID_TOPIC_EXCEPTION = 17, False, "The topic's name is not valid, or the operation is not allowed on it."
     RECORD_LIST_TOO_LARGE = 18, False, "The records do not fit into one log segment."
@@ -102,7 +102,7 @@ class ErrorCode(IntEnum):
         False,
         "The transaction marker comes from a coordinator that has been replaced.",
     )
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "The caller may not use this transactional id."
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "Transactional Id authorization failed."
     SECURITY_DISABLED = 54, False, "Security is switched off here."
     OPERATION_NOT_ATTEMPTED = 55, False, "Not attempted, because another part of the same request failed."
     KAFKA_STORAGE_ERROR = 56, True, "The disk under this log failed."
@@ -122,7 +122,7 @@ class ErrorCode(IntEnum):
         False,
         "Delegation tokens cannot be managed over this kind of connection.",
     )
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, False, "The caller may not do this with the delegation token."
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, False, "Delegation Token authorization failed."
     DELEGATION_TOKEN_EXPIRED = 66, False, "The delegation token has expired."
     INVALID_PRINCIPAL_TYPE = 67, False, "This type of principal is not supported."
     NON_EMPTY_GROUP = 68, False, "The group still has members."

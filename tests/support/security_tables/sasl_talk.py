@@ -196,8 +196,7 @@ def _shown(response: Any) -> str:
         return f"{ErrorCode.of(response.error_code).name} {sorted(response.mechanisms)}"
     if isinstance(response, SaslAuthenticateResponse):
         error, text = ErrorCode.of(response.error_code).name, response.error_message
-        # No words are null or none at all.
-        return f"{error} {text or ''!r} {_masked(bytes(response.auth_bytes))} {response.session_lifetime_ms}"
+        return f"{error} {text!r} {_masked(bytes(response.auth_bytes))} {response.session_lifetime_ms}"
     return " ".join(sorted(codes_of(response))) or "answered"
 
 

@@ -38,6 +38,8 @@ def create_topics(request: CreateTopicsRequest, caller: Caller, node: Node) -> A
             )
         elif not may_create_any and not caller.may(AclOperation.CREATE, ResourceType.TOPIC, name):
             refused.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+    # Asked of names that are refused too, as in Kafka, and before anything is created.
+    described = {name for name, count in counts.items() if count == 1 and _is_described(name, caller)}
     names = {topic.name for topic in refused}
     wanted = [topic for topic in request.topics if topic.name not in names]
     if not wanted:
@@ -46,17 +48,21 @@ def create_topics(request: CreateTopicsRequest, caller: Caller, node: Node) -> A
 
     def answer(decided: list[CreateTopicsResponse]) -> CreateTopicsResponse:
         for topic in decided[0].topics:
-            if topic.error_code == ErrorCode.NONE:
-                _hide_configs(topic, caller)
+            if topic.error_code == ErrorCode.NONE and topic.name not in described:
+                _hide_configs(topic)
         return CreateTopicsResponse(throttle_time_ms=decided[0].throttle_time_ms, topics=[*decided[0].topics, *refused])
 
     return when_all([node.forward(asked, CreateTopicsResponse, caller)], answer)
 
 
-def _hide_configs(topic: CreatableTopicResult, caller: Caller) -> None:
+def _is_described(name: str, caller: Caller) -> bool:
     """A caller may be allowed to create a topic and yet not to see what has become of it."""
-    if caller.may(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, logs_denied=False):
-        return
+    return name != METADATA_TOPIC and caller.may(
+        AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, logs_denied=False
+    )
+
+
+def _hide_configs(topic: CreatableTopicResult) -> None:
     topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic.num_partitions = topic.replication_factor = -1
     topic.configs = []

@@ -6,7 +6,8 @@
     HANDSHAKE_REQUEST        SaslHandshake                       -> AUTHENTICATE
     AUTHENTICATE             v0: bare tokens; v1: SaslAuthenticate, until the exchange is complete
                              another API: 34, FAILED; a bad token: 58, FAILED
-    REAUTH_HANDSHAKE         the SaslHandshake that begins a re-authentication; with another mechanism -> REAUTH_BAD_MECHANISM
+    REAUTH_HANDSHAKE         the SaslHandshake that begins a re-authentication; with another mechanism -> REAUTH_BAD_MECHANISM;
+                             with an unknown one the connection ends at once, without an answer
     REAUTH_BAD_MECHANISM     anything                            -> FAILED, without an answer
     FAILED                   nothing more is looked at; the answer, if any, and the end come `failure_delay_ms` later
 
@@ -176,6 +177,9 @@ class SaslAuthenticator:
         error = ErrorCode.NONE if mechanism is not None else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         answer = _answer(header, SaslHandshakeResponse(error_code=error, mechanisms=list(enabled)))
         if mechanism is None:
+            if self._previous is not None:
+                # As in Kafka: what begins a re-authentication is not waited with, and not answered.
+                raise _UnreadableError(f"Unsupported SASL mechanism {request.mechanism!r}")
             raise _RefusedError(f"Unsupported SASL mechanism {request.mechanism!r}", answer)
         self._send(answer)
         if self._previous is not None and self._previous.mechanism != mechanism.name:
