@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import confluent_kafka
 
@@ -29,6 +29,16 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = DEAD
     while not condition():
         assert time.monotonic() < deadline_s, f"waited {timeout_s:.0f} s in vain until {what}"
         time.sleep(_POLL_S)
+
+
+class ClientSettings(NamedTuple):
+    """How each client is told to reach a cluster that is secured; nothing, for one that is not."""
+
+    ours: dict[str, Any]
+    librdkafka: dict[str, Any]
+
+
+PLAIN = ClientSettings({}, {})
 
 
 class Load(ABC):
@@ -100,9 +110,17 @@ class OurLoad(Load):
 
     name = "tidelog"
 
-    def __init__(self, bootstrap: str, topic: str, partition: int, *, request_timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partition: int,
+        *,
+        request_timeout_ms: int = 30_000,
+        settings: ClientSettings = PLAIN,
+    ) -> None:
         super().__init__(topic, partition)
-        self._producer = Producer(bootstrap_servers=bootstrap, request_timeout_ms=request_timeout_ms)
+        self._producer = Producer(bootstrap_servers=bootstrap, request_timeout_ms=request_timeout_ms, **settings.ours)
 
     def _send(self, value: bytes) -> None:
         def told(error: ClientError | None, _metadata: object) -> None:
@@ -122,7 +140,15 @@ class ConfluentLoad(Load):
 
     name = "librdkafka"
 
-    def __init__(self, bootstrap: str, topic: str, partition: int, *, request_timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partition: int,
+        *,
+        request_timeout_ms: int = 30_000,
+        settings: ClientSettings = PLAIN,
+    ) -> None:
         super().__init__(topic, partition)
         self._producer = confluent_kafka.Producer(
             {
@@ -131,6 +157,7 @@ class ConfluentLoad(Load):
                 "linger.ms": 0,
                 "request.timeout.ms": request_timeout_ms,
                 "socket.timeout.ms": request_timeout_ms,
+                **settings.librdkafka,
             }
         )
 
@@ -151,10 +178,17 @@ class ConfluentLoad(Load):
         del self._producer
 
 
-def read_with_confluent(bootstrap: str, topic: str, partition: int, count: int) -> list[bytes]:
+def read_with_confluent(
+    bootstrap: str, topic: str, partition: int, count: int, settings: ClientSettings = PLAIN
+) -> list[bytes]:
     """The committed records of a partition from the first on; more than `count` only if more of them came with the last."""
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "readers", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "readers",
+            "enable.auto.commit": False,
+            **settings.librdkafka,
+        }
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
     found: list[bytes] = []
@@ -170,9 +204,11 @@ def read_with_confluent(bootstrap: str, topic: str, partition: int, count: int) 
     return found
 
 
-def read_with_ours(bootstrap: str, topic: str, partition: int, count: int) -> list[bytes]:
+def read_with_ours(
+    bootstrap: str, topic: str, partition: int, count: int, settings: ClientSettings = PLAIN
+) -> list[bytes]:
     """The same by our own consumer."""
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **settings.ours) as consumer:
         consumer.assign([(topic, partition)])
         end = next(iter(consumer.end_offsets([(topic, partition)]).values()))
         found: list[bytes] = []
@@ -182,9 +218,10 @@ def read_with_ours(bootstrap: str, topic: str, partition: int, count: int) -> li
         return found
 
 
-def check_nothing_lost_or_doubled(bootstrap: str, loads: Iterable[Load]) -> None:
+def check_nothing_lost_or_doubled(bootstrap: str, loads: Iterable[Load], settings: ClientSettings = PLAIN) -> None:
     """What each load was told of is there once, in order, and nothing else: read by the client that did not write it."""
     for load in loads:
         read = read_with_ours if isinstance(load, ConfluentLoad) else read_with_confluent
         assert load.failed == []
-        assert read(bootstrap, load.topic, load.partition, len(load.acknowledged)) == load.acknowledged
+        found = read(bootstrap, load.topic, load.partition, len(load.acknowledged), settings)
+        assert found == load.acknowledged

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from tidelog.model.clock import SystemClock
 from tidelog.model.ids import DirectoryId, NodeId, random_uuid
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
 from tidelog.storage.os_files import OsFiles
+from tidelog.wire.internal_records import FramedRecord
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -129,7 +130,7 @@ class ClusterProcesses:
 
     Those of `voters`, all controllers unless it says otherwise, are the first voters of a quorum that can change. With
     `is_static` they are in the configuration instead. `data` says where a node's data are, if not below `directory`. The cluster
-    begins with the feature levels that go with `version`.
+    begins with the feature levels that go with `version`, and with `records`, such as users.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class ClusterProcesses:
         is_static: bool = False,
         data: Mapping[int, Path] | None = None,
         version: MetadataVersion = NEWEST,
+        records: Sequence[FramedRecord] = (),
     ) -> None:
         numbers = range(1, size + 1)
         self.directory = directory
@@ -176,7 +178,7 @@ class ClusterProcesses:
             number: ClusterProcess(number, directory, paths[number], {**self._own_properties(number), **common})
             for number in numbers
         }
-        self._format(voting, version, is_static=is_static)
+        self._format(voting, version, records, is_static=is_static)
 
     def _own_properties(self, number: int) -> dict[str, str]:
         role = self._roles[number]
@@ -187,7 +189,9 @@ class ClusterProcesses:
             listeners.append(f"CONTROLLER://{HOST}:{self._controller_ports[number]}")
         return {"node.id": str(number), "process.roles": role, "listeners": ",".join(listeners)}
 
-    def _format(self, voting: list[int], version: MetadataVersion, *, is_static: bool) -> None:
+    def _format(
+        self, voting: list[int], version: MetadataVersion, records: Sequence[FramedRecord], *, is_static: bool
+    ) -> None:
         random, clock, files = Random(), SystemClock(), OsFiles()
         voters = VoterSet(
             Voter(
@@ -209,6 +213,7 @@ class ClusterProcesses:
                 voters=voters if is_first else None,
                 is_static_quorum=not is_first,
                 levels=bootstrap_levels(version),
+                further=records,
             )
 
     @property
