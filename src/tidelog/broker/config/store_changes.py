@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tidelog.broker.config.config_changes import Outcome, ResourceChanges, broker_config, changed_values
-from tidelog.broker.config.config_resources import ConfigResourceType
+from tidelog.broker.config.config_resources import ConfigResourceType, node_id_of
 from tidelog.broker.config.config_view import BrokerConfigView, effective_config
 from tidelog.broker.requests.node_view import Node
 from tidelog.model.config import ConfigError, ConfigValues
@@ -30,7 +30,9 @@ def when_stores_are_checked(
     incremental: bool,
 ) -> A | Pending[A]:
     """`then` of the outcomes: at once, unless one of the resources changes a store, which may then be refused."""
-    index = next((at for at, each in enumerate(resources) if outcomes[at] is None and _concerns_stores(each)), None)
+    index = next(
+        (at for at, each in enumerate(resources) if outcomes[at] is None and _concerns_stores(each, node)), None
+    )
     if index is None:
         return then(outcomes)
     answered: Pending[A] = Pending()
@@ -48,10 +50,12 @@ def when_stores_are_checked(
     return answered
 
 
-def _concerns_stores(resource: ResourceChanges) -> bool:
-    """A resource of a broker is this one's: others were refused before. Stores are never set for all."""
-    return resource.type == ConfigResourceType.BROKER and any(
-        without_listener(change.name) in STORE_NAMES for change in resource.changes
+def _concerns_stores(resource: ResourceChanges, node: Node) -> bool:
+    """Whether it is this node's stores that change. Those of another broker were checked there before a controller is asked."""
+    return (
+        resource.type == ConfigResourceType.BROKER
+        and node_id_of(resource.name) == node.node_id
+        and any(without_listener(change.name) in STORE_NAMES for change in resource.changes)
     )
 
 
