@@ -8,7 +8,8 @@ from random import Random
 from tests.simulation.cluster_faults import Surroundings
 from tests.simulation.cluster_invariants import expect
 from tests.simulation.cluster_load import PARTITIONS, TOPIC
-from tests.support.simulated_node import A, Asker
+from tests.simulation.cluster_security import new_asker
+from tests.support.simulated_node import A
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
 from tidelog.net.errors import RequestFailedError
@@ -110,7 +111,7 @@ async def ask(cluster: SimulatedCluster, random: Random, request: Request, answe
     ]
     if not serving:
         return None
-    asker = Asker(cluster, random.choice(serving))
+    asker = new_asker(cluster, random.choice(serving))
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
             return await asker.call(request, answer, version)

@@ -2,6 +2,7 @@
 
 run_history(17)                       lives through it; BrokenInvariantError, with how to replay it, where something does not hold
 run_history(17, steps=[1, 3])         only these misfortunes of it
+run_history(17, is_secured=True)      where everybody logs in, has rights and is held to quotas
 shortest(17)                          the fewest misfortunes that still break it
 """
 
@@ -20,9 +21,9 @@ from tests.simulation.cluster_faults import INTERNAL, MISFORTUNES, OF_LOAD, WEIG
 from tests.simulation.cluster_growth import GUEST, Growth
 from tests.simulation.cluster_invariants import BrokenInvariantError, ClusterInvariants, Committed, expect
 from tests.simulation.cluster_load import PARTITIONS, TOPIC, GroupLoad, RecordLoad, TransactionLoad
+from tests.simulation.cluster_security import SECURED, logins_again, new_asker, prepare, throttled
 from tests.simulation.cluster_voters import FIRST, VoterChanges
 from tests.support.simulated_cluster import QUICK
-from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.net.errors import RequestFailedError
@@ -102,12 +103,14 @@ class Plan:
     has_quotas: bool
     """Whether clients may write and read so little that they are made to wait."""
     steps: tuple[Step, ...]
+    is_secured: bool = False
+    """Whether everybody logs in, has the rights that ACLs give, and is held to quotas."""
 
 
 LOADS = ("records", "transactions", "groups")
 
 
-def plan_of(seed: int) -> Plan:
+def plan_of(seed: int, *, is_secured: bool = False) -> Plan:
     random = Random(f"plan of {seed}")
     load = LOADS[seed % len(LOADS)]
     weights = {misfortune.__name__: weight for misfortune, weight in {**WEIGHTS, **OF_LOAD[load]}.items()}
@@ -131,6 +134,7 @@ def plan_of(seed: int) -> Plan:
         changes_voters=seed % 16 == 5,
         has_quotas=seed % 4 == 2,
         steps=steps,
+        is_secured=is_secured,
     )
 
 
@@ -147,29 +151,33 @@ class Outcome:
     callbacks: int = 0
     acknowledged: int = 0
     leaders: int = 0
+    logins_again: int = 0
+    throttled: bool = False
     failure: BaseException | None = None
 
     def digest(self) -> str:
         return hashlib.md5("\n".join([*self.trace, str(self.callbacks)]).encode(), usedforsecurity=False).hexdigest()
 
 
-def run_history(seed: int, steps: Sequence[int] | None = None) -> Outcome:
+def run_history(seed: int, steps: Sequence[int] | None = None, *, is_secured: bool = False) -> Outcome:
     """Let a cluster live through what its seed decides, then in peace until it has settled.
 
     Raises what went wrong, with the fewest misfortunes that it takes: their trace, and the command that replays them.
     """
-    outcome = attempt(seed, steps)
+    outcome = attempt(seed, steps, is_secured=is_secured)
     if outcome.failure is not None:
         fewest = shortest(outcome)
         assert fewest.failure is not None
-        fewest.failure.add_note("\n".join([*fewest.trace, f"replay: {replay_command(seed, fewest.steps)}"]))
+        fewest.failure.add_note(
+            "\n".join([*fewest.trace, f"replay: {replay_command(seed, fewest.steps, is_secured=is_secured)}"])
+        )
         raise fewest.failure
     return outcome
 
 
-def attempt(seed: int, steps: Sequence[int] | None = None) -> Outcome:
+def attempt(seed: int, steps: Sequence[int] | None = None, *, is_secured: bool = False) -> Outcome:
     """The same, with what went wrong as a part of the outcome."""
-    plan = plan_of(seed)
+    plan = plan_of(seed, is_secured=is_secured)
     chosen = [step for step in plan.steps if steps is None or step.number in steps]
     outcome = Outcome(plan, [step.number for step in chosen])
     began_s = time.process_time()
@@ -203,14 +211,16 @@ def _live_through(plan: Plan, chosen: Sequence[Step], outcome: Outcome) -> None:
     outcome.callbacks = history.cluster.loop.callbacks_run
 
 
-def replay_command(seed: int, steps: Sequence[int]) -> str:
-    return f".venv/bin/python -m tests.simulation.replay {seed} --steps {','.join(map(str, steps))}"
+def replay_command(seed: int, steps: Sequence[int], *, is_secured: bool = False) -> str:
+    how = "--secured " if is_secured else ""
+    return f".venv/bin/python -m tests.simulation.replay {seed} {how}--steps {','.join(map(str, steps))}"
 
 
 def shortest(failed: Outcome) -> Outcome:
     """The history with the fewest misfortunes that still fails, found by leaving out one after another."""
     for number in reversed(failed.steps):
-        outcome = attempt(failed.plan.seed, [each for each in failed.steps if each != number])
+        left = [each for each in failed.steps if each != number]
+        outcome = attempt(failed.plan.seed, left, is_secured=failed.plan.is_secured)
         if outcome.failure is not None:
             failed = outcome
     return failed
@@ -230,6 +240,8 @@ async def limit_clients(asker: Asker, limits: Mapping[str, float]) -> None:
 class _History:
     def __init__(self, plan: Plan, outcome: Outcome) -> None:
         config = {**COMMON, **(PATIENT if plan.is_patient else HASTY)}
+        if plan.is_secured:
+            config |= SECURED
         config["transaction.partition.verification.enable"] = "true" if plan.is_verifying else "false"
         self.cluster = SimulatedCluster(
             plan.seed,
@@ -270,13 +282,14 @@ class _History:
         cluster = self.cluster
         cluster.loop.call_later(LOOK_S, self._look)
         await cluster.start(1, 2, 3)
-        asker = Asker(cluster, "node-1")
+        asker = new_asker(cluster, "node-1")
         assert await asker.create(TOPIC, len(PARTITIONS), replicas=3) == ErrorCode.NONE
         if self._plan.has_quotas:
             # A member of a group that is muted for longer than its session lasts is expelled, again and again.
             limits = {key: value for key, value in QUOTAS.items() if self._plan.load != "groups" or "byte" not in key}
             await limit_clients(asker, limits)
         asker.close()
+        await prepare(cluster)
         self._load.start()
         if self._growth is not None:
             self._undoing.append(cluster.loop.create_task(self._growth.join()))
@@ -298,6 +311,8 @@ class _History:
         self._invariants.look()
         self._outcome.acknowledged = self._load.acknowledged
         self._outcome.leaders = self._invariants.changes
+        if self._plan.is_secured:
+            self._outcome.logins_again, self._outcome.throttled = logins_again(cluster), throttled(cluster)
         self.note(f"all is well: {self._load.acknowledged} acknowledged, {self._invariants.changes} leaders")
 
     def _look(self) -> None:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Protocol
 
 from tests.simulation.cluster_invariants import Committed, expect
+from tests.simulation.cluster_security import client_options
 from tidelog.client.consumer.async_consumer import AsyncConsumer
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.records import GroupMetadata
@@ -60,6 +61,7 @@ def new_producer(cluster: SimulatedCluster, host: str, **more: object) -> AsyncP
         "request_timeout_ms": 1500,
         "delivery_timeout_ms": FOR_EVER_MS,
         "max_block_ms": FOR_EVER_MS,
+        **client_options(cluster),
         **more,
     }
     return AsyncProducer.on(seams_on(cluster, host), **options)  # type: ignore[arg-type]
@@ -76,6 +78,7 @@ def new_consumer(cluster: SimulatedCluster, host: str, **more: object) -> AsyncC
         "socket_connection_setup_timeout_ms": 500,
         "request_timeout_ms": 1500,
         "enable_auto_commit": False,
+        **client_options(cluster),
         **more,
     }
     return AsyncConsumer._on(seams_on(cluster, host), parse_options(ConsumerOptions, options))

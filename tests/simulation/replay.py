@@ -1,4 +1,4 @@
-"""Replays a history of a cluster: `python -m tests.simulation.replay 17 [--steps 0,2] [--mutant NAME] [--shortest]`."""
+"""Replays a history of a cluster: `python -m tests.simulation.replay 17 [--steps 0,2] [--secured] [--mutant NAME] [--shortest]`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Replays a history of a simulated cluster, and prints its trace.")
     parser.add_argument("seed", type=int)
     parser.add_argument("--steps", help="the misfortunes to keep, by number: 0,2")
+    parser.add_argument("--secured", action="store_true", help="with logins, ACLs and quotas")
     parser.add_argument("--mutant", help="a known bug to patch in first: see cluster_mutants")
     parser.add_argument("--shortest", action="store_true", help="leave out misfortunes as long as it still fails")
     given = parser.parse_args()
@@ -23,7 +24,7 @@ def main() -> int:
             from tests.simulation.cluster_mutants import MUTANTS
 
             {mutant.__name__: mutant for mutant in MUTANTS}[given.mutant](patch)
-        outcome = attempt(given.seed, steps)
+        outcome = attempt(given.seed, steps, is_secured=given.secured)
         if given.shortest and outcome.failure is not None:
             outcome = shortest(outcome)
     plan = outcome.plan

@@ -12,7 +12,8 @@ from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.slow_work import InlineSlowWork
-from tidelog.net.node_connection import ConnectionParts, NodeConnection
+from tidelog.net.connection_security import ConnectionSecurity
+from tidelog.net.node_connection import NO_SECURITY, ConnectionParts, NodeConnection
 from tidelog.simulation.disk import SimulatedDisk
 from tidelog.simulation.loop import VirtualClock, VirtualTimeLoop
 from tidelog.simulation.network import SimulatedNetwork
@@ -86,9 +87,9 @@ class Surroundings(Protocol):
 class Asker:
     """A client on the other machine."""
 
-    def __init__(self, world: Surroundings, host: str = "node") -> None:
+    def __init__(self, world: Surroundings, host: str = "node", *, security: ConnectionSecurity = NO_SECURITY) -> None:
         self._connection = NodeConnection(
-            ConnectionParts(world.loop, world.network.host("client"), world.random), host, PORT
+            ConnectionParts(world.loop, world.network.host("client"), world.random), host, PORT, security=security
         )
 
     async def call(self, request: Request, answer: type[A], version: int) -> A:

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from random import Random
 from typing import TypeVar
 
+from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.node.node import BrokerNode
 from tidelog.controller.features import METADATA_VERSION, bootstrap_levels
 from tidelog.controller.formatting import format_directories
 from tidelog.controller.image import ClusterImage, Partition
 from tidelog.controller.metadata_version import METADATA_VERSIONS, NEWEST
-from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.ids import DirectoryId, NodeId, PartitionIndex, TopicName
 from tidelog.raft.voter_set import Endpoint, ReplicaKey, Voter, VoterSet
 from tidelog.simulation.disk import SimulatedDisk
@@ -73,7 +73,7 @@ class Machine:
     async def _start(self, slow_disk: SlowDisk) -> None:
         cluster = self._cluster
         seams = Seams(self.disk, self.clock, slow_disk, Random(cluster.random.getrandbits(32)))
-        config = BROKER_KEYS.parse(self.config)
+        config = check_properties(self.config, strict=True).values
         node = await BrokerNode.start(config, seams, cluster.loop, self._host)
         tell = cluster.on_image
         if tell is not None:
