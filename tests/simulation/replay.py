@@ -1,4 +1,4 @@
-"""Replays a history of a cluster: `python -m tests.simulation.replay 17 [--steps 0,2] [--secured] [--mutant NAME] [--shortest]`."""
+"""Replays a history: `python -m tests.simulation.replay 17 [--steps 0,2] [--secured] [--mutant NAME] [--shortest]`."""
 
 from __future__ import annotations
 
