@@ -14,6 +14,7 @@ from tidelog.security.authorizer import StandardAuthorizer, super_users_of
 from tidelog.security.der import SEQUENCE, expect, items
 from tidelog.security.distinguished_name import distinguished_name
 from tidelog.security.jaas import JaasError, parse_jaas
+from tidelog.security.kerberos_names import KerberosNameError, ShortNames
 from tidelog.security.principal_rules import PrincipalRules, RuleError
 
 # Words for Java's patterns that Python's cannot say; ours say so when the rules are read.
@@ -90,6 +91,22 @@ def jaas(rows: Iterable[Any]) -> Iterator[str]:
 
 def _without_null(options: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key != "<null>"}
+
+
+def kerberos(rows: Iterable[Any]) -> Iterator[str]:
+    """Short names, and the words of refusals but for those of Java's patterns."""
+    for realm, rules, name, answer in rows:
+        try:
+            ours: Any = ShortNames.parse(realm, rules).short_name(name)
+        except KerberosNameError as error:
+            ours = {"text": str(error)}
+        expected = answer
+        if isinstance(answer, dict):
+            expected = {"text": answer["text"]}
+            if answer["refused"] == "PatternSyntaxException" and isinstance(ours, dict):
+                continue
+        if ours != expected:
+            yield f"{rules} of {name!r} in {realm!r}: {ours!r}, Kafka says {answer!r}"
 
 
 def addresses(rows: Iterable[Any]) -> Iterator[str]:

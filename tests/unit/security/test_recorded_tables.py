@@ -7,6 +7,6 @@ import pytest
 from tests.support.security_tables import compare, tables
 
 
-@pytest.mark.parametrize("table", ["authorizer", "subjects", "principal_rules", "jaas", "addresses"])
+@pytest.mark.parametrize("table", ["authorizer", "subjects", "principal_rules", "jaas", "kerberos", "addresses"])
 def test_the_answers_are_those_of_kafkas_classes(table: str) -> None:
     assert list(getattr(compare, table)(tables.read(table))) == []
