@@ -24,6 +24,7 @@ from tests.simulation.cluster_load import PARTITIONS, TOPIC, GroupLoad, RecordLo
 from tests.simulation.cluster_security import SECURED, logins_again, new_asker, prepare, throttled
 from tests.simulation.cluster_voters import FIRST, VoterChanges
 from tests.support.simulated_cluster import QUICK
+from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
 from tidelog.net.errors import RequestFailedError
