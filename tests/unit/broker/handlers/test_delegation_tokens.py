@@ -11,6 +11,7 @@ from tidelog.broker.handlers.delegation_tokens import is_allowed_here
 from tidelog.broker.node.node import load_handlers
 from tidelog.broker.requests.caller import AllowAll, Caller
 from tidelog.broker.requests.forwarded import Forwarded
+from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.principal import ANONYMOUS, Principal
@@ -113,7 +114,7 @@ def test_of_what_a_broker_has_passed_on_its_connection_is_not_judged_again(
     passed_on = Forwarded(principal, "10.0.0.1", "CONTROLLER")
     caller = Caller(passed_on, None, CREATE.api_key, 2, AllowAll())
 
-    assert is_allowed_here(caller, cast("Any", node(protocol))) is is_allowed
+    assert is_allowed_here(caller, cast("Node", node(protocol))) is is_allowed
 
 
 @pytest.mark.parametrize("request_", [CREATE, RENEW, EXPIRE])
