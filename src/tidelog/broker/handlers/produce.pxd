@@ -4,7 +4,7 @@ cimport cython
 
 from tidelog.broker.data.produce_answer cimport ProduceAnswer, ProducedBatch, append_run, produced_batch
 from tidelog.broker.data.produce_gather cimport ProduceGather
-from tidelog.broker.requests.caller cimport Caller
+from tidelog.broker.requests.caller cimport AllowAll, Caller
 from tidelog.replication.partition cimport Partition
 from tidelog.storage.checked_batches cimport CheckedBatch, checked_in
 from tidelog.wire.typed.produce cimport PartitionProduceData, ProduceRequest, TopicProduceData
@@ -21,6 +21,8 @@ cdef long long _TRANSACTIONAL_BIT
     hosted=dict, partition=Partition, entries=list, data=PartitionProduceData, batch=CheckedBatch)
 cdef ProduceAnswer _gather(ProduceRequest request, Caller caller, object node, ProduceGather gather)
 cdef object _look_up(object asked, TopicProduceData topic, Caller caller, object node, ProduceGather gather)
+@cython.locals(topic=TopicProduceData)
+cdef object _note_rights(ProduceRequest request, Caller caller, object node)
 @cython.locals(size_max=cython.longlong, ahead_max_ms=cython.longlong, timestamp=cython.longlong, is_too_new=bint)
 cdef bint _is_taken_as_it_is(CheckedBatch batch, object config, long long now_ms) except -1
 @cython.locals(

@@ -36,6 +36,7 @@ from tidelog.broker.data.produce_answer import (
 )
 from tidelog.broker.data.record_validation import ZSTD_VERSION_MIN, RecordsRefused, check_produced
 from tidelog.broker.metrics.topic_counts import TopicCounts
+from tidelog.broker.requests.caller import AllowAll
 from tidelog.broker.requests.handling import handles
 from tidelog.broker.transactions.produced_transaction import find_transaction, in_memory
 from tidelog.broker.transactions.transaction_admission import Understanding, produce_understanding
@@ -135,6 +136,8 @@ def _gather(request: ProduceRequest, caller: Caller, node: Node, gather: Produce
             batches.append(produced_batch(answer, entries, data.index, batch, partition))
     if not batches or (transactional_id is not None and not _is_admitted(transactional_id, batches, caller, node)):
         return None
+    if type(caller.authorizer) is not AllowAll:
+        _note_rights(request, caller, node)
     gather.add(answer, batches, caller.connection)
     return answer
 
@@ -144,11 +147,19 @@ def _look_up(asked: str | bytes, topic: TopicProduceData, caller: Caller, node: 
     gather.topic = asked
     gather.hosted = None
     name = _known_name(topic, caller, node)
-    # A refusal is told, counted and logged by the closer look that follows.
-    if name is None or name in INTERNAL_TOPICS or not caller.might(_WRITE, _TOPIC, name):
-        return
-    if caller.may(_WRITE, _TOPIC, name, len(topic.partition_data)):
+    # Counted and logged once it is known whether the request is gathered or looked at more closely.
+    if name is not None and name not in INTERNAL_TOPICS and caller.might(_WRITE, _TOPIC, name):
         gather.hosted = node.partitions.named(name)
+
+
+def _note_rights(request: ProduceRequest, caller: Caller, node: Node) -> None:
+    """Count and log what the caller of a gathered request was found to be allowed, once for each request."""
+    if request.transactional_id is not None:
+        caller.may(_WRITE, _TRANSACTIONAL_ID, request.transactional_id)
+    for topic in request.topic_data:
+        name = _known_name(topic, caller, node)
+        if name is not None:
+            caller.may(_WRITE, _TOPIC, name, len(topic.partition_data))
 
 
 def _is_taken_as_it_is(batch: CheckedBatch, config: TopicConfig, now_ms: int) -> bool:
@@ -174,7 +185,6 @@ def _is_admitted(transactional_id: str, batches: list[ProducedBatch], caller: Ca
         sequences.append((produced.partition, batch.base_sequence))
     if producer_id < 0 or not caller.might(_WRITE, _TRANSACTIONAL_ID, transactional_id):
         return False
-    caller.may(_WRITE, _TRANSACTIONAL_ID, transactional_id)
     understanding = produce_understanding(caller.api_version)
     guards = node.transaction_admission.ask_at_once(
         transactional_id, producer_id, producer_epoch, sequences, understanding

@@ -244,5 +244,59 @@ def test_what_one_connection_may_write_another_may_not_although_they_take_turns(
     assert codes(bob) == [0] * 6
     assert codes(alice) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 6
     assert node.log("orders").log_end_offset == 6
-    # A refusal is asked for, counted and logged once, although the request is looked at twice. Bob's are of one topic a read.
-    assert authorizer.asked == 6 + 3
+    # Counted and logged once for each request, whether it is looked at once or, where it is refused, twice.
+    assert authorizer.asked == 6 + 6
+
+
+class NotSecret(OnlyBob):
+    """Allows everyone everything but one topic, and notes what it is asked to decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def allows(self, principal: Principal, host: str, operation: object, resource_type: object, name: str) -> bool:
+        self.names.append(name)
+        return super().allows(principal, host, operation, resource_type, name)
+
+    def rule(self, principal: Principal, host: str, operation: object, resource_type: object, name: str) -> Rule:
+        assert all((principal, host, operation, resource_type))
+        return Rule(name != "secret", "Test")
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+def test_a_request_that_is_only_partly_allowed_is_counted_and_logged_once(acks: int) -> None:
+    node, authorizer = DataNode(), NotSecret()
+    node.create_topic("orders")
+    node.create_topic("secret")
+    dispatcher = Dispatcher(cast("Node", node), authorizer, "broker")
+    request = produce("orders", "a", acks=acks)
+    request.topic_data += produce("secret", "b").topic_data
+    connection = cast("Connection", AnsweredConnection())
+
+    dispatcher.frame(connection, memoryview(bytearray(request_frame(request, VERSION, 1, "a client")[4:])))
+    dispatcher.frames_done(connection)
+
+    assert authorizer.names == ["orders", "secret"]
+    assert node.log("orders").log_end_offset == 1
+
+
+def test_nothing_is_asked_of_the_topics_of_transactional_records_without_an_id() -> None:
+    node, authorizer = DataNode(), OnlyBob()
+    node.create_topic("orders")
+    dispatcher = Dispatcher(cast("Node", node), authorizer, "broker")
+    bob = AnsweredConnection()
+    bob.principal = Principal("User", "bob")
+    request = produce("orders", "a")
+    batch = BATCHES.batch("a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    request.topic_data[0].partition_data[0].records = bytes(batch)
+
+    dispatcher.frame(cast("Connection", bob), memoryview(bytearray(request_frame(request, VERSION, 1, "a client")[4:])))
+    dispatcher.frames_done(cast("Connection", bob))
+
+    (data,) = bob.answers
+    assert data is not None
+    answer = read_response(data, ProduceRequest.api_key, VERSION)[1]
+    assert isinstance(answer, ProduceResponse)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert authorizer.asked == 0
