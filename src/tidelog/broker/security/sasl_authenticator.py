@@ -30,6 +30,7 @@ from tidelog.net.connection import ClientSoftware
 from tidelog.security.sasl.exchange import SaslAuthenticationError, SaslError, ServerExchange, UnexpectedTokenError
 from tidelog.wire.apis import ApiKey, api
 from tidelog.wire.codec import encode
+from tidelog.wire.error_answers import error_answer
 from tidelog.wire.errors import WireError
 from tidelog.wire.frames import is_unknown_api_versions, read_request, read_request_header
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
@@ -40,7 +41,7 @@ from tidelog.wire.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tidelog.wire.schema import Response, fields_of
+from tidelog.wire.schema import Request, Response
 
 if TYPE_CHECKING:
     from tidelog.broker.security.sasl_listener import SaslListener
@@ -411,21 +412,16 @@ def _answer(header: RequestHeader, response: Response, version: int | None = Non
 
 
 def _own_error_answer(frame: memoryview, header: RequestHeader, position: int, text: str) -> bytes | None:
-    """ILLEGAL_SASL_STATE in the form of an API's own answer; None where that has no place for an error."""
-    version = 0 if is_unknown_api_versions(header) else header.request_api_version
-    asked = api(header.request_api_key)
-    if not is_unknown_api_versions(header):
+    """ILLEGAL_SASL_STATE in the form of an API's own answer; None where a request is never answered."""
+    if is_unknown_api_versions(header):
+        # Answered in the version that every client knows (KIP-511).
+        request: Request = ApiVersionsRequest(client_software_name="", client_software_version="")
+        version = 0
+    else:
+        version = header.request_api_version
         try:
-            read_request(frame, header, position)
+            request = read_request(frame, header, position)
         except (WireError, UnicodeDecodeError) as error:
             raise _UnreadableError(str(error)) from None
-    if not any(each.name == "error_code" and version in each.versions for each in fields_of(asked.response)):
-        return None
-    response = asked.response()
-    response.error_code = ErrorCode.ILLEGAL_SASL_STATE  # type: ignore[attr-defined]
-    if hasattr(response, "error_message"):
-        response.error_message = text
-    try:
-        return _answer(header, response, version)
-    except WireError:
-        return None
+    answer = error_answer(request, version, ErrorCode.ILLEGAL_SASL_STATE, text)
+    return None if answer is None else _answer(header, answer, version)
