@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka, Node, free_ports, wait_until
+from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka, Node, Output, free_ports, wait_until
 from tests.support.command_line import json_lines, tidelog
 from tests.support.tidelog_node import TidelogNode
 from tidelog import Admin
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.compat
 CONFIGS = "kafka.admin.ConfigCommand"
 STORAGE = "kafka.tools.StorageTool"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 TIMEOUT_S = 30.0
 SHA_256, SHA_512 = ScramMechanism
 USERS = (
@@ -205,3 +206,42 @@ def test_kafkas_tokens_have_the_hmac_that_we_compute(kafka: ApacheKafka, tmp_pat
     hmac = TokenSecret(SECRET).hmac_of(record["token_id"])
     assert printed[2] == token_password(hmac)
     assert base64.b64decode(printed[2]) == hmac
+
+
+def test_javas_clients_log_in_with_our_tokens(kafka: ApacheKafka, tmp_path: Path) -> None:
+    hosted = SaslNode(kafka, tmp_path)
+    formatted_by_us(hosted)
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+    def ran(command: str, login: str, *arguments: str) -> Output:
+        client = tmp_path / "client.properties"
+        client.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+            f"sasl.jaas.config={module} required {login};\n"
+        )
+        bootstrap = f"127.0.0.1:{hosted.sasl_port}"
+        return kafka.tool(command, "--bootstrap-server", bootstrap, "--command-config", str(client), *arguments)
+
+    alice = 'username="alice" password="alice-secret"'
+    with TidelogNode(hosted).running():
+        created = ran(TOKENS, alice, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+        assert created.code == 0, created
+        printed = re.search(r"^(\S+)\s+(\S{40,})\s+User:alice\s", created.stdout, re.MULTILINE)
+        assert printed is not None, created.stdout
+        token = f'username="{printed[1]}" password="{printed[2]}" tokenauth="true"'
+        made = ran(TOPICS, token, "--create", "--topic", "orders")
+        listed = ran(TOPICS, token, "--list")
+        another = ran(TOKENS, token, "--create", "--max-life-time-period", "-1")
+        described = ran(TOKENS, alice, "--describe", "--owner-principal", "User:alice")
+        renewed = ran(TOKENS, alice, "--renew", "--renew-time-period", "3600000", "--hmac", printed[2])
+        expired = ran(TOKENS, alice, "--expire", "--expiry-time-period", "-1", "--hmac", printed[2])
+        refused = ran(TOPICS, token, "--list")
+
+    assert (made.code, listed.code, listed.stdout.split()) == (0, 0, ["orders"])
+    assert another.code != 0
+    assert "Delegation Token requests are not allowed" in another.stdout + another.stderr
+    assert printed[1] in described.stdout
+    assert "Completed renew operation." in renewed.stdout
+    assert "Completed expire operation." in expired.stdout
+    assert refused.code != 0
+    assert "Authentication failed during authentication due to invalid credentials" in refused.stdout + refused.stderr
