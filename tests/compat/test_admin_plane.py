@@ -470,6 +470,8 @@ def configs_in_common(kafka: Facts, ours: Facts) -> tuple[Facts, Facts]:
         "producer.id.expiration.ms", "controller.quorum.bootstrap.servers",
         # Kafka's default is 102400, ours leaves the buffer to the system.
         "socket.receive.buffer.bytes",
+        # Kafka's is 50, with a thread that does nothing but accept.
+        "socket.listen.backlog.size",
         # Set for the program that is compared with alone.
         *SMALL_NODE,
     }  # fmt: skip

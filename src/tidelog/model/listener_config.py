@@ -67,9 +67,11 @@ QUEUED_MAX_REQUESTS = int_key(
     at_least=1,
     doc="How many requests of one connection may wait for their answers before no more is read from it.",
 )
+# Kafka's default is 50, with a thread that does nothing but accept. Here the thread that serves accepts too, between requests:
+# of six hundred clients that come at once most found no room, and tried again after a second.
 SOCKET_LISTEN_BACKLOG_SIZE = int_key(
     "socket.listen.backlog.size",
-    50,
+    1024,
     at_least=1,
     doc="How many connections may wait to be accepted. The system may have a lower limit.",
 )

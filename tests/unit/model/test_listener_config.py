@@ -6,7 +6,7 @@ from tidelog.model.config import INT_MAX, ConfigError, ConfigKey
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS, parse_connection_overrides
 
 
-def test_the_defaults_and_types_are_kafkas_but_for_one() -> None:
+def test_the_defaults_and_types_are_kafkas_but_for_two() -> None:
     # From the ConfigDef of org.apache.kafka.network.SocketServerConfigs, Apache Kafka 4.3.1.
     assert {
         name: (key.type.name, key.format(key.default), key.at_least) for name, key in LISTENER_CONFIG_KEYS.items()
@@ -17,7 +17,8 @@ def test_the_defaults_and_types_are_kafkas_but_for_one() -> None:
         "max.connections.per.ip": ("INT", str(INT_MAX), 0),
         "max.connections.per.ip.overrides": ("STRING", "", None),
         "queued.max.requests": ("INT", "500", 1),
-        "socket.listen.backlog.size": ("INT", "50", 1),
+        # Kafka's is 50; ours has no thread that only accepts.
+        "socket.listen.backlog.size": ("INT", "1024", 1),
         # Kafka's is 102400; ours leaves the buffer to the system.
         "socket.receive.buffer.bytes": ("INT", "-1", None),
         "socket.request.max.bytes": ("INT", "104857600", 1),
