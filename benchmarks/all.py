@@ -18,6 +18,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "transactions": {},
     "sessions": {},
     "floor": {},
+    "tls": {},
     "fairness": {},
     "compaction": {},
     "records": {},

@@ -19,10 +19,11 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.broker.figures import BEFORE, OURS, THEIRS
+from benchmarks.broker.load_client import PLAINTEXT
 from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka, free_ports
 
 START_TIMEOUT_S = 90.0
@@ -53,10 +54,16 @@ class ContestantError(Exception):
 
 
 def server_properties(
-    directory: Path, port: int, controller_port: int, further: Mapping[str, str] | None = None
+    directory: Path,
+    port: int,
+    controller_port: int,
+    further: Mapping[str, str] | None = None,
+    listeners: Mapping[str, int] | None = None,
 ) -> str:
-    """A node that is a cluster of its own, with Kafka's defaults but for what one node must have, and what is given."""
-    addresses = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+    """A node that is a cluster of its own, with Kafka's defaults but for what one node must have, and what is given: settings,
+    and listeners with their ports."""
+    ports = {PLAINTEXT: port, **(listeners or {}), "CONTROLLER": controller_port}
+    addresses = ",".join(f"{name}://127.0.0.1:{each}" for name, each in ports.items())
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -81,16 +88,22 @@ class Contestant(ABC):
     """A broker. `start` and `stop` in turn; at the end of `with` nothing of it is left, not even its files."""
 
     name: str
+    # Besides PLAINTEXT: whoever names some says in the settings what they are.
+    listeners: Sequence[str] = ()
 
     def __init__(self, root: Path, settings: Mapping[str, str] | None = None) -> None:
         self.root = root
         self.settings = settings
         self.port = 0
+        self.listener_ports: dict[str, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return self.address(PLAINTEXT)
+
+    def address(self, listener: str) -> str:
+        return f"127.0.0.1:{self.port if listener == PLAINTEXT else self.listener_ports[listener]}"
 
     def start(self) -> float:
         """Formats a fresh directory and starts the process. The seconds from its first program to its first answer."""
@@ -98,9 +111,11 @@ class Contestant(ABC):
             raise ContestantError(f"{self.name} runs already")
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True)
-        self.port, controller_port = free_ports(2)
+        self.port, controller_port, *further = free_ports(2 + len(self.listeners))
+        self.listener_ports = dict(zip(self.listeners, further, strict=True))
         properties = self.root / "server.properties"
-        text = server_properties(self.root / "data", self.port, controller_port, self.settings)
+        data = self.root / "data"
+        text = server_properties(data, self.port, controller_port, self.settings, self.listener_ports)
         properties.write_text(text, encoding="utf-8")
         begun_s = time.monotonic()
         with (self.root / "log").open("ab") as log:
@@ -266,13 +281,16 @@ class Contestants:
     """Makes pairs of fresh nodes below one directory: ours, and its peer, which is Apache Kafka, the node of another checkout, or
     a program of another kind.
 
-    `settings` are what both have besides the usual.
+    `settings` and `listeners` are what both have besides the usual.
     """
 
-    def __init__(self, directory: Path, peer: Peer, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, peer: Peer, settings: Mapping[str, str] | None = None, listeners: Sequence[str] = ()
+    ) -> None:
         self._directory = directory
         self._peer = peer
         self._settings = settings
+        self._listeners = listeners
         self._made = 0
 
     @contextlib.contextmanager
@@ -288,6 +306,8 @@ class Contestants:
         else:
             peer = self._peer(root / self._peer.name, self._settings)
         pair = (ours(root / OURS, self._settings), peer)
+        for each in pair:
+            each.listeners = self._listeners
         try:
             yield pair
         finally:

@@ -125,5 +125,5 @@ class Course:
 
     def carry(self, node: Contestant, job: Job, topic: str) -> Used:
         before_s = node.cpu_s()
-        carried = self._load.run(job, node.bootstrap, topic)
+        carried = self._load.run(job, node.address(job.listener), topic)
         return Used(carried, node.cpu_s() - before_s, node.resident_mb())

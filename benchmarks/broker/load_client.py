@@ -18,6 +18,7 @@ import confluent_kafka
 
 SOURCE = Path(__file__).parent / "load"
 RUN_TIMEOUT_S = 180.0
+PLAINTEXT = "PLAINTEXT"
 
 Properties = Mapping[str, str | int]
 
@@ -41,13 +42,14 @@ class Carried:
 
 @dataclass(frozen=True)
 class Job:
-    """A load on a topic: `produce`, `consume` or `round-trip`, with librdkafka's own properties."""
+    """A load on a topic: `produce`, `consume` or `round-trip`, with librdkafka's own properties, by one of the listeners."""
 
     kind: str
     partitions: int
     count: int
     size_bytes: int
     properties: Properties
+    listener: str = PLAINTEXT
 
 
 class LoadClient:

@@ -24,13 +24,14 @@ from benchmarks.broker.figures import BEFORE, OURS, Results
 from benchmarks.broker.idle_connections import idle_connections
 from benchmarks.broker.rows import ROWS, all_figures
 from benchmarks.sessions import rows as sessions
+from benchmarks.tls import rows as tls
 
 
 def test_every_row_and_figure_has_a_name_of_its_own() -> None:
-    rows = [row.name for row in ROWS] + [row.name for row in sessions.ROWS]
-    keys = [figure.key for figure in (*all_figures(), *sessions.all_figures())]
+    tables = [[row.name for row in rows] for rows in (ROWS, sessions.ROWS, tls.ROWS)]
+    keys = [figure.key for figure in (*all_figures(), *sessions.all_figures(), *tls.all_figures())]
 
-    assert len(set(rows)) == len(rows)
+    assert all(len(set(rows)) == len(rows) for rows in tables)
     assert len(set(keys)) == len(keys)
 
 
@@ -84,6 +85,14 @@ def test_both_brokers_read_the_same_settings(tmp_path: Path) -> None:
     assert lines["log.dirs"] == str(tmp_path)
     assert lines["listeners"] == "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
     assert lines["controller.quorum.bootstrap.servers"] == "127.0.0.1:9093"
+
+
+def test_further_listeners_stand_beside_the_plain_one(tmp_path: Path) -> None:
+    text = server_properties(tmp_path, 9092, 9093, listeners={"EC": 9094})
+
+    lines = dict(line.split("=", 1) for line in text.splitlines())
+    assert lines["listeners"] == "PLAINTEXT://127.0.0.1:9092,EC://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093"
+    assert lines["advertised.listeners"] == lines["listeners"]
 
 
 def test_resident_memory_is_that_of_the_status_file() -> None:
