@@ -21,8 +21,12 @@ from tests.support.sasl_conversations import (
 )
 from tests.support.sasl_node import counted, sasl_settings, token_of
 from tests.support.sasl_peer import Peer
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TimestampMs
+from tidelog.wire.apis import ApiKey
 from tidelog.wire.codec import decode
+from tidelog.wire.frames import read_response
+from tidelog.wire.messages.metadata import MetadataResponse
 from tidelog.wire.messages.sasl import SaslAuthenticateResponse
 
 SESSION_MS = 60_000
@@ -159,7 +163,12 @@ def test_another_request_than_a_token_ends_a_reauthentication(node: RunningNode,
         clock.ahead_s += 2
         peer.send(handshake(), metadata())
         peer.answer()
+        refused = peer.answer()
 
+        assert refused is not None
+        response = read_response(refused, ApiKey.METADATA, 12)[1]
+        assert isinstance(response, MetadataResponse)
+        assert [each.error_code for each in response.topics] == [ErrorCode.ILLEGAL_SASL_STATE]
         assert peer.answer() is None
 
 
