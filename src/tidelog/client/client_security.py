@@ -17,7 +17,7 @@ from tidelog.client.errors import ConfigError
 from tidelog.client.kafka_properties import in_python_names
 from tidelog.client.options import ClientOptions
 from tidelog.client.seams import ClientSeams
-from tidelog.client.security_options import OAUTHBEARER, SecurityOptions
+from tidelog.client.security_options import GSSAPI, OAUTHBEARER, SecurityOptions
 
 if TYPE_CHECKING:
     import ssl
@@ -52,23 +52,31 @@ def client_security(seams: ClientSeams, options: ClientOptions) -> ClientSecurit
     if not options.uses_sasl:
         return ClientSecurity(ConnectionSecurity(tls), None)
     login: TokenLogin | None = None
-    exchange: Callable[[], ClientExchange]
+    exchange: Callable[[Address], ClientExchange]
     if options.sasl_mechanism == OAUTHBEARER:
         from tidelog.client.token_source import token_login
 
-        login, exchange = token_login(seams, options, _jaas_options(options), lambda: tls_context(options))
+        login, with_token = token_login(seams, options, _jaas_options(options), lambda: tls_context(options))
+        exchange = _anywhere(with_token)
+    elif options.sasl_mechanism == GSSAPI:
+        exchange = _with_ticket(seams, options)
     else:
-        exchange = _with_password(seams, options)
+        exchange = _anywhere(_with_password(seams, options))
     return ClientSecurity(ConnectionSecurity(tls, _authentication(options, exchange)), login)
 
 
 def _authentication(
-    options: ClientOptions, exchange: Callable[[], ClientExchange]
+    options: ClientOptions, exchange: Callable[[Address], ClientExchange]
 ) -> Callable[[Address], ClientAuthentication]:
     from tidelog.security.sasl.client_login import SaslLogin
 
     mechanism, client_id = options.sasl_mechanism or "", options.client_id
-    return lambda _address: SaslLogin(mechanism, exchange(), client_id=client_id)
+    return lambda address: SaslLogin(mechanism, exchange(address), client_id=client_id)
+
+
+def _anywhere(exchange: Callable[[], ClientExchange]) -> Callable[[Address], ClientExchange]:
+    """What is said to every node alike."""
+    return lambda _address: exchange()
 
 
 # TLS.
@@ -158,6 +166,21 @@ def _with_password(seams: ClientSeams, options: ClientOptions) -> Callable[[], C
     return lambda: ScramClient(mechanism, username, password, seams.random, threads, is_token=is_token)
 
 
+def _with_ticket(seams: ClientSeams, options: ClientOptions) -> Callable[[Address], ClientExchange]:
+    """A new exchange for each connection, by a ticket for the service on its host. Without a login: from the user's own cache."""
+    from tidelog.client.token_login import LoginThread
+    from tidelog.security.kerberos_login import KerberosLogin, KerberosLoginError, initiator
+    from tidelog.security.sasl.gssapi import GssapiClient
+
+    jaas = _jaas_options(options) if options.sasl_jaas_config is not None else {"useTicketCache": "true"}
+    try:
+        new_context = initiator(KerberosLogin.of(jaas, options.sasl_kerberos_service_name))
+    except KerberosLoginError as error:
+        raise ConfigError(in_python_names(str(error))) from None
+    threads = LoginThread(seams.loop)
+    return lambda address: GssapiClient(lambda: new_context(address.host), threads)
+
+
 def _jaas_options(options: ClientOptions) -> Mapping[str, str]:
     """What `sasl_jaas_config` says to the mechanism's login module; nothing where it is not given."""
     if options.sasl_jaas_config is None:
@@ -168,7 +191,11 @@ def _jaas_options(options: ClientOptions) -> Mapping[str, str]:
         entry = jaas.jaas_entry(options.sasl_jaas_config)
     except jaas.JaasError as error:
         raise ConfigError(f"sasl_jaas_config cannot be read: {error}") from None
-    modules = {"PLAIN": jaas.PLAIN_LOGIN_MODULE, OAUTHBEARER: jaas.OAUTHBEARER_LOGIN_MODULE}
+    modules = {
+        "PLAIN": jaas.PLAIN_LOGIN_MODULE,
+        OAUTHBEARER: jaas.OAUTHBEARER_LOGIN_MODULE,
+        GSSAPI: jaas.KERBEROS_LOGIN_MODULE,
+    }
     expected = modules.get(options.sasl_mechanism or "", jaas.SCRAM_LOGIN_MODULE)
     if entry.login_module != expected:
         raise ConfigError(

@@ -36,7 +36,7 @@ PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER = "OAUTHBEARER"
 GSSAPI = "GSSAPI"
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*_WITH_PASSWORD, OAUTHBEARER)
+MECHANISMS = (*_WITH_PASSWORD, OAUTHBEARER, GSSAPI)
 
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 
@@ -58,8 +58,7 @@ def _check_mechanism(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or value.upper() not in MECHANISMS:
-        missing = ": Kerberos is not there" if value == GSSAPI else ""
-        raise ConfigError(f"{name} is {value!r}; it can be {' or '.join(MECHANISMS)}{missing}")
+        raise ConfigError(f"{name} is {value!r}; it can be {' or '.join(MECHANISMS)}")
     return value.upper()
 
 
@@ -126,11 +125,14 @@ class SecurityOptions:
     sasl_mechanism: str | None = option(
         None,
         _check_mechanism,
-        doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's default, is not there.",
+        doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI, which is Kafka's default.",
     )
     sasl_username: str | None = optional_text(doc="Whom to log in as, with PLAIN and SCRAM.")
     sasl_password: str | None = secret(doc="The password for that.")
-    sasl_jaas_config: str | None = secret(doc="Both as Kafka writes them, or what OAUTHBEARER needs.")
+    sasl_jaas_config: str | None = secret(doc="Both as Kafka writes them, or what OAUTHBEARER or GSSAPI needs.")
+    sasl_kerberos_service_name: str | None = optional_text(
+        doc="The first part of the brokers' principals, with GSSAPI; 'kafka' in most clusters."
+    )
     sasl_oauthbearer_token: str | None = secret(doc="A token that does not change. Tidelog's own.")
     sasl_oauthbearer_token_callback: Callable[[], Token] | None = function(  # noqa: RUF009
         doc="Returns a token, or a token and when it ends in seconds since 1970. On a thread of its own. Tidelog's own."
@@ -201,6 +203,7 @@ class SecurityArguments(TypedDict, total=False):
     sasl_username: str | None
     sasl_password: str | None
     sasl_jaas_config: str | None
+    sasl_kerberos_service_name: str | None
     sasl_oauthbearer_token: str | None
     sasl_oauthbearer_token_callback: Callable[[], Token] | None
     sasl_oauthbearer_token_endpoint_url: str | None
@@ -305,6 +308,11 @@ def _check_login(options: SecurityOptions) -> None:
             raise ConfigError(f"{mechanism} needs sasl_username and sasl_password, or sasl_jaas_config")
     elif options.sasl_username is not None:
         raise ConfigError(f"sasl_username is of no use with {mechanism}")
+    if mechanism == GSSAPI:
+        if options.sasl_kerberos_service_name is None and options.sasl_jaas_config is None:
+            raise ConfigError("GSSAPI needs sasl_kerberos_service_name, or sasl_jaas_config that says it")
+    elif options.sasl_kerberos_service_name is not None:
+        raise ConfigError(f"sasl_kerberos_service_name needs sasl_mechanism GSSAPI, and it is {mechanism}")
     tokens = _given(options, "sasl_oauthbearer_")
     if mechanism == OAUTHBEARER:
         _check_token_source(options)

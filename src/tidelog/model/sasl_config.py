@@ -21,7 +21,7 @@ SASL_ENABLED_MECHANISMS = list_key(
     "sasl.enabled.mechanisms",
     ("GSSAPI",),
     update_mode=_PER_BROKER,
-    doc="The mechanisms that clients may use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
+    doc="The mechanisms that clients may use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI.",
 )
 SASL_MECHANISM_INTER_BROKER_PROTOCOL = string_key(
     "sasl.mechanism.inter.broker.protocol",
@@ -38,6 +38,19 @@ SASL_JAAS_CONFIG: ConfigKey[str | None] = ConfigKey(
     None,
     "The login of one mechanism on one listener: `username` and `password` are this node's, `user_<name>` whom PLAIN lets in.",
     _PER_BROKER,
+)
+SASL_KERBEROS_SERVICE_NAME: ConfigKey[str | None] = ConfigKey(
+    "sasl.kerberos.service.name",
+    ConfigType.STRING,
+    None,
+    "The first part of the principals that brokers have with GSSAPI, unless `sasl.jaas.config` says it.",
+    _PER_BROKER,
+)
+SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = list_key(
+    "sasl.kerberos.principal.to.local.rules",
+    ("DEFAULT",),
+    update_mode=_PER_BROKER,
+    doc="What principals of Kerberos are called here; the first rule that applies decides. DEFAULT: the first part of the name.",
 )
 SASL_SERVER_MAX_RECEIVE_SIZE = int_key(
     "sasl.server.max.receive.size",
@@ -95,7 +108,14 @@ OAUTHBEARER_ALLOWED_FILES = list_key(
     doc="The files that keys of OAUTHBEARER may be read from, each by its absolute path.",
 )
 
-LISTENER_SASL_KEYS = ConfigKeys([SASL_ENABLED_MECHANISMS, SASL_SERVER_MAX_RECEIVE_SIZE])
+LISTENER_SASL_KEYS = ConfigKeys(
+    [
+        SASL_ENABLED_MECHANISMS,
+        SASL_SERVER_MAX_RECEIVE_SIZE,
+        SASL_KERBEROS_SERVICE_NAME,
+        SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES,
+    ]
+)
 MECHANISM_KEYS = ConfigKeys(
     [
         SASL_JAAS_CONFIG,

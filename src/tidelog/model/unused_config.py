@@ -266,15 +266,11 @@ without effect: tiered storage is not supported
         Where that class is found.
     remote.log.storage.manager.impl.prefix  string  rsm.config.  -  read-only
         The prefix of that class's own keys.
-without effect: GSSAPI is not supported yet
+without effect: the library of Kerberos fetches tickets again by itself
     sasl.kerberos.kinit.cmd  string  /usr/bin/kinit  -  per-broker
         The path of Kerberos' kinit.
     sasl.kerberos.min.time.before.relogin  long  60000  -  per-broker
         How long a login thread sleeps between two renewals.
-    sasl.kerberos.principal.to.local.rules  list  DEFAULT  -  per-broker
-        How principals of Kerberos become short names.
-    sasl.kerberos.service.name  string  -  -  per-broker
-        The principal that the broker runs as.
     sasl.kerberos.ticket.renew.jitter  double  0.05  -  per-broker
         The random part of the time of renewal.
     sasl.kerberos.ticket.renew.window.factor  double  0.8  -  per-broker

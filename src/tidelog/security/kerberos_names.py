@@ -4,9 +4,9 @@
     names.short_name("alice/admin@EXAMPLE.COM")           alice
 
     DEFAULT                                               the first component of a name of the default realm
-    RULE:[n:format](pattern)s/from/to/g/L                 for names of n components: the format with $0 (the realm), $1 and $2
-                                                          filled in, if the pattern matches all of it; then the substitution,
-                                                          g for every place; then L or U for the case
+    RULE:[n:format](pattern)s/from/to/g/L                 for names of n components: the format with $0 (the realm), $1, $2 filled
+                                                          in, if the pattern matches all of it; then the substitution, g for every
+                                                          place; then L or U for the case
 
 The first rule that applies decides, and what it comes to has no / and no @. As Kafka's `KerberosName`, `KerberosRule` and
 `KerberosShortNamer`, but for the dialect of patterns: it is Python's, with Java's ASCII classes of characters.

@@ -84,12 +84,12 @@ def test_what_fits_together_is_taken(given: dict[str, Any]) -> None:
             {"security_protocol": "SASL_SSL"},
             (
                 "security_protocol is SASL_SSL, and sasl_mechanism is not set: "
-                "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"
+                "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI"
             ),
         ),
         (
             {**SASL, "sasl_mechanism": "DIGEST-MD5"},
-            "sasl_mechanism is 'DIGEST-MD5'; it can be PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER",
+            "sasl_mechanism is 'DIGEST-MD5'; it can be PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER or GSSAPI",
         ),
         (SASL, "PLAIN needs sasl_username and sasl_password, or sasl_jaas_config"),
         ({**SASL, "sasl_username": "alice"}, "PLAIN needs sasl_username and sasl_password, or sasl_jaas_config"),
@@ -131,11 +131,20 @@ def test_what_fits_together_is_taken(given: dict[str, Any]) -> None:
             "sasl_oauthbearer_scope needs sasl_mechanism OAUTHBEARER, and it is PLAIN",
         ),
         (
+            {**SASL, "sasl_mechanism": "NTLM"},
+            "sasl_mechanism is 'NTLM'; it can be PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER or GSSAPI",
+        ),
+        (
             {**SASL, "sasl_mechanism": "GSSAPI"},
-            (
-                "sasl_mechanism is 'GSSAPI'; it can be PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER: "
-                "Kerberos is not there"
-            ),
+            "GSSAPI needs sasl_kerberos_service_name, or sasl_jaas_config that says it",
+        ),
+        (
+            {**SASL, "sasl_mechanism": "GSSAPI", "sasl_username": "a", "sasl_password": "x"},
+            "sasl_username is of no use with GSSAPI",
+        ),
+        (
+            {**SASL, "sasl_username": "a", "sasl_password": "x", "sasl_kerberos_service_name": "kafka"},
+            "sasl_kerberos_service_name needs sasl_mechanism GSSAPI, and it is PLAIN",
         ),
         ({**SASL, "sasl_password": 7}, "sasl_password is not a string, which it has to be"),
         (

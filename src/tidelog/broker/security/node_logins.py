@@ -1,6 +1,7 @@
 """How a node says who it is to others: the login of the listener that it calls, by the mechanism between nodes.
 
-`username` and `password` of that listener's `sasl.jaas.config` are what it says of itself. Every ConfigError is one sentence.
+`username` and `password` of that listener's `sasl.jaas.config` are what it says of itself, or with GSSAPI the principal of its
+keytab. Every ConfigError is one sentence.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tidelog.broker.security.sasl_mechanisms import check_supported, login_of
+from tidelog.broker.security.sasl_mechanisms import check_supported, kerberos_login_of, login_of
 from tidelog.model import sasl_config as keys
 from tidelog.model.config import ConfigError, ConfigKey
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import Address
 from tidelog.net.connection_security import ClientAuthentication
 from tidelog.security import jaas
+from tidelog.security.kerberos_login import KerberosLoginError, initiator
 from tidelog.security.listener_settings import ListenerSettings
-from tidelog.security.sasl import oauthbearer, plain
+from tidelog.security.sasl import gssapi, oauthbearer, plain
 from tidelog.security.sasl.client_login import SaslLogin
 from tidelog.security.sasl.exchange import ClientExchange
 from tidelog.security.sasl.scram import TOKEN_AUTH, RandomBits, ScramClient
@@ -61,6 +63,8 @@ def _login(
 ) -> Callable[[Address], ClientAuthentication]:
     mechanism = settings[key]
     check_supported(mechanism, settings.listener_name, key.name)
+    if mechanism == gssapi.MECHANISM:
+        return _kerberos(settings, slow_work, client_id)
     module = {
         plain.MECHANISM: jaas.PLAIN_LOGIN_MODULE,
         oauthbearer.MECHANISM: jaas.OAUTHBEARER_LOGIN_MODULE,
@@ -73,6 +77,22 @@ def _login(
         )
     new_exchange = _exchanges(mechanism, login, property_name, slow_work, random, now_ms)
     return lambda _address: SaslLogin(mechanism, new_exchange(), client_id=client_id)
+
+
+def _kerberos(
+    settings: ListenerSettings, slow_work: SlowWork, client_id: str
+) -> Callable[[Address], ClientAuthentication]:
+    """By a ticket for the service on the host that is called."""
+    try:
+        new_context = initiator(kerberos_login_of(settings))
+    except KerberosLoginError as error:
+        raise ConfigError(f"this node cannot log in to others with GSSAPI: {error}") from None
+
+    def login(address: Address) -> ClientAuthentication:
+        exchange = gssapi.GssapiClient(lambda: new_context(address.host), slow_work)
+        return SaslLogin(gssapi.MECHANISM, exchange, client_id=client_id)
+
+    return login
 
 
 def _exchanges(

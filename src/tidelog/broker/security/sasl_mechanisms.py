@@ -15,8 +15,10 @@ from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
 from tidelog.model.slow_work import SlowWork
 from tidelog.security import jaas
+from tidelog.security.kerberos_login import KerberosLogin, KerberosLoginError, acceptor, default_realm
+from tidelog.security.kerberos_names import KerberosNameError, ShortNames
 from tidelog.security.listener_settings import ListenerSettings
-from tidelog.security.sasl import oauthbearer, plain
+from tidelog.security.sasl import gssapi, oauthbearer, plain
 from tidelog.security.sasl.exchange import ServerExchange
 from tidelog.security.sasl.jwks import JwksKeys, fetch_key_set
 from tidelog.security.sasl.jwt_validator import JwtRules, jwt_validator
@@ -28,7 +30,12 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SUPPORTED = (plain.MECHANISM, *(each.mechanism_name for each in ScramMechanism), oauthbearer.MECHANISM)
+SUPPORTED = (
+    plain.MECHANISM,
+    *(each.mechanism_name for each in ScramMechanism),
+    oauthbearer.MECHANISM,
+    gssapi.MECHANISM,
+)
 _SCHEMES = frozenset({"http", "https", "file"})
 
 
@@ -123,6 +130,8 @@ def _mechanism(name: str, settings: ListenerSettings, parts: MechanismParts) -> 
     if scram is not None:
         login_of(name, settings, jaas.SCRAM_LOGIN_MODULE)
         return Mechanism(name, _scram(scram, parts), reauth_ms_max)
+    if name == gssapi.MECHANISM:
+        return Mechanism(name, _gssapi(settings, parts), reauth_ms_max)
     validate = _validator(settings, parts, is_secured=handler is not None)
     return Mechanism(name, partial(oauthbearer.OAuthBearerServer, validate), reauth_ms_max)
 
@@ -184,6 +193,31 @@ def _scram(mechanism: ScramMechanism, parts: MechanismParts) -> Callable[[], Ser
         return found
 
     return lambda: ScramServer(mechanism, credential, token, parts.random)
+
+
+def kerberos_login_of(settings: ListenerSettings) -> KerberosLogin:
+    """The login of a listener with GSSAPI, whichever side of it this node is. ConfigError where it has none."""
+    name = gssapi.MECHANISM
+    login = login_of(name, settings, jaas.KERBEROS_LOGIN_MODULE)
+    if login is None:
+        raise ConfigError(_no_login(name, settings, "it names a keytab and the principal in it"))
+    try:
+        return KerberosLogin.of(login.options, settings[keys.SASL_KERBEROS_SERVICE_NAME])
+    except KerberosLoginError as error:
+        raise ConfigError(f"{_login_key(name, settings)}: {error}") from None
+
+
+def _gssapi(settings: ListenerSettings, parts: MechanismParts) -> Callable[[], ServerExchange]:
+    login = kerberos_login_of(settings)
+    rules = settings[keys.SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES]
+    try:
+        new_context = acceptor(login)
+        names = ShortNames.parse(default_realm(), rules)
+    except KerberosLoginError as error:
+        raise ConfigError(f"listener {settings.listener_name} cannot use GSSAPI: {error}") from None
+    except KerberosNameError as error:
+        raise ConfigError(f"{keys.SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES.name}: {error}") from None
+    return lambda: gssapi.GssapiServer(new_context, names, parts.slow_work)
 
 
 def _validator(settings: ListenerSettings, parts: MechanismParts, *, is_secured: bool) -> oauthbearer.Validator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from random import Random
 
 import pytest
@@ -26,6 +27,8 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule req
 VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 MECHANISMS = "listener.name.out.sasl.enabled.mechanisms"
 LOGIN = "listener.name.out.plain.sasl.jaas.config"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+KERBEROS_LOGIN = "listener.name.out.gssapi.sasl.jaas.config"
 OAUTH_LOGIN = "listener.name.out.oauthbearer.sasl.jaas.config"
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 CHECKED = {MECHANISMS: "OAUTHBEARER", "listener.name.out.oauthbearer.sasl.server.callback.handler.class": VALIDATOR}
@@ -85,7 +88,20 @@ def test_a_listener_has_the_mechanisms_that_it_names_in_kafkas_order() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "would use the mechanism GSSAPI, which is not supported: set sasl.enabled.mechanisms to one of PLAIN"),
+        ({}, "listener OUT has no login for GSSAPI: set listener.name.out.gssapi.sasl.jaas.config, it names a keytab"),
+        (
+            {MECHANISMS: "SCRAM-SHA-1"},
+            "would use the mechanism SCRAM-SHA-1, which is not supported: set sasl.enabled.mechanisms to one of PLAIN",
+        ),
+        ({KERBEROS_LOGIN: f"{KERBEROS} useKeyTab=true serviceName=kafka;"}, f"{KERBEROS_LOGIN}: useKeyTab=true needs"),
+        ({KERBEROS_LOGIN: f"{KERBEROS};"}, "No serviceName defined in either JAAS or Kafka config"),
+        (
+            {
+                KERBEROS_LOGIN: f"{KERBEROS} serviceName=kafka;",
+                "listener.name.out.sasl.kerberos.service.name": "broker",
+            },
+            "Conflicting serviceName values found in JAAS and Kafka configs",
+        ),
         ({MECHANISMS: ""}, "listener OUT uses SASL, and sasl.enabled.mechanisms is empty"),
         ({MECHANISMS: "PLAIN"}, "has no login for PLAIN: set listener.name.out.plain.sasl.jaas.config, it names the"),
         ({MECHANISMS: "PLAIN", "sasl.jaas.config": f"{PLAIN} user_a=b;"}, "listener OUT has no login for PLAIN"),
@@ -199,7 +215,11 @@ def test_a_node_logs_in_with_the_listeners_own_login() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "would use the mechanism GSSAPI, which is not supported: set sasl.mechanism.inter.broker.protocol"),
+        ({}, "listener OUT has no login for GSSAPI: set listener.name.out.gssapi.sasl.jaas.config"),
+        (
+            {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-1"},
+            "SCRAM-SHA-1, which is not supported: set sasl.mechanism.inter.broker.protocol",
+        ),
         (
             {"sasl.mechanism.inter.broker.protocol": "PLAIN"},
             "is PLAIN and this node has no login of its own for it: set listener.name.out.plain.sasl.jaas.config",
@@ -237,6 +257,20 @@ def test_scram_to_controllers_is_warned_of(caplog: pytest.LogCaptureFixture) -> 
         controller_login(settings(given), InlineSlowWork(), Random(1), lambda: 0, "1")
 
     assert "whose credentials are in the log that a controller must log in to read" in caplog.text
+
+
+def test_kerberos_without_its_package_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    given = {KERBEROS_LOGIN: f'{KERBEROS} useKeyTab=true keyTab="/k" principal="kafka/h@R" serviceName=kafka;'}
+
+    with pytest.raises(ConfigError) as as_server:
+        mechanisms_of(settings(given), parts())
+    with pytest.raises(ConfigError) as as_client:
+        broker_login(settings(given), InlineSlowWork(), Random(1), lambda: 0, "1")
+
+    assert "listener OUT cannot use GSSAPI: GSSAPI needs the package gssapi" in str(as_server.value)
+    assert "pip install 'tidelog[kerberos]'" in str(as_server.value)
+    assert "pip install 'tidelog[kerberos]'" in str(as_client.value)
 
 
 def test_no_secret_is_in_a_sentence() -> None:
