@@ -2,10 +2,11 @@
 
     python -m benchmarks.instructions [--rows NAME,NAME] [--against CHECKOUT] [--times N] [--keep DIRECTORY]
 
-`--against` counts the node of another checkout (with a .venv of its own, such as one of an earlier commit) as well, and prints
-the ratio. `--keep` leaves callgrind's files there, one for each operation, for `callgrind_annotate`. Only the node's own process
-counts, without the kernel. Counts repeat to about one per cent: what differs is how many requests one read happens to bring,
-and what the node does by the clock.
+A row that is another one with something besides, such as ACLs, has its ratio to that one, which is counted as well. `--against`
+counts the node of another checkout (with a .venv of its own, such as of an earlier commit) as well, and prints the ratio; what
+that checkout does not have is left out. `--keep` leaves callgrind's files there, one for each operation, for
+`callgrind_annotate`. Only the node's own process counts, without the kernel. Counts repeat to about one per cent: what differs is
+how many requests one read happens to bring, and what the node does by the clock.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from pathlib import Path
 
 from benchmarks.circumstances import machine, positive
 from benchmarks.instructions.counted_node import CountedNode, CountingError, check_valgrind, own_checkout
-from benchmarks.instructions.operations import OPERATIONS, Setting
+from benchmarks.instructions.guarded import GUARDED
+from benchmarks.instructions.operations import OPERATIONS as PLAIN_OPERATIONS, Operation, Setting
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 # Turns before the count: caches are filled, code is specialised by the interpreter.
 WARM_UP = 30
+
+OPERATIONS: dict[str, type[Operation]] = {**PLAIN_OPERATIONS, **GUARDED}
 
 
 def counted(checkout: Path, names: Sequence[str], keep: Path, times: int | None) -> dict[str, float]:
@@ -32,9 +36,11 @@ def counted(checkout: Path, names: Sequence[str], keep: Path, times: int | None)
     results: dict[str, float] = {}
     for name in names:
         kind = OPERATIONS[name]
+        if kind.needs is not None and not (checkout / kind.needs).exists():
+            continue
         turns = times or kind.times
         warm_up = WARM_UP if kind.times >= WARM_UP else 2
-        with CountedNode(checkout, keep / name) as node:
+        with CountedNode(checkout, keep / name, kind.settings) as node:
             operation = kind(Setting(node))
             operation.prepare(warm_up + turns)
             for number in range(warm_up):
@@ -48,14 +54,40 @@ def counted(checkout: Path, names: Sequence[str], keep: Path, times: int | None)
     return results
 
 
+def with_those_without(names: Sequence[str]) -> list[str]:
+    """The rows that were asked for, and before each the one it is held against."""
+    wanted: list[str] = []
+    for name in names:
+        for each in (OPERATIONS[name].without, name):
+            if each is not None and each not in wanted:
+                wanted.append(each)
+    return wanted
+
+
+def over_without(name: str, counted: dict[str, float]) -> float | None:
+    """What an operation takes over the same without what it has besides. None where it has nothing."""
+    without = OPERATIONS[name].without
+    return None if without is None or name not in counted else counted[name] / counted[without]
+
+
 def table(names: Sequence[str], ours: dict[str, float], before: dict[str, float] | None) -> str:
     """Instructions for one turn; a round trip is two requests, a pipeline as many as it says."""
-    heading = ["operation", "instructions", *(["before", "ratio"] if before else [])]
+    ratios = {name: over_without(name, ours) for name in names}
+    is_held = any(ratios.values())
+    heading = [
+        "operation",
+        "instructions",
+        *(["over without"] if is_held else []),
+        *(["before", "ratio"] if before else []),
+    ]
     rows = [heading]
     for name in names:
         row = [OPERATIONS[name].name, f"{ours[name]:,.0f}"]
+        if is_held:
+            ratio = ratios[name]
+            row.append("" if ratio is None else f"{ratio:.3f}")
         if before:
-            row += [f"{before[name]:,.0f}", f"{ours[name] / before[name]:.3f}"]
+            row += [f"{before[name]:,.0f}", f"{ours[name] / before[name]:.3f}"] if name in before else ["-", "-"]
         rows.append(row)
     widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
     lines = [
@@ -78,6 +110,7 @@ def main() -> None:
     names = options.rows.split(",") if options.rows else list(OPERATIONS)
     if unknown := [name for name in names if name not in OPERATIONS]:
         sys.exit(f"no such row: {', '.join(unknown)}; there are {', '.join(OPERATIONS)}")
+    names = with_those_without(names)
     try:
         check_valgrind()
         with tempfile.TemporaryDirectory() as temporary:
@@ -90,7 +123,8 @@ def main() -> None:
         sys.exit(str(error))
     print(table(names, ours, before))
     RESULTS.mkdir(exist_ok=True)
-    written = {"machine": machine(), "instructions": ours, "before": before}
+    ratios = {name: ratio for name in names if (ratio := over_without(name, ours)) is not None}
+    written = {"machine": machine(), "instructions": ours, "over_without": ratios, "before": before}
     (RESULTS / "instructions.json").write_text(json.dumps(written, indent=2) + "\n")
 
 

@@ -82,6 +82,7 @@ VALUE = b"v" * 1_000
 # What clients ask for by default: less than one batch would not be answered from memory, however new it is.
 CLIENTS_MAX_BYTES = 1_048_576
 TIMEOUT_S = 120.0
+CLIENT_ID = "counted"
 # librdkafka 2.x and the Java client of Kafka 4.
 LIBRDKAFKA_PRODUCE, JAVA_PRODUCE = 10, 13
 LIBRDKAFKA_FETCH, JAVA_FETCH, FOLLOWER_FETCH = 16, 18, 18
@@ -101,7 +102,7 @@ class Client:
 
     def frame(self, request: Request, version: int) -> bytes:
         self._correlation_id += 1
-        return request_frame(request, version, self._correlation_id, "counted")
+        return request_frame(request, version, self._correlation_id, CLIENT_ID)
 
     def send(self, frames: bytes) -> None:
         self._socket.sendall(frames)
@@ -140,15 +141,15 @@ class Setting:
         self.client = Client(node.port)
         self._controller: Client | None = None
         self._broker_epoch = -1
-        self._made = 0
+        self.topics: list[str] = []
 
     def connect(self) -> Client:
         return Client(self.node.port)
 
     def topic(self, partitions: int = 1, replicas: Sequence[int] | None = None) -> tuple[str, bytes]:
         """A new one: its name and its id."""
-        self._made += 1
-        name = f"topic-{self._made}"
+        name = f"topic-{len(self.topics) + 1}"
+        self.topics.append(name)
         topic = CreatableTopic(
             name=name,
             num_partitions=-1 if replicas else partitions,
@@ -278,6 +279,11 @@ class Operation(ABC):
     # What one turn consists of, where that is more than one request.
     requests: ClassVar[int] = 1
     times: ClassVar[int] = 100
+    # What its node is configured with besides.
+    settings: ClassVar[Mapping[str, str]] = {}
+    # The row that it is held against: the same without what it has besides; and the source of that, where it is not of old.
+    without: ClassVar[str | None] = None
+    needs: ClassVar[str | None] = None
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting

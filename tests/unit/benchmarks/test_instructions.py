@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.instructions.__main__ import table
+from benchmarks.instructions.__main__ import OPERATIONS, table, with_those_without
 from benchmarks.instructions.counted_node import CountedNode, CountingError, check_valgrind
-from benchmarks.instructions.operations import OPERATIONS
 
 
 def test_a_table_has_the_ratio_to_what_was_counted_before() -> None:
@@ -20,6 +19,29 @@ def test_a_table_has_the_ratio_to_what_was_counted_before() -> None:
 
 def test_a_table_without_another_checkout_has_counts_alone() -> None:
     assert table(["produce"], {"produce": 1_500.0}, None).splitlines()[1].split() == ["produce", "1,500"]
+
+
+def test_a_table_has_the_ratio_to_the_same_without() -> None:
+    lines = table(["produce", "produce-acls"], {"produce": 1_000.0, "produce-acls": 1_100.0}, None).splitlines()
+
+    assert [line.split()[-1] for line in lines[1:]] == ["1,000", "1.100"]
+
+
+def test_what_the_other_checkout_does_not_have_is_left_open() -> None:
+    ours = {"produce": 1_000.0, "produce-acls": 1_100.0}
+
+    lines = table(["produce", "produce-acls"], ours, {"produce": 500.0}).splitlines()
+
+    assert [line.split()[-2:] for line in lines[1:]] == [["500", "2.000"], ["-", "-"]]
+
+
+def test_a_row_brings_the_one_it_is_held_against() -> None:
+    assert with_those_without(["fetch-acls", "produce-quotas", "produce"]) == [
+        "fetch",
+        "fetch-acls",
+        "produce",
+        "produce-quotas",
+    ]
 
 
 def test_operations_have_names_of_their_own() -> None:
