@@ -121,6 +121,19 @@ def test_up_is_secured_in_one_line_and_again_without_a_word(tmp_path: Path) -> N
         assert (listed.returncode, listed.stderr) == (0, "")
 
 
+def test_a_secured_cluster_is_restarted_node_by_node(tmp_path: Path) -> None:
+    with CommandProcess("up", "--nodes", "3", "--port", "0", "--dir", tmp_path, "--tls", "--sasl", "scram") as up:
+        up.ready_line()
+        before = json.loads((tmp_path / "cluster.json").read_text())
+        restarted = run("cluster", "rolling-restart", "--dir", tmp_path, "--json")
+        after = json.loads((tmp_path / "cluster.json").read_text())
+        up.send(signal.SIGTERM)
+        up.end()
+
+    assert restarted.returncode == 0, restarted.stderr
+    assert not {row["pid"] for row in before} & {row["pid"] for row in after}
+
+
 def test_up_refuses_another_way_than_the_first(tmp_path: Path) -> None:
     with CommandProcess("up", "--port", "0", "--dir", tmp_path, "--sasl", "plain") as up:
         up.ready_line()

@@ -55,6 +55,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 _FOLDER = "security"
 _STATE_FILE = "security.json"
+_ADMIN_FILE = "admin.properties"
 _STATE_BYTES_MAX = 1 << 16
 _PASSWORD_BYTES = 18
 _HOSTS = ("localhost", HOST)
@@ -124,6 +125,11 @@ def security_of(files: Files, directory: str) -> SecurityMode | None:
     """How the cluster in a directory is secured; None where it is not, or not yet."""
     path = f"{directory}/{_FOLDER}/{_STATE_FILE}"
     return SecurityMode.parse(_state(files, path)["mode"]) if files.exists(path) else None
+
+
+def admin_properties_of(files: Files, directory: str) -> str | None:
+    """The file with which the administrator of the cluster in a directory logs in; None where it is not secured."""
+    return None if security_of(files, directory) is None else f"{directory}/{_FOLDER}/{_ADMIN_FILE}"
 
 
 def _state(files: Files, path: str) -> dict[str, Any]:
@@ -317,7 +323,7 @@ class LocalSecurity:
             files.write_bytes_atomically(f"{self.directory}/{user}.pem", _store(authority.client_certificate(user)))
         for name, properties in (
             ("client.properties", self.client_properties()),
-            ("admin.properties", self.client_properties(ADMIN)),
+            (_ADMIN_FILE, self.client_properties(ADMIN)),
             ("client-librdkafka.properties", self.librdkafka_properties()),
         ):
             files.write_bytes_atomically(f"{self.directory}/{name}", format_properties(properties))

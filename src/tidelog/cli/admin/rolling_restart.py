@@ -6,6 +6,8 @@
         start       `up` does it, which the node belongs to
     in the end      preferred leaders lead again
 
+A cluster that `up` has secured is asked as its administrator, whose login lies beside it.
+
 So at any moment all partitions with two replicas or more have one that serves. Clients see leaders move, and try again.
 """
 
@@ -21,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.broker.node.local_cluster import HOST, controller_ports_of
+from tidelog.broker.node.local_security import admin_properties_of
+from tidelog.cli import cluster_login
 from tidelog.cli.admin_session import (
     EXIT_REFUSED,
     RefusalError,
@@ -55,9 +59,13 @@ def rolling_restart(directory: str, *, timeout_s: float, as_json: bool) -> int:
     """Restart the nodes of the cluster in a directory. `timeout_s` limits every single wait."""
     try:
         nodes = running_nodes(directory)
-    except RefusalError as error:
+        login = admin_properties_of(OsFiles(), directory)
+    except (RefusalError, ConfigError) as error:
         return complain(_COMMAND, str(error), EXIT_REFUSED)
     bootstrap = ",".join(f"{HOST}:{node.port}" for node in nodes)
+    code = cluster_login.take(_COMMAND, login, ())
+    if code:
+        return code
     cluster_file = Path(directory).absolute() / CLUSTER_FILE
 
     async def work(admin: AsyncAdmin) -> None:
