@@ -114,7 +114,11 @@ class ErrorCode(IntEnum):
         "The broker remembers nothing of this producer id; its records may have been removed.",
     )
     REASSIGNMENT_IN_PROGRESS = 60, False, "The partition is being reassigned."
-    DELEGATION_TOKEN_AUTH_DISABLED = 61, False, "Delegation tokens are switched off here."
+    DELEGATION_TOKEN_AUTH_DISABLED = (
+        61,
+        False,
+        "Delegation tokens are switched off here: no node has a delegation.token.secret.key.",
+    )
     DELEGATION_TOKEN_NOT_FOUND = 62, False, "There is no such delegation token."
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, False, "The caller neither owns nor may renew the delegation token."
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
