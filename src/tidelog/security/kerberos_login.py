@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 from tidelog.security.sasl.gssapi import GssContext, GssError
 
 _FILE = "FILE:"
+# What the library says of a code that is not Kerberos' own.
+_WORDLESS = frozenset({"Success", "Unknown error"})
 # One login at a time: a cache of tickets is empty for a moment while it is filled, and others would be refused by it.
 _filling = threading.Lock()
 
@@ -199,6 +201,6 @@ def _keytab_credentials(library: Any, login: KerberosLogin) -> Any:
 
 
 def _sentence(error: Any) -> str:
-    """What Kerberos says, rather than that it was Kerberos who said it."""
-    said = error.get_all_statuses(error.min_code, False) if error.min_code else []
+    """What Kerberos says; where that is nothing, what GSSAPI says."""
+    said = [each for each in error.get_all_statuses(error.min_code, False) if each not in _WORDLESS]
     return "; ".join(said or error.get_all_statuses(error.maj_code, True))

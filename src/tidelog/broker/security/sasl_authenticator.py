@@ -55,6 +55,8 @@ KEPT_FRAMES_MAX = 16
 
 # How long a refused client is given to read why, and to close its side.
 LINGER_MS_MAX = 500
+# To its last bare token Java's server of GSSAPI has no answer, not even an empty one.
+_WITHOUT_LAST_WORD = frozenset({"GSSAPI"})
 
 
 class State(Enum):
@@ -226,8 +228,9 @@ class SaslAuthenticator:
         if isinstance(outcome, SaslError):
             self._fail(outcome, header)
             return
-        exchange = self._exchange
+        exchange, mechanism = self._exchange, self._mechanism
         assert exchange is not None
+        assert mechanism is not None
         lifetime_ms = 0
         ends_ns = None
         if exchange.is_complete:
@@ -237,7 +240,8 @@ class SaslAuthenticator:
                 return
             lifetime_ms, ends_ns = self._session(exchange)
         if header is None:
-            self._send(outcome)
+            if outcome or not exchange.is_complete or mechanism.name not in _WITHOUT_LAST_WORD:
+                self._send(outcome)
         else:
             self._send(
                 _answer(
