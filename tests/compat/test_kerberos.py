@@ -25,7 +25,7 @@ from tidelog import Admin, Consumer, Producer
 from tidelog.client.errors import AuthenticationError, ConfigError
 from tidelog.model.config import ConfigError as NodeConfigError
 
-pytest.importorskip("gssapi", reason="the extra kerberos is not installed")
+pytest.importorskip("gssapi", reason="the extra kerberos is not installed", exc_type=ImportError)
 pytestmark = [
     pytest.mark.compat,
     pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning"),
