@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.circumstances import machine, positive
 from benchmarks.instructions.counted_node import CountedNode, CountingError, check_valgrind, own_checkout
+from benchmarks.instructions.encrypted import ENCRYPTED
 from benchmarks.instructions.guarded import GUARDED
 from benchmarks.instructions.operations import OPERATIONS as PLAIN_OPERATIONS, Operation, Setting
 
@@ -28,30 +29,42 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 # Turns before the count: caches are filled, code is specialised by the interpreter.
 WARM_UP = 30
 
-OPERATIONS: dict[str, type[Operation]] = {**PLAIN_OPERATIONS, **GUARDED}
+OPERATIONS: dict[str, type[Operation]] = {**PLAIN_OPERATIONS, **GUARDED, **ENCRYPTED}
 
 
-def counted(checkout: Path, names: Sequence[str], keep: Path, times: int | None) -> dict[str, float]:
-    """Instructions of one turn, by operation; each has a node of its own."""
+def counted(
+    checkout: Path, names: Sequence[str], keep: Path, times: int | None, *, may_lack: bool = False
+) -> dict[str, float]:
+    """Instructions of one turn, by operation; each has a node of its own. `may_lack`: what a row has besides may be newer than
+    the checkout, and such a row is left out."""
     results: dict[str, float] = {}
     for name in names:
         kind = OPERATIONS[name]
-        if kind.needs is not None and not (checkout / kind.needs).exists():
-            continue
-        turns = times or kind.times
-        warm_up = WARM_UP if kind.times >= WARM_UP else 2
-        with CountedNode(checkout, keep / name, kind.settings) as node:
-            operation = kind(Setting(node))
-            operation.prepare(warm_up + turns)
-            for number in range(warm_up):
-                operation.turn(number)
-            with node.counting(name) as instructions:
-                for number in range(warm_up, warm_up + turns):
-                    operation.turn(number)
-        results[name] = instructions[0] / turns
-        shutil.rmtree(keep / name / "data", ignore_errors=True)
-        print(f"  {kind.name}: {results[name]:,.0f}", file=sys.stderr, flush=True)
+        try:
+            results[name] = instructions_of(kind, checkout, keep / name, times or kind.times)
+        except (CountingError, ConnectionError, RuntimeError) as error:
+            if not may_lack or kind.without is None:
+                raise
+            print(f"  {kind.name}: left out: {error}", file=sys.stderr, flush=True)
+        else:
+            print(f"  {kind.name}: {results[name]:,.0f}", file=sys.stderr, flush=True)
+        finally:
+            for left in ("data", "identities"):
+                shutil.rmtree(keep / name / left, ignore_errors=True)
     return results
+
+
+def instructions_of(kind: type[Operation], checkout: Path, directory: Path, turns: int) -> float:
+    warm_up = WARM_UP if kind.times >= WARM_UP else 2
+    with CountedNode(checkout, directory, kind.node_settings, kind.listeners) as node:
+        operation = kind(Setting(node))
+        operation.prepare(warm_up + turns)
+        for number in range(warm_up):
+            operation.turn(number)
+        with node.counting(directory.name) as instructions:
+            for number in range(warm_up, warm_up + turns):
+                operation.turn(number)
+    return instructions[0] / turns
 
 
 def with_those_without(names: Sequence[str]) -> list[str]:
@@ -118,7 +131,7 @@ def main() -> None:
             ours = counted(own_checkout(), names, keep / "now", options.times)
             before = None
             if options.against is not None:
-                before = counted(options.against.resolve(), names, keep / "before", options.times)
+                before = counted(options.against.resolve(), names, keep / "before", options.times, may_lack=True)
     except CountingError as error:
         sys.exit(str(error))
     print(table(names, ours, before))

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -55,14 +55,14 @@ def counting_library() -> Path:
     return made
 
 
-def properties(directory: Path, ports: tuple[int, int], further: Mapping[str, str]) -> str:
-    """A node that does nothing of its own accord while it is counted."""
+def properties(directory: Path, ports: Mapping[str, int], further: Mapping[str, str]) -> str:
+    """A node that does nothing of its own accord while it is counted. Ports are those of its listeners."""
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}",
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports[1]}",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports['CONTROLLER']}",
         "log.dirs": str(directory),
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "1",
@@ -87,18 +87,27 @@ def properties(directory: Path, ports: tuple[int, int], further: Mapping[str, st
 class CountedNode:
     """`tidelog broker` of a checkout with its own .venv, in valgrind. Inside a `with` it serves."""
 
-    def __init__(self, checkout: Path, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        checkout: Path,
+        directory: Path,
+        settings: Callable[[Path], Mapping[str, str]] | None = None,
+        listeners: Sequence[str] = (),
+    ) -> None:
+        """`settings` may write files below the node's directory; `listeners` are those besides the usual."""
         self._checkout = checkout
-        self._directory = directory
-        self._settings = settings or {}
-        self.port, self.controller_port = free_ports(2)
+        self.directory = directory
+        self._settings = settings
+        self.port, self.controller_port, *further = free_ports(2 + len(listeners))
+        self.listener_ports = dict(zip(listeners, further, strict=True))
         self._dumps = 0
 
     def __enter__(self) -> Self:
-        self._directory.mkdir(parents=True)
-        config = self._directory / "server.properties"
-        ports = self.port, self.controller_port
-        config.write_text(properties(self._directory / "data", ports, self._settings))
+        self.directory.mkdir(parents=True)
+        config = self.directory / "server.properties"
+        ports = {"PLAINTEXT": self.port, **self.listener_ports, "CONTROLLER": self.controller_port}
+        settings = self._settings(self.directory) if self._settings is not None else {}
+        config.write_text(properties(self.directory / "data", ports, settings))
         binaries = self._checkout / ".venv" / "bin"
         if not (binaries / "tidelog").exists():
             raise CountingError(f"{self._checkout} has no .venv with tidelog in it: run `make environment` there")
@@ -106,7 +115,7 @@ class CountedNode:
             "valgrind",
             "--tool=callgrind",
             "--instr-atstart=no",
-            f"--callgrind-out-file={self._directory / 'counted'}",
+            f"--callgrind-out-file={self.directory / 'counted'}",
             str(binaries / "python"),
             str(HERE / "counted_process.py"),
             str(counting_library()),
@@ -115,7 +124,7 @@ class CountedNode:
             "--config",
             str(config),
         ]
-        self._log = (self._directory / "log").open("ab")
+        self._log = (self.directory / "log").open("ab")
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -139,7 +148,7 @@ class CountedNode:
             time.sleep(0.05)
 
     def _log_tail(self) -> str:
-        return (self._directory / "log").read_text(errors="replace")[-1000:]
+        return (self.directory / "log").read_text(errors="replace")[-1000:]
 
     def __exit__(self, *failure: object) -> None:
         self._end()
@@ -183,11 +192,11 @@ class CountedNode:
         yield counted
         self._say(f"end {name}")
         self._dumps += 1
-        dump = self._directory / f"counted.{self._dumps}"
+        dump = self.directory / f"counted.{self._dumps}"
         found = _TOTALS.search(dump.read_text(errors="replace"))
         if found is None:
             raise CountingError(f"valgrind has counted nothing in {dump}")
-        dump.rename(self._directory / f"callgrind.{name}")
+        dump.rename(self.directory / f"callgrind.{name}")
         counted.append(int(found.group(1)))
 
 

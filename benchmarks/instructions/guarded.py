@@ -63,7 +63,6 @@ class GuardedByAcls(Operation):
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
     }
-    needs = "src/tidelog/security/authorizer.py"
 
     def prepare(self, times: int) -> None:
         super().prepare(times)  # type: ignore[safe-super]  # of the operation it is mixed with
@@ -129,8 +128,6 @@ def _check_denied(client: Client, topic: str) -> None:
 
 class GuardedByQuotas(Operation):
     """All three quotas of a user with a client id."""
-
-    needs = "src/tidelog/broker/quotas"
 
     def prepare(self, times: int) -> None:
         super().prepare(times)  # type: ignore[safe-super]  # of the operation it is mixed with

@@ -10,6 +10,7 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from benchmarks.instructions.counted_node import CountedNode
@@ -95,7 +96,7 @@ class Client:
     """One blocking connection. Errors end the run: what is not done cannot be counted."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+        self._socket: socket.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port: int = self._socket.getsockname()[1]
         self._correlation_id = 0
@@ -279,15 +280,21 @@ class Operation(ABC):
     # What one turn consists of, where that is more than one request.
     requests: ClassVar[int] = 1
     times: ClassVar[int] = 100
-    # What its node is configured with besides.
+    # What its node has besides.
     settings: ClassVar[Mapping[str, str]] = {}
-    # The row that it is held against: the same without what it has besides; and the source of that, where it is not of old.
+    listeners: ClassVar[tuple[str, ...]] = ()
+    # The row that it is held against: the same without what it has besides.
     without: ClassVar[str | None] = None
-    needs: ClassVar[str | None] = None
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.client = setting.client
+
+    @classmethod
+    def node_settings(cls, directory: Path) -> Mapping[str, str]:
+        """What its node is configured with; files for it are written below the directory."""
+        del directory
+        return cls.settings
 
     @abstractmethod
     def prepare(self, times: int) -> None: ...

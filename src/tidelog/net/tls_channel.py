@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ENCRYPTED_BYTES_MAX = 4 * PIECE_BYTES
 
 _RECORD_BYTES_MAX = 16 * 1024
+_TOO_EARLY = "nothing can be sent before the TLS handshake is done"
 
 
 class TlsChannel:
@@ -168,13 +169,16 @@ class TlsChannel:
 
     def _write(self, data: Bytes) -> int:
         if self._end is None:
-            raise ConnectionError("nothing can be sent before the TLS handshake is done")
+            raise ConnectionError(_TOO_EARLY)
         return self._end.write(data)
 
     def _encrypt(self, view: memoryview, start: int, stop: int) -> int:
-        """Encrypts from `start` to `stop`, which it returns. A record at a time, as OpenSSL does anyway."""
+        """Encrypts from `start` to `stop`, which it returns. OpenSSL takes a record of it at a time."""
+        if self._end is None:
+            raise ConnectionError(_TOO_EARLY)
+        write = self._end.write
         while start < stop:
-            start += self._write(view[start : min(start + _RECORD_BYTES_MAX, stop)])
+            start += write(view[start:stop])
         return start
 
     # Sending.
