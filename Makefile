@@ -15,6 +15,7 @@ COMPILED_PACKAGES += tests/unit/security tests/unit/broker/requests tests/proper
 COMPILED_PACKAGES += tests/unit/coordination tests/unit/broker/handlers/test_group_handlers.py tests/property/test_offset_records.py \
 	tests/property/test_group_requests.py tests/property/test_transaction_requests.py tests/property/test_classic_groups.py \
 	tests/property/test_consumer_groups.py
+COMPILED_PACKAGES += tests/unit/broker/quotas tests/property/test_client_quotas.py
 
 .PHONY: help demo up test check format bench compat soak wheels environment clean
 

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """A rate over windows of time, and how long whoever is above a bound has to wait: the arithmetic of Kafka's quotas.
 
     rate = SampledRate(windows=11, window_ms=1000)
@@ -60,9 +61,9 @@ class SampledRate:
         self._current = (self._current + 1) % (self._windows + 1)
         if self._current >= len(samples):
             samples.append(_Sample(now_ms))
-        else:
-            samples[self._current].reset(now_ms)
-        return samples[self._current]
+        sample = samples[self._current]
+        sample.reset(now_ms)
+        return sample
 
     def _purge(self, now_ms: int) -> None:
         oldest_ms = now_ms - self._windows * self._window_ms
@@ -86,7 +87,10 @@ class SampledRate:
         self._purge(now_ms)
         if not self._samples:
             self._samples.append(_Sample(now_ms))
-        elapsed_ms = now_ms - min([sample.start_ms for sample in self._samples])
+        oldest_ms = now_ms
+        for sample in self._samples:
+            oldest_ms = min(oldest_ms, sample.start_ms)
+        elapsed_ms = now_ms - oldest_ms
         missing = self._windows - 1 - elapsed_ms // self._window_ms
         if missing > 0:
             elapsed_ms += missing * self._window_ms

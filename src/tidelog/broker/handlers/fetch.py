@@ -15,7 +15,6 @@ Where this differs from Kafka: the replica's directory and high watermark of v17
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.data.closest_replica import ClosestReplica
@@ -166,9 +165,11 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
             return
         # What this follower has not got, producers wait for.
         connection.is_exempt = True
-    counts = None
+    counts: dict[str | bytes, int] | None = None
     if type(caller.authorizer) is not AllowAll and not is_replica:
-        counts = Counter([entry.topic for entry in delayed.entries])
+        counts = {}
+        for entry in delayed.entries:
+            counts[entry.topic] = counts.get(entry.topic, 0) + 1
     others: list[tuple[FetchEntry, ErrorCode]] = []
     partitions = node.partitions
     last: str | bytes | None = None
@@ -197,7 +198,7 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
 
 
 def _may_read(
-    topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node, counts: Counter[str | bytes] | None
+    topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node, counts: dict[str | bytes, int] | None
 ) -> bool:
     """Whether the caller may read a topic. One that is unknown by its id has no name to ask for.
 

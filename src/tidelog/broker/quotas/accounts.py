@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What was counted of those who share one limit: a rate, or a bucket of tokens for changes of the cluster.
 
 Times are passed in, in milliseconds that never go back.

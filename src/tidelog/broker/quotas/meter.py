@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What one request takes of its client's quotas, and what comes of it: a throttle time in the answer, and a muted connection.
 
     meter = meter_of(quotas, timers, connection, client_id, api_key, begun_ns)
@@ -261,7 +262,7 @@ class Meter:
         self._settled_ns = now_ns
         self._is_settled = True
         request_ms = self._request_ms(now_ns, now_ms)
-        last = responses[-1]
+        last = responses[len(responses) - 1]
         if request_ms > last.throttle_time_ms:
             last.throttle_time_ms = request_ms
             self._throttle(self._state.request, request_ms, now_ms)
@@ -312,16 +313,18 @@ def meter_of(
     is_controller: bool,
 ) -> Meter:
     """The meter of a request. What is known of its client is kept on the connection. `is_controller`: of the listener."""
-    state = connection.throttle
-    if not isinstance(state, ConnectionThrottle):
-        state = connection.throttle = ConnectionThrottle()
+    known = connection.throttle
+    if not isinstance(known, ConnectionThrottle):
+        known = connection.throttle = ConnectionThrottle()
+    state = known
+    principal = connection.principal
     if (
         state.generation != quotas.generation
         or state.client_id != client_id
         # One that asks before it authenticates must not stay nobody.
-        or state.principal != connection.principal
+        or (state.principal is not principal and state.principal != principal)
     ):
-        state.look_up(quotas, connection.principal, client_id, begun_ns // _NS_PER_MS)
+        state.look_up(quotas, principal, client_id, begun_ns // _NS_PER_MS)
     meter = Meter(quotas, timers, now_ns, connection, state, api_key, begun_ns)
     meter.is_exempt = api_key in EXEMPT_KEYS or (is_controller and api_key in QUORUM_KEYS)
     return meter
