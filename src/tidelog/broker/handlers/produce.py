@@ -322,7 +322,8 @@ def _name_of(topic: TopicProduceData, caller: Caller, node: Node) -> TopicName |
 def _known_name(topic: TopicProduceData, caller: Caller, node: Node) -> TopicName | None:
     """The name by which a topic is asked for; None for an id that no topic has."""
     if caller.api_version < _TOPIC_ID_VERSION:
-        return TopicName(topic.name)
+        # Not `TopicName(...)`, a call at run time, which every request would pay for.
+        return topic.name  # type: ignore[return-value]
     known = node.image.topics.get(TopicId(topic.topic_id))
     return None if known is None else known.name
 
