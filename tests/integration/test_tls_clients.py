@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 import warnings
 from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ from tests.support.running_node import RunningNode
 from tests.support.tls_files import key_settings, new_authority, trust_settings
 from tidelog.model.config import ConfigError
 from tidelog.security.certificate_authority import Certificate, CertificateAuthority
+from tidelog.wire.frames import request_frame
+from tidelog.wire.messages.api_versions import ApiVersionsRequest
 
 with warnings.catch_warnings():
     # It reads its schemas with a function of importlib that Python 3.11 and 3.12 call deprecated.
@@ -211,9 +214,15 @@ def test_the_rules_say_who_somebody_is_and_may_refuse_him(tmp_path: Path, caplog
     rules = "RULE:^CN=(ali.*)$/$1/U"
     settings = tls_settings(tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
     with RunningNode(tmp_path / "data", settings=settings) as node:
-        admin = AdminClient(ClientFiles(tmp_path, ALICE).confluent(node.bootstrap))
-        admin.list_topics(timeout=DEADLINE_S)
-        principals = {str(each.principal) for each in node.node._server.connections.values()}
+        host, _, port = node.bootstrap.rpartition(":")
+        plain = socket.create_connection((host, int(port)), DEADLINE_S)
+        with ClientFiles(tmp_path, ALICE).context().wrap_socket(plain, server_hostname=host) as alice:
+            alice.sendall(
+                request_frame(ApiVersionsRequest(client_software_name="", client_software_version=""), 0, 1, "alice")
+            )
+            # Once it is answered, it is known who she is.
+            assert alice.recv(4)
+            principals = {str(each.principal) for each in node.node._server.connections.values()}
         assert "User:ALICE" in principals
         cannot_connect(node, ClientFiles(tmp_path, AUTHORITY.client_certificate("bob")))
 
@@ -239,7 +248,14 @@ def test_two_listeners_have_stores_of_their_own(tmp_path: Path) -> None:
     ("changed", "told"),
     [
         ({"ssl.keystore.location": "/nowhere"}, "Listener CLIENTS uses TLS: the key store /nowhere cannot be used"),
-        ({"listener.security.protocol.map": "CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT"}, "SASL is not supported yet"),
+        (
+            {
+                "listener.security.protocol.map": "CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT",
+                "sasl.enabled.mechanisms": "PLAIN",
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            },
+            "this node has no login of its own",
+        ),
         ({"ssl.principal.mapping.rules": "nonsense"}, "Invalid rule"),
         ({"ssl.truststore.type": "PEM", "ssl.truststore.location": "other.pem"}, "cannot call one with the same"),
     ],
