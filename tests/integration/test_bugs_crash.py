@@ -313,6 +313,7 @@ def test_an_answer_that_cannot_be_made_later_ends_its_connection(
     running: RunningNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with RawClient(running.bootstrap) as client, monkeypatch.context() as patched:
+        patched.setattr(create_topics, "_is_described", lambda _name, _caller: False)
         patched.setattr(create_topics, "_hide_configs", planted)
         with pytest.raises(ConnectionError):
             create(client)

@@ -79,6 +79,10 @@ _CORRELATION_ID_LIMIT = 1 << 31
 _RENEW_FROM = 0.85
 _RENEW_WITHIN = 0.10
 
+# Nodes take one login a second on a connection, and refuse the next before that. A session that ends sooner is renewed late: the
+# login is the one request that an ended session still allows.
+_RENEW_AFTER_MIN_S = 1.05
+
 
 class State(Enum):
     IDLE = "idle"
@@ -417,7 +421,7 @@ class NodeConnection:
         lifetime_s = login.authentication.session_lifetime_ms / 1000
         if lifetime_s > 0:
             part = _RENEW_FROM + _RENEW_WITHIN * self._random.random()
-            self._renewal = self._loop.call_later(lifetime_s * part, self._log_in_again)
+            self._renewal = self._loop.call_later(max(lifetime_s * part, _RENEW_AFTER_MIN_S), self._log_in_again)
         if login.is_first:
             self._established(login.stream)
         else:

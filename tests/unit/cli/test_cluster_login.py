@@ -89,7 +89,7 @@ def test_a_key_that_no_client_has_is_said_and_one_of_another_client_is_not(capsy
             ["security.protocol=SASL_SSL"],
             (
                 "security.protocol is SASL_SSL, and sasl.mechanism is not set: "
-                "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"
+                "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI"
             ),
         ),
         (["request.timeout.ms=x"], "request.timeout.ms is 'x'; it is a whole number"),
