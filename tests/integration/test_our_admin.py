@@ -84,7 +84,8 @@ def test_a_cluster_that_is_not_there_is_told_at_once_or_waited_for() -> None:
         waited_ms = (time.monotonic() - began) * 1000
     said = re.search(r"no good answer in (\d+) ms", str(told.value))
     assert said is not None
-    assert int(said[1]) <= waited_ms + 1
+    # The loop reads its clock once a turn, in whole milliseconds: it may be a few of them behind or ahead of ours.
+    assert int(said[1]) <= waited_ms + 10
 
 
 def test_nothing_asked_is_nothing_done(admin: Admin) -> None:
