@@ -1,0 +1,180 @@
+"""Parquet files in a directory: staged below `_staging`, renamed once the batch is decided, and told of by `_manifest-N` at the
+end.
+
+    day=2026-11-01/part-0000000042-00003-0-1-<run>-0.parquet
+    _manifest-0000000042-<app>.json         the batch is complete, and has these files
+
+Names that begin with an underscore are passed over by Spark and its like. A rename changes nothing once it is made, so that an
+end may be asked for again and again. Readers see the files of a batch one after another; who wants whole batches goes by the
+manifests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
+
+import msgspec
+
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, StagingAttempt, Swept
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt
+from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
+from tidelog.spark.outputs.storage import Storage
+from tidelog.spark.row_checksum import row_checksum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STAGING = "_staging"
+_MANIFEST = "_manifest-"
+# Some hundred thousand names.
+_MANIFEST_BYTES_MAX = 64 * 1024 * 1024
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class CompletedFiles(msgspec.Struct, frozen=True):
+    """What a `_manifest-N` says."""
+
+    app_id: str
+    batch_id: int
+    rows: int
+    files: tuple[StagedFile, ...]
+    """By their final names."""
+
+
+class FileKind(OutputKind):
+    def validate(self, schema: pa.Schema) -> Sequence[str]:
+        found = []
+        if self.target.changes is not None:
+            found.append("files are only added to: merge_on= needs a table or a database")
+        found += [
+            f"partition_by names the column {name}, which the rows do not have"
+            for name in self.target.partition_by
+            if name not in schema.names
+        ]
+        if schema.names and set(schema.names) <= set(self.target.partition_by):
+            found.append("partition_by names all columns: one has to be left for the files")
+        return found
+
+    def prepare(self, schema: pa.Schema) -> None:
+        if wrong := self.validate(schema):
+            raise OutputRefusedError(wrong[0])
+
+    def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
+        def path_of(values: dict[str, str | None], n: int) -> str:
+            return f"{STAGING}/{name}/{_directory(values)}part-{name}-{n}.parquet"
+
+        return ParquetAttempt(self._storage, name, schema, self.target.partition_by, path_of=path_of)
+
+    def check(self, batch: StagedBatch) -> None:
+        for file in batch.manifest.files:
+            if self._storage.size(file.path) != file.bytes:
+                raise OutputRefusedError(
+                    f"{self.target.place}/{file.path} is not what was staged: it was removed or changed"
+                )
+
+    def end(self, batch: StagedBatch) -> None:
+        storage, manifest = self._storage, batch.manifest
+        name = _manifest_name(manifest.app_id, manifest.batch_id)
+        if storage.has(name):
+            return
+        moved = []
+        for file in manifest.files:
+            final = msgspec.structs.replace(file, path=file.path.split("/", 2)[2])
+            moved.append(final)
+            if storage.size(final.path) == file.bytes:
+                storage.delete(file.path)
+                continue
+            try:
+                storage.move(file.path, final.path)
+            except FileNotFoundError:
+                raise OutputRefusedError(
+                    f"{self.target.place}/{file.path} is gone, which batch {manifest.batch_id} has rows in"
+                ) from None
+        completed = CompletedFiles(manifest.app_id, manifest.batch_id, manifest.rows, tuple(moved))
+        storage.write(name, msgspec.json.encode(completed))
+
+    def discard(self, parts: Sequence[StagedPart]) -> None:
+        for part in parts:
+            for file in part.files:
+                self._storage.delete(file.path)
+
+    def last_batch(self, app_id: str) -> int | None:
+        end = f"-{_short(app_id)}.json"
+        found = [
+            int(each.path.removeprefix(_MANIFEST).removesuffix(end))
+            for each in self._storage.files()
+            if each.path.startswith(_MANIFEST) and each.path.endswith(end)
+        ]
+        return max(found, default=None)
+
+    def sweep(self, named: frozenset[str], *, older_than_s: float) -> Swept:
+        # Whatever is left below the staging directory is in no manifest: an end moves all that it names.
+        files = size = 0
+        now_s = time.time()
+        for file in list(self._storage.files(STAGING)):
+            attempt = file.path.split("/")[1]
+            if attempt not in named and now_s - file.modified_s >= older_than_s and self._storage.delete(file.path):
+                files += 1
+                size += file.bytes
+        return Swept(files, size)
+
+    def read_back(self, batch: StagedBatch) -> tuple[int, int]:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - for audits
+
+        from tidelog.spark.outputs.manifest_store import decode_schema  # noqa: PLC0415
+
+        storage = self._storage
+        completed = self._completed(batch)
+        schema = decode_schema(batch.manifest.schema)
+        rows = checksum = 0
+        for file in completed.files:
+            with storage.system.open_input_file(f"{storage.root}/{file.path}") as opened:
+                for found in pq.ParquetFile(opened).iter_batches():
+                    whole = _with_partition(found, file.partition, schema)
+                    rows += whole.num_rows
+                    checksum = sum_checksums((checksum, row_checksum(whole)))
+        return rows, checksum
+
+    def _completed(self, batch: StagedBatch) -> CompletedFiles:
+        name = _manifest_name(batch.manifest.app_id, batch.manifest.batch_id)
+        try:
+            return msgspec.json.decode(self._storage.read(name, bytes_max=_MANIFEST_BYTES_MAX), type=CompletedFiles)
+        except FileNotFoundError:
+            raise OutputRefusedError(f"{self.target.place} has no {name}: the batch is not complete there") from None
+
+    @property
+    def _storage(self) -> Storage:
+        return Storage.at(self.target.place, self.target.storage)
+
+
+def _directory(values: dict[str, str | None]) -> str:
+    return "".join(
+        f"{quote(name, safe='')}={_NO_VALUE if value is None else quote(value, safe='')}/"
+        for name, value in values.items()
+    )
+
+
+def _manifest_name(app_id: str, batch_id: int) -> str:
+    return f"{_MANIFEST}{batch_id:010d}-{_short(app_id)}.json"
+
+
+def _short(app_id: str) -> str:
+    """Several pipelines may write to one directory."""
+    return hashlib.sha256(app_id.encode()).hexdigest()[:12]
+
+
+def _with_partition(batch: pa.RecordBatch, partition: object, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415
+
+    values = cast("dict[str, str | None]", partition)
+    columns = [
+        pa.array([values[field.name]] * batch.num_rows, pa.string()).cast(field.type)
+        if field.name in values
+        else batch.column(field.name).cast(field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

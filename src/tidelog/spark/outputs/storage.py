@@ -1,0 +1,193 @@
+"""Files where a pipeline stages and writes: a directory of this machine, or an object store, by one narrow interface over
+Arrow's.
+
+    storage = Storage.at("s3://bucket/tables/orders", {"AWS_ENDPOINT_URL": ..., "AWS_ACCESS_KEY_ID": ...})
+
+Settings of an object store have the names that its own tools have, the same for staging, Delta and checkpoints; what is not
+said is taken from the environment, as those tools do. Values may be references to secrets; they are resolved here, and kept
+nowhere.
+
+A write is there in whole or not at all: on this machine under another name first, in an object store by the store itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from tidelog.spark.errors import OptionError
+from tidelog.spark.secret_references import resolved
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+    from pyarrow.fs import FileSystem
+
+# ruff: noqa: PLC0415 - Arrow's file systems are loaded by whoever stages or ends
+
+# What Arrow's own file system for S3 is told, by the names of the store's tools.
+_S3_NAMES = {
+    "AWS_ACCESS_KEY_ID": "access_key",
+    "AWS_SECRET_ACCESS_KEY": "secret_key",
+    "AWS_SESSION_TOKEN": "session_token",
+    "AWS_REGION": "region",
+}
+_ENDPOINT = "AWS_ENDPOINT_URL"
+# Delta's library wants to be told that http will do; here the endpoint's own scheme says it.
+_S3_OTHERS = frozenset({_ENDPOINT, "AWS_ALLOW_HTTP", "AWS_S3_ALLOW_UNSAFE_RENAME", "AWS_CONDITIONAL_PUT"})
+_PART = ".part"
+
+
+class StoredFile(NamedTuple):
+    """One that is there."""
+
+    path: str
+    """Relative to the storage's place."""
+    bytes: int
+    modified_s: float
+
+
+class Storage:
+    """One directory, and all below it. Paths are relative to it, with slashes."""
+
+    def __init__(self, system: FileSystem, root: str, *, is_local: bool) -> None:
+        self._system = system
+        self._root = root.rstrip("/")
+        self._is_local = is_local
+
+    @classmethod
+    def at(cls, place: str, settings: Mapping[str, str] | None = None) -> Storage:
+        """OptionError for a place or a setting that nobody knows."""
+        from pyarrow import fs
+
+        scheme = urlsplit(place).scheme if "://" in place else ""
+        if scheme in {"", "file"}:
+            path = urlsplit(place).path if scheme else place
+            return cls(fs.LocalFileSystem(), str(Path(path).absolute()), is_local=True)
+        if scheme in {"s3", "s3a"}:
+            return cls(_s3(settings or {}), place.partition("://")[2], is_local=False)
+        raise OptionError(f"{place} is neither a directory nor s3://BUCKET/...: no other store is known here")
+
+    def open_output(self, path: str) -> NativeFile:
+        """To be closed by the caller. The name is the final one: whoever needs a whole file writes under a name that nobody
+        reads."""
+        full = self._full(path)
+        if self._is_local:
+            Path(full).parent.mkdir(parents=True, exist_ok=True)
+        return self._system.open_output_stream(full)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Durable on return, and never seen in part."""
+        full = self._full(path)
+        if not self._is_local:
+            with self._system.open_output_stream(full) as file:
+                file.write(content)
+            return
+        place = Path(full)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = place.with_name(f".{place.name}{_PART}")
+        with made.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(place)
+        _sync_directory(place.parent)
+
+    def read(self, path: str, *, bytes_max: int) -> bytes:
+        """FileNotFoundError; OSError for one that is larger."""
+        with self._system.open_input_stream(self._full(path)) as file:
+            content = bytes(file.read(bytes_max + 1))
+        if len(content) > bytes_max:
+            raise OSError(f"{path} has more than {bytes_max} bytes")
+        return content
+
+    def sync(self, path: str) -> None:
+        """Have a file that was written by `open_output` survive a loss of power, on this machine."""
+        if not self._is_local:
+            return
+        full = Path(self._full(path))
+        descriptor = os.open(full, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        _sync_directory(full.parent)
+
+    def move(self, source: str, target: str) -> None:
+        """Atomic on this machine; an object store copies. What is there under the new name is replaced. FileNotFoundError."""
+        full = self._full(target)
+        if self._is_local:
+            Path(full).parent.mkdir(parents=True, exist_ok=True)
+            Path(self._full(source)).replace(full)
+            _sync_directory(Path(full).parent)
+            return
+        self._system.copy_file(self._full(source), full)
+        self._system.delete_file(self._full(source))
+
+    def has(self, path: str) -> bool:
+        from pyarrow import fs
+
+        return bool(self._system.get_file_info(self._full(path)).type != fs.FileType.NotFound)
+
+    def size(self, path: str) -> int | None:
+        """None where there is no such file."""
+        from pyarrow import fs
+
+        info = self._system.get_file_info(self._full(path))
+        return None if info.type != fs.FileType.File else int(info.size)
+
+    def delete(self, path: str) -> bool:
+        """Whether it was there."""
+        try:
+            self._system.delete_file(self._full(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def files(self, below: str = "") -> Iterator[StoredFile]:
+        """All files below a directory; none where it is not there."""
+        from pyarrow import fs
+
+        chosen = fs.FileSelector(self._full(below), allow_not_found=True, recursive=True)
+        for info in self._system.get_file_info(chosen):
+            if info.type == fs.FileType.File:
+                path = info.path.removeprefix(self._root).lstrip("/")
+                yield StoredFile(path, int(info.size), float(info.mtime.timestamp()) if info.mtime else 0.0)
+
+    @property
+    def system(self) -> FileSystem:
+        """Arrow's, for its own readers and writers; paths then begin with `root`."""
+        return self._system
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+
+def _s3(settings: Mapping[str, str]) -> FileSystem:
+    from pyarrow import fs
+
+    found = resolved(settings)
+    unknown = sorted(set(found) - set(_S3_NAMES) - _S3_OTHERS)
+    if unknown:
+        known = ", ".join(sorted({*_S3_NAMES, *_S3_OTHERS}))
+        raise OptionError(f"there is no setting {unknown[0]} of an object store; known are {known}")
+    arguments = {ours: found[name] for name, ours in _S3_NAMES.items() if name in found}
+    endpoint = found.get(_ENDPOINT) or os.environ.get(_ENDPOINT)
+    if endpoint:
+        split = urlsplit(endpoint)
+        arguments["scheme"], arguments["endpoint_override"] = split.scheme, split.netloc
+    return fs.S3FileSystem(**arguments)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,106 @@
+"""Files as a sink: staged out of sight, renamed once decided, and told of by a manifest at the end."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, kind_of
+from tidelog.spark.outputs.manifest_store import manifest_of, read_manifest, write_manifest
+from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedPart, Target, app_id
+
+APP = app_id("orders", "archive", "generation")
+SCHEMA = pa.schema([pa.field("day", pa.date32()), pa.field("n", pa.int64()), pa.field("text", pa.string())])
+ROWS: list[dict[str, object]] = [
+    {"day": None, "n": 1, "text": "a"},
+    {"day": dt.date(2026, 1, 1), "n": 2, "text": None},
+    {"day": dt.date(2026, 1, 1), "n": 3, "text": "c"},
+]
+
+
+@pytest.fixture
+def kind(tmp_path: Path) -> OutputKind:
+    return kind_of(Target("files", str(tmp_path / "out"), partition_by=("day",)), str(tmp_path / "staging"), {})
+
+
+def test_rows_are_seen_once_the_batch_is_ended_and_no_sooner(kind: OutputKind, tmp_path: Path) -> None:
+    batch = _staged(kind, 3)
+
+    kind.check(batch)
+    before = _visible(tmp_path / "out")
+    kind.end(batch)
+
+    assert before == []
+    assert [each.partition("/")[0] for each in _visible(tmp_path / "out")] == [
+        "day=2026-01-01",
+        "day=__HIVE_DEFAULT_PARTITION__",
+    ]
+    assert kind.last_batch(APP) == 3
+    assert kind.read_back(batch) == (3, batch.output.checksum)
+
+
+def test_an_end_that_is_asked_for_again_changes_nothing(kind: OutputKind, tmp_path: Path) -> None:
+    batch = _staged(kind, 0)
+    kind.end(batch)
+    once = _visible(tmp_path / "out")
+
+    kind.end(read_manifest(batch.output))
+
+    assert _visible(tmp_path / "out") == once
+
+
+def test_an_end_goes_on_where_another_one_died_between_two_files(kind: OutputKind, tmp_path: Path) -> None:
+    batch = _staged(kind, 0)
+    first = batch.manifest.files[0]
+    place = tmp_path / "out" / first.path.split("/", 2)[2]
+    place.parent.mkdir(parents=True)
+    (tmp_path / "out" / first.path).rename(place)
+
+    kind.end(batch)
+
+    assert kind.read_back(batch) == (3, batch.output.checksum)
+
+
+def test_a_staged_file_that_is_gone_is_refused_before_the_decision(kind: OutputKind, tmp_path: Path) -> None:
+    batch = _staged(kind, 0)
+    (tmp_path / "out" / batch.manifest.files[0].path).unlink()
+
+    with pytest.raises(OutputRefusedError, match="removed or changed"):
+        kind.check(batch)
+
+
+def test_a_manifest_that_was_changed_since_is_not_what_was_decided(kind: OutputKind, tmp_path: Path) -> None:
+    batch = _staged(kind, 0)
+    path = Path(batch.output.manifest_path)
+    path.write_bytes(path.read_bytes().replace(b'"batch_id":0', b'"batch_id":1'))
+
+    with pytest.raises(OutputRefusedError, match="was changed since"):
+        read_manifest(batch.output)
+
+
+def test_a_sweep_takes_what_no_decision_names(kind: OutputKind, tmp_path: Path) -> None:
+    named, orphan = _staged(kind, 0), _staged(kind, 1)
+
+    swept = kind.sweep(frozenset(each.attempt for each in named.manifest.parts), older_than_s=0.0)
+
+    assert swept.files == len(orphan.manifest.files)
+    kind.check(named)
+
+
+def _staged(kind: OutputKind, batch_id: int) -> StagedBatch:
+    parts: list[StagedPart] = []
+    for task, rows in enumerate((ROWS[:1], ROWS[1:])):
+        attempt = kind.open_attempt(AttemptName("run", batch_id, task, 0, 0), SCHEMA)
+        attempt.write(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+        parts.append(attempt.hand_over())
+    manifest = manifest_of("archive", APP, batch_id, SCHEMA, parts)
+    return write_manifest(kind.target, kind.staging, {}, manifest, run="run")
+
+
+def _visible(place: Path) -> list[str]:
+    """As Spark would list it."""
+    found = (each.relative_to(place) for each in place.rglob("*.parquet"))
+    return sorted(str(each) for each in found if not any(part.startswith("_") for part in each.parts))
