@@ -13,7 +13,8 @@ from tidelog.spark.outputs.manifest_store import manifest_of, read_manifest, wri
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedPart, Target, app_id
 
 APP = app_id("orders", "archive", "generation")
-SCHEMA = pa.schema({"day": pa.date32(), "n": pa.int64(), "text": pa.string()})
+TYPES: dict[str, pa.DataType] = {"day": pa.date32(), "n": pa.int64(), "text": pa.string()}
+SCHEMA = pa.schema(TYPES)
 ROWS: list[dict[str, object]] = [
     {"day": None, "n": 1, "text": "a"},
     {"day": dt.date(2026, 1, 1), "n": 2, "text": None},
