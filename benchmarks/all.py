@@ -19,6 +19,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "sessions": {},
     "floor": {},
     "tls": {},
+    "access": {},
     "fairness": {},
     "compaction": {},
     "records": {},

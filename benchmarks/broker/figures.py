@@ -1,6 +1,7 @@
 """What was measured, and what it says: samples of two contestants, round by round, and the ratio between them.
 
-The other one is Apache Kafka, a node of ours from another checkout (`BEFORE`), or the least that a broker can do (`FLOOR`).
+The other one is Apache Kafka, a node of ours from another checkout (`BEFORE`), the least that a broker can do
+(`FLOOR`), or a node of ours without any rules (`OPEN`).
 A ratio is ours over theirs, taken within each round, because a shared machine is another machine a minute later. The median of
 those ratios counts; the smallest and the largest say how far to trust it. Goals are about the ratio, or, where there is nobody
 to compare with, about our own median.
@@ -21,6 +22,7 @@ OURS = "tidelog"
 THEIRS = "kafka"
 BEFORE = "before"
 FLOOR = "floor"
+OPEN = "open"
 # What a change may cost: less than this is within what two runs of the same node differ by.
 WORSE_MAX = 1.05
 
@@ -133,7 +135,7 @@ class Results:
     @property
     def peer(self) -> str:
         """Who is beside us in all figures, as the table names it."""
-        named = {BEFORE: "before", FLOOR: "the floor"}
+        named = {BEFORE: "before", FLOOR: "the floor", OPEN: "without"}
         return next((shown for name, shown in named.items() if name in self.circumstances), "Apache Kafka")
 
     @property

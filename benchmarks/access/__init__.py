@@ -1,0 +1,1 @@
+"""What it costs that a node judges its clients."""
