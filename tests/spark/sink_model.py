@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from tidelog.spark.errors import LostTransactionError, SinkError, UnfinishedError
+from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
 from tidelog.spark.sink.sink_protocol import (
     AbortOrphans,
@@ -63,7 +64,7 @@ class Cluster:
         number = len(self.transactions) if before is None else before.producer_id
         epoch = 0 if before is None else before.epoch + 1
         self.transactions[name] = Transaction(number, epoch, rows)
-        return Participant(name, number, epoch, len(rows), (("out", 0),))
+        return Participant.of(name, number, epoch, records=len(rows), partitions=[("out", 0)])
 
     def end(self, participant: Participant, *, is_committed: bool) -> Ending:
         name, epoch = participant.transactional_id, participant.producer_epoch
@@ -117,13 +118,13 @@ class Driver:
         world = self._world
         batch_id = world.checkpoint
         while batch_id < world.batches:
-            participants = world.tasks(self.run, batch_id)
+            work = BatchWork.of_topic(batch_id, world.tasks(self.run, batch_id))
             try:
-                yield from commit(IDENTITY, self.run, batch_id, participants)
+                yield from commit(IDENTITY, self.run, work)
             except SinkError as error:
                 world.errors.append(error)
                 try:
-                    yield from abort(IDENTITY, self.run, batch_id, participants)
+                    yield from abort(IDENTITY, self.run, work)
                 except SinkError as second:
                     world.errors.append(second)
                 return

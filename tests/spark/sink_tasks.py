@@ -50,7 +50,9 @@ class Tasks:
         found = self.admin.describe_transaction(name)
         # The process of a task may be gone at any time after this; the transaction stays.
         producer.close(timeout_ms=0)
-        return Participant(name, found.producer_id, found.producer_epoch, len(rows), ((self.topic, partition),))
+        return Participant.of(
+            name, found.producer_id, found.producer_epoch, records=len(rows), partitions=[(self.topic, partition)]
+        )
 
     def state(self, participant: Participant) -> TransactionState:
         return self.admin.describe_transaction(participant.transactional_id).state

@@ -22,6 +22,7 @@ from tidelog.spark.errors import (
     UndecidedError,
     UnfinishedError,
 )
+from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_cluster import ending_of
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_decisions import TOPIC
@@ -90,86 +91,86 @@ def test_a_batch_is_there_once_it_is_committed_and_nothing_stays_open(tasks: Tas
         first = tasks.write("run1", [batch_id * 10, batch_id * 10 + 1])
         second = tasks.write("run1", [batch_id * 10 + 2], partition=1)
         tasks.write("run1", [-1])
-        sink.commit(batch_id, [first, second])
+        sink.commit(BatchWork.of_topic(batch_id, [first, second]))
 
     assert seen(tasks) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
     assert still_open(tasks) == []
 
 
 def test_a_batch_without_rows_is_decided_as_well(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(7, [])
+    committer(tasks, "run1").commit(BatchWork.of_topic(7, []))
 
     with pytest.raises(BatchOrderError, match="comes after batch 7 was written"):
-        committer(tasks, "run1").commit(6, [])
+        committer(tasks, "run1").commit(BatchWork.of_topic(6, []))
 
 
 def test_a_replayed_batch_is_aborted(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(0, [tasks.write("run1", [1])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [1])]))
 
-    committer(tasks, "run2").commit(0, [tasks.write("run2", [1])])
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [1])]))
 
     assert seen(tasks) == [1]
     assert still_open(tasks) == []
 
 
 def test_an_old_checkpoint_is_an_error(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(5, [tasks.write("run1", [5])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(5, [tasks.write("run1", [5])]))
     late = tasks.write("run2", [4])
 
     with pytest.raises(BatchOrderError):
-        committer(tasks, "run2").commit(4, [late])
-    committer(tasks, "run2").abort(4, [late])
+        committer(tasks, "run2").commit(BatchWork.of_topic(4, [late]))
+    committer(tasks, "run2").abort(BatchWork.of_topic(4, [late]))
 
     assert seen(tasks) == [5]
     assert still_open(tasks) == []
 
 
 def test_an_aborted_batch_is_not_seen_and_may_come_again(tasks: Tasks) -> None:
-    committer(tasks, "run1").abort(0, [tasks.write("run1", [1])])
+    committer(tasks, "run1").abort(BatchWork.of_topic(0, [tasks.write("run1", [1])]))
     assert still_open(tasks) == []
 
-    committer(tasks, "run1").commit(0, [tasks.write("run1", [1])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [1])]))
 
     assert seen(tasks) == [1]
 
 
 def test_a_superseded_run_fails_and_ends_nothing(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(0, [tasks.write("run1", [0])])
-    committer(tasks, "run2").commit(1, [tasks.write("run2", [1])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [0])]))
+    committer(tasks, "run2").commit(BatchWork.of_topic(1, [tasks.write("run2", [1])]))
     late = tasks.write("run1", [1])
 
     with pytest.raises(SupersededError, match="run2"):
-        committer(tasks, "run1").commit(1, [late])
+        committer(tasks, "run1").commit(BatchWork.of_topic(1, [late]))
     with pytest.raises(SupersededError):
-        committer(tasks, "run1").abort(1, [late])
+        committer(tasks, "run1").abort(BatchWork.of_topic(1, [late]))
 
     assert still_open(tasks) == [late.transactional_id]
-    committer(tasks, "run2").commit(2, [tasks.write("run2", [2])])
+    committer(tasks, "run2").commit(BatchWork.of_topic(2, [tasks.write("run2", [2])]))
     assert seen(tasks) == [0, 1, 2]
     assert still_open(tasks) == []
 
 
 def test_a_new_run_aborts_what_runs_before_it_left_open(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(0, [tasks.write("run1", [0])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [0])]))
     tasks.write("run1", [-1])
     tasks.write("never came to a commit", [-1])
 
-    committer(tasks, "run2").commit(1, [tasks.write("run2", [1])])
+    committer(tasks, "run2").commit(BatchWork.of_topic(1, [tasks.write("run2", [1])]))
 
     assert seen(tasks) == [0, 1]
     assert still_open(tasks) == []
     with pytest.raises(SupersededError):
-        committer(tasks, "never came to a commit").commit(1, [])
+        committer(tasks, "never came to a commit").commit(BatchWork.of_topic(1, []))
 
 
 def test_an_owner_leaves_alone_what_a_newer_run_has_open(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(0, [tasks.write("run1", [0])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [0])]))
     newer = tasks.write("run2", [1])
 
-    committer(tasks, "run1").commit(1, [tasks.write("run1", [1])])
+    committer(tasks, "run1").commit(BatchWork.of_topic(1, [tasks.write("run1", [1])]))
     assert still_open(tasks) == [newer.transactional_id]
 
-    committer(tasks, "run2").commit(1, [newer])
+    committer(tasks, "run2").commit(BatchWork.of_topic(1, [newer]))
     assert seen(tasks) == [0, 1]
     assert still_open(tasks) == []
 
@@ -187,11 +188,11 @@ def test_others_are_left_alone_however_alike_their_names(tasks: Tasks) -> None:
     ]
     theirs = [other.write("run1", [index]) for index, other in enumerate(others)]
 
-    committer(tasks, "run2").commit(0, [tasks.write("run2", [100])])
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [100])]))
 
     for other, participant in zip(others, theirs, strict=True):
         assert other.state(participant) is TransactionState.ONGOING
-        committer(other, "run1").commit(0, [participant])
+        committer(other, "run1").commit(BatchWork.of_topic(0, [participant]))
         other.close()
     assert seen(tasks) == [0, 1, 2, 3, 100]
 
@@ -199,10 +200,10 @@ def test_others_are_left_alone_however_alike_their_names(tasks: Tasks) -> None:
 def test_a_decided_batch_is_finished_by_the_abort_that_follows_a_failed_commit(tasks: Tasks) -> None:
     batch = [tasks.write("run1", [1]), tasks.write("run1", [2], partition=1)]
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(0, batch)
+        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(BatchWork.of_topic(0, batch))
     assert len(still_open(tasks)) == 1
 
-    committer(tasks, "run1").abort(0, batch)
+    committer(tasks, "run1").abort(BatchWork.of_topic(0, batch))
 
     assert seen(tasks) == [1, 2]
     assert still_open(tasks) == []
@@ -214,12 +215,12 @@ def test_a_transaction_that_has_timed_out_before_is_not_decided_on(tasks: Tasks)
     wait_for_time_out(tasks, early)
 
     with pytest.raises(UndecidedError, match="1 of its 2 transactions"):
-        committer(tasks, "run1").commit(0, [early, late])
-    committer(tasks, "run1").abort(0, [early, late])
+        committer(tasks, "run1").commit(BatchWork.of_topic(0, [early, late]))
+    committer(tasks, "run1").abort(BatchWork.of_topic(0, [early, late]))
 
     assert seen(tasks) == []
     assert still_open(tasks) == []
-    committer(tasks, "run2").commit(0, [tasks.write("run2", [1, 2])])
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [1, 2])]))
     assert seen(tasks) == [1, 2]
 
 
@@ -227,7 +228,7 @@ def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_par
     kept = tasks.write("run1", [1])
     lost = tasks.write("run1", [2, 3], partition=1, timeout_ms=_SHORT_MS)
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(4, [kept, lost])
+        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(BatchWork.of_topic(4, [kept, lost]))
     wait_for_time_out(tasks, lost)
     again = tasks.write("run2", [1, 2, 3])
 
@@ -235,19 +236,19 @@ def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_par
         f"batch 4 of {tasks.identity} was decided, but 1 of its 2 transactions, with 2 records for {tasks.topic}-1"
     )
     with pytest.raises(LostTransactionError, match=sentence):
-        committer(tasks, "run2").commit(4, [again])
+        committer(tasks, "run2").commit(BatchWork.of_topic(4, [again]))
     with pytest.raises(LostTransactionError):
-        committer(tasks, "run2").abort(4, [again])
+        committer(tasks, "run2").abort(BatchWork.of_topic(4, [again]))
     assert seen(tasks) == [1]
 
     report = recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap})
     assert [each.lost for each in report.sinks] == [(lost,)]
     assert not report.is_complete
     with pytest.raises(LostTransactionError):
-        committer(tasks, "run3").commit(5, [])
+        committer(tasks, "run3").commit(BatchWork.of_topic(5, []))
     recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap}, accept_loss=True)
-    committer(tasks, "run4").commit(4, [tasks.write("run4", [1, 2, 3])])
-    committer(tasks, "run4").commit(5, [tasks.write("run4", [5])])
+    committer(tasks, "run4").commit(BatchWork.of_topic(4, [tasks.write("run4", [1, 2, 3])]))
+    committer(tasks, "run4").commit(BatchWork.of_topic(5, [tasks.write("run4", [5])]))
     assert seen(tasks) == [1, 5]
     assert still_open(tasks) == []
 
@@ -255,13 +256,13 @@ def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_par
 def test_a_decision_of_which_nothing_came_to_be_is_made_anew(tasks: Tasks) -> None:
     batch = [tasks.write("run1", [each], timeout_ms=_SHORT_MS) for each in (1, 2)]
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(0, batch)
+        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(BatchWork.of_topic(0, batch))
     for each in batch:
         wait_for_time_out(tasks, each)
 
     with pytest.raises(LostTransactionError):
-        committer(tasks, "run2").commit(1, [])
-    committer(tasks, "run2").commit(0, [tasks.write("run2", [1, 2])])
+        committer(tasks, "run2").commit(BatchWork.of_topic(1, []))
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [1, 2])]))
 
     assert seen(tasks) == [1, 2]
     assert still_open(tasks) == []
@@ -274,7 +275,7 @@ def test_recovery_commits_what_is_decided_and_aborts_the_rest(tasks: Tasks) -> N
     undecided = late.write("run1", [-2])
     late.close()
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(3, batch)
+        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(BatchWork.of_topic(3, batch))
 
     report = recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap})
 
@@ -288,9 +289,9 @@ def test_recovery_commits_what_is_decided_and_aborts_the_rest(tasks: Tasks) -> N
     assert seen(tasks) == [1, 2]
     assert still_open(tasks) == []
     with pytest.raises(SupersededError):
-        committer(tasks, "run1").commit(4, [])
-    committer(tasks, "run2").commit(3, [tasks.write("run2", [1, 2])])
-    committer(tasks, "run2").commit(4, [tasks.write("run2", [4])])
+        committer(tasks, "run1").commit(BatchWork.of_topic(4, []))
+    committer(tasks, "run2").commit(BatchWork.of_topic(3, [tasks.write("run2", [1, 2])]))
+    committer(tasks, "run2").commit(BatchWork.of_topic(4, [tasks.write("run2", [4])]))
     assert seen(tasks) == [1, 2, 4]
 
 
@@ -299,22 +300,22 @@ def test_recovery_of_a_query_that_nobody_knows_finds_nothing(tasks: Tasks) -> No
 
 
 def test_another_prefix_is_refused(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(0, [])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, []))
     other = SinkIdentity(tasks.identity.query, prefix="other")
 
     with pytest.raises(SinkError, match="transactionalIdPrefix=tidelog-spark, now it is other"):
-        SinkCommitter(other, "run2", {"bootstrap_servers": tasks.bootstrap}).commit(1, [])
+        SinkCommitter(other, "run2", {"bootstrap_servers": tasks.bootstrap}).commit(BatchWork.of_topic(1, []))
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     sink = SinkCommitter(SinkIdentity("query"), "run", {"bootstrap_servers": "127.0.0.1:1", "max_block_ms": 200})
 
     with pytest.raises(UnfinishedError, match="batch 0 of query is not finished"):
-        sink.commit(0, [])
+        sink.commit(BatchWork.of_topic(0, []))
 
 
 def test_the_topic_of_decisions_is_compacted_and_has_one_partition(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(0, [])
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, []))
 
     topic = tasks.admin.describe_topic(TOPIC)
 
@@ -322,14 +323,14 @@ def test_the_topic_of_decisions_is_compacted_and_has_one_partition(tasks: Tasks)
 
 
 def test_a_decision_far_from_the_end_is_found(tasks: Tasks) -> None:
-    committer(tasks, "run1").commit(3, [])
+    committer(tasks, "run1").commit(BatchWork.of_topic(3, []))
     other = Tasks(tasks.bootstrap, tasks.topic, SinkIdentity(f"busy-{uuid4().hex}"))
     for batch_id in range(40):
-        committer(other, "run1").commit(batch_id, [])
+        committer(other, "run1").commit(BatchWork.of_topic(batch_id, []))
     other.close()
 
     with pytest.raises(BatchOrderError):
-        committer(tasks, "run1").commit(2, [])
+        committer(tasks, "run1").commit(BatchWork.of_topic(2, []))
 
 
 # A driver that dies.
@@ -340,7 +341,7 @@ def _effects(tasks: Tasks) -> list[type[Effect]]:
     sink = committer(tasks, "all is well")
     batch = [tasks.write("all is well", [1]), tasks.write("all is well", [2], partition=1)]
     tasks.write("all is well", [-1])
-    sink.commit(0, batch)
+    sink.commit(BatchWork.of_topic(0, batch))
     return [type(each) for each in sink.done]
 
 
@@ -364,12 +365,12 @@ def test_each_row_is_there_once_wherever_a_driver_dies(tasks: Tasks, version: in
         tasks.write(f"run{run_id}", [-1])
         sink = committer(tasks, f"run{run_id}").dying(number, moment)
         with pytest.raises(Died):
-            sink.commit(batch_id, batch)
+            sink.commit(BatchWork.of_topic(batch_id, batch))
         if run_id % 2:
-            committer(tasks, f"run{run_id}").abort(batch_id, batch)
+            committer(tasks, f"run{run_id}").abort(BatchWork.of_topic(batch_id, batch))
 
         run_id += 1
-        committer(tasks, f"run{run_id}").commit(batch_id, [tasks.write(f"run{run_id}", values)])
+        committer(tasks, f"run{run_id}").commit(BatchWork.of_topic(batch_id, [tasks.write(f"run{run_id}", values)]))
 
         expected += values
         assert seen(tasks) == expected, (number, moment)

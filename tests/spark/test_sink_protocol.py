@@ -8,6 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.spark.sink_model import IDENTITY, World
 from tidelog.spark.errors import SinkError, UnfinishedError
+from tidelog.spark.outputs.staged import StagedOutput, Target
+from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
 from tidelog.spark.sink.sink_protocol import (
     STRANGER_AGE_MS_MAX,
@@ -21,7 +23,16 @@ from tidelog.spark.sink.sink_protocol import (
     TakeOver,
     commit,
 )
-from tidelog.spark.sink.sink_state import SUPERSEDED_MAX, SinkState, decode_key, decode_state, encode_key, encode_state
+from tidelog.spark.sink.sink_state import (
+    SUPERSEDED_MAX,
+    Decision,
+    FinishedBatch,
+    SinkState,
+    decode_key,
+    decode_state,
+    encode_key,
+    encode_state,
+)
 
 
 class Choices:
@@ -94,20 +105,21 @@ def test_each_row_counts_once_in_long_histories(data: st.DataObject) -> None:
 def test_a_stranger_is_superseded_before_its_transaction_is_aborted_and_only_when_it_is_old() -> None:
     ours = transactional_id(IDENTITY, "run1", "worker", 0)
     strange = transactional_id(IDENTITY, "run2", "worker", 0)
-    participant = Participant(ours, 1, 0, 1, (("out", 0),))
-    known = SinkState(IDENTITY.prefix, "run1", finished_batch_id=3)
-    steps = commit(IDENTITY, "run1", 4, [participant])
+    participant = Participant.of(ours, 1, 0, records=1, partitions=[("out", 0)])
+    work = BatchWork.of_topic(4, [participant])
+    known = SinkState(IDENTITY.prefix, "run1", finished=FinishedBatch(3))
+    steps = commit(IDENTITY, "run1", work)
     both = (OpenTransaction(ours, 1), OpenTransaction(strange, 2))
     assert next(steps) == TakeOver()
     assert steps.send(known) == ListOpen()
-    assert steps.send(both) == Record(known.decided(4, [participant]))
+    assert steps.send(both) == Record(known.decided(Decision.of(work)))
     assert steps.send(True) == End((participant,), True)
-    assert steps.send((Ending.COMMITTED,)) == Record(known.finished(4))
+    assert steps.send((Ending.COMMITTED,)) == Record(known.with_finished(FinishedBatch(4)))
     assert steps.send(True) == ListOpen(is_for_sweep=True)
 
     assert steps.send(both[1:]) == ListOpen(is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)
 
-    superseding = msgspec.structs.replace(known.finished(4), superseded=("run2",))
+    superseding = msgspec.structs.replace(known.with_finished(FinishedBatch(4)), superseded=("run2",))
     assert steps.send(both[1:]) == Record(superseding)
     assert steps.send(True) == AbortOrphans((strange,))
     with pytest.raises(StopIteration):
@@ -115,11 +127,11 @@ def test_a_stranger_is_superseded_before_its_transaction_is_aborted_and_only_whe
 
 
 def test_a_decider_that_is_fenced_looks_again_and_gives_up_in_the_end() -> None:
-    steps = commit(IDENTITY, "run1", 0, [])
+    steps = commit(IDENTITY, "run1", BatchWork(0))
     state = SinkState(IDENTITY.prefix, "run1")
     assert next(steps) == TakeOver()
     for _ in range(TAKEOVERS_MAX - 1):
-        assert steps.send(state) == Record(state.finished(0))
+        assert steps.send(state) == Record(state.with_finished(FinishedBatch(0)))
         assert steps.send(False) == TakeOver()
     steps.send(state)
 
@@ -137,13 +149,56 @@ def test_only_so_many_superseded_runs_are_remembered() -> None:
 
 
 def test_a_state_is_read_back_and_one_of_a_later_release_is_refused() -> None:
-    state = SinkState("prefix", "run2", ("run1",), 3).decided(4, [Participant("id", 7, 1, 9, (("out", 2),))])
+    finished = FinishedBatch(3, BatchInput("ab", 9, 2**64 - 1), ("/staging/manifest-3.json",), ("table",))
+    topic = TopicOutput(
+        "out",
+        Target("topic", "broker:9092", options={"security.protocol": "SSL"}),
+        (Participant.of("id", 7, 1, records=9, checksum=5, partitions=[("out", 2)]),),
+    )
+    staged = StagedOutput("table", Target("delta", "/table"), "/staging/manifest-4.json", 10, "cd", 9, 5)
+    decision = Decision(4, BatchInput(None, 9, 5), (topic,), (staged,))
+    state = SinkState("prefix", "run2", ("run1",), finished).decided(decision)
     data = encode_state(state)
 
     assert decode_state(data) == state
+    assert decode_state(encode_state(state.with_finished(decision.finished))).finished == FinishedBatch(
+        4, BatchInput(None, 9, 5), ("/staging/manifest-4.json",)
+    )
     assert decode_key(encode_key(SinkIdentity("größe", "a"))) == ("größe", "a")
     assert decode_key(b"somebody else's") is None
-    with pytest.raises(SinkError, match="has version 2"):
-        decode_state(data.replace(b'"version":1', b'"version":2'))
+    with pytest.raises(SinkError, match="has version 3"):
+        decode_state(data.replace(b'"version":2', b'"version":3'))
     with pytest.raises(SinkError, match="cannot be read"):
         decode_state(b"{")
+
+
+def test_a_state_that_version_1_has_recorded_is_read_as_what_it_means() -> None:
+    recorded = (
+        b'{"version":1,"state":{"prefix":"tidelog-spark","owner":"run2","superseded":["run1"],"finished_batch_id":41,'
+        b'"decision":{"batch_id":42,"participants":[{"transactional_id":"tidelog-spark.q.run2.w.0","producer_id":4000,'
+        b'"producer_epoch":3,"records":5120,"partitions":[["out",0],["out",1],["out",2],["out",3],["out",4],["out",5]]}]}}}'
+    )
+    participant = Participant(
+        "tidelog-spark.q.run2.w.0", 4000, 3, 5120, 0, 6, tuple(("out", number) for number in range(6))
+    )
+
+    state = decode_state(recorded)
+
+    assert state == SinkState(
+        "tidelog-spark",
+        "run2",
+        ("run1",),
+        FinishedBatch(41, None),
+        Decision(42, topics=(TopicOutput("", participants=(participant,)),)),
+    )
+    assert decode_state(encode_state(state)) == state
+    nothing = (
+        b'{"version":1,"state":{"prefix":"p","owner":"r","superseded":[],"finished_batch_id":null,"decision":null}}'
+    )
+    assert decode_state(nothing) == SinkState("p", "r")
+
+
+def test_a_participant_names_few_of_its_partitions_and_counts_all() -> None:
+    found = Participant.of("id", 1, 0, records=1, partitions={("out", number) for number in range(1000)})
+
+    assert (found.partition_count, found.partitions) == (1000, tuple(("out", number) for number in range(5)))

@@ -12,6 +12,7 @@ from tests.spark.written import committed_numbers, transactional_ids
 from tidelog import Admin
 from tidelog.spark.errors import UnwritableError
 from tidelog.spark.sink import sink_transactions
+from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
@@ -59,7 +60,7 @@ def test_each_attempt_has_an_id_of_its_own_and_the_decision_says_which_counts(
     assert [each.records for each in (first, again, other)] == [2, 2, 1]
     assert {each for participant in (first, other) for each in participant.partitions} <= {(topic, n) for n in range(3)}
 
-    query.committer.commit(0, [again, other])
+    query.committer.commit(BatchWork.of_topic(0, [again, other]))
 
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2, 3]
     assert not transactional_ids(cluster.bootstrap_servers, query.identity.query)
@@ -73,9 +74,9 @@ def test_ids_are_used_again_once_their_transactions_have_ended(
         tasks = [query.task(batch_id, batch_id * 10 + number) for number in range(3)]
         ids |= {each.transactional_id for each in tasks}
         if batch_id == 3:
-            query.committer.abort(batch_id, tasks)
+            query.committer.abort(BatchWork.of_topic(batch_id, tasks))
         else:
-            query.committer.commit(batch_id, tasks)
+            query.committer.commit(BatchWork.of_topic(batch_id, tasks))
 
     assert len(ids) == 3
     assert committed_numbers(cluster.bootstrap_servers, topic) == [0, 1, 2, 10, 11, 12, 20, 21, 22, 40, 41, 42]
@@ -104,17 +105,17 @@ def test_a_failed_attempt_leaves_nothing(cluster: EmbeddedCluster, topic: str, q
     failed.abort()
 
     assert not transactional_ids(cluster.bootstrap_servers, query.identity.query)
-    query.committer.commit(0, [query.task(0, 1, 2, 3)])
+    query.committer.commit(BatchWork.of_topic(0, [query.task(0, 1, 2, 3)]))
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2, 3]
 
 
 def test_runs_share_no_ids(cluster: EmbeddedCluster, topic: str, query: Query) -> None:
     first = query.task(0, 1)
-    query.committer.commit(0, [first])
+    query.committer.commit(BatchWork.of_topic(0, [first]))
     again = Query(cluster.bootstrap_servers, topic, run="run-2")
 
     second = again.task(1, 2)
-    again.committer.commit(1, [second])
+    again.committer.commit(BatchWork.of_topic(1, [second]))
 
     assert second.transactional_id != first.transactional_id
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2]
@@ -160,8 +161,8 @@ def test_without_two_phase_commit_the_time_out_is_the_longest_that_the_cluster_a
         query = Query(cluster.bootstrap_servers, topic)
         tasks = [query.task(0, 1), query.task(0, 2)]
         assert [timeout_ms(cluster.bootstrap_servers, each) for each in tasks] == [765432, 765432]
-        query.committer.commit(0, tasks)
-        query.committer.commit(1, [query.task(1, 3)])
+        query.committer.commit(BatchWork.of_topic(0, tasks))
+        query.committer.commit(BatchWork.of_topic(1, [query.task(1, 3)]))
         assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2, 3]
 
 

@@ -150,22 +150,24 @@ def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[p
 
 
 def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
+    from tidelog.spark.sink.sink_batch import BatchWork
     from tidelog.spark.sink.sink_committer import SinkCommitter
 
     of, participants = _read(messages, fallback)
     if of is None:
         raise SinkError("no task says which batch it has written, so that none can be committed")
-    SinkCommitter(of.identity, of.run, options.client).commit(batch_id, participants)
+    SinkCommitter(of.identity, of.run, options.client).commit(BatchWork.of_topic(batch_id, participants))
 
 
 def _abort(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
+    from tidelog.spark.sink.sink_batch import BatchWork
     from tidelog.spark.sink.sink_committer import SinkCommitter
 
     of, participants = _read(messages, fallback)
     if of is None:
         log.warning("no task says which batch it has written: what is open ends when the query is started again")
         return
-    SinkCommitter(of.identity, of.run, options.client).abort(batch_id, participants)
+    SinkCommitter(of.identity, of.run, options.client).abort(BatchWork.of_topic(batch_id, participants))
 
 
 def _read(messages: Messages, fallback: SinkWrite | None) -> tuple[SinkWrite | None, list[Participant]]:

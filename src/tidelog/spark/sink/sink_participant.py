@@ -13,27 +13,57 @@ never twice within a batch: InitProducerId on it would abort what a decision cou
 
 from __future__ import annotations
 
+import heapq
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
 
 DEFAULT_PREFIX = "tidelog-spark"
 
+# Of one task. What is lost in the end is told by a few names; a decision lists every task.
+PARTITIONS_NAMED_MAX = 5
+
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")
 _DECIDER = "decider"
 _PARTS = 4
 
 
-class Participant(msgspec.Struct, frozen=True):
+class Participant(msgspec.Struct, frozen=True, omit_defaults=True):
     """One task attempt's transaction: everything is written, and the end is left to the driver."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     records: int = 0
+    checksum: int = 0
+    """Of its rows: see `row_checksum`."""
+    partition_count: int = 0
+    """How many it has written to."""
     partitions: tuple[tuple[str, int], ...] = ()
-    """Those that it has written to, for the sentence that names what is lost."""
+    """Some of them, for the sentence that names what is lost."""
+
+    @staticmethod
+    def of(
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        records: int,
+        partitions: Collection[tuple[str, int]],
+        checksum: int = 0,
+    ) -> Participant:
+        """With as many names of partitions as are kept: a decision over a thousand tasks has to fit into one record."""
+        return Participant(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            records,
+            checksum,
+            len(partitions),
+            tuple(heapq.nsmallest(PARTITIONS_NAMED_MAX, partitions)),
+        )
 
 
 class SinkIdentity(msgspec.Struct, frozen=True):

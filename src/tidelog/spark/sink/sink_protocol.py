@@ -1,6 +1,6 @@
 """The exactly-once sink's protocol: what a driver does to make a batch count, step by step. Pure.
 
-    steps = commit(identity, run, batch_id, participants)
+    steps = commit(identity, run, BatchWork.of_topic(batch_id, participants))
     effect = next(steps)
     while True:
         effect = steps.send(do(effect))             # until StopIteration
@@ -40,6 +40,7 @@ from tidelog.spark.errors import (
     UndecidedError,
     UnfinishedError,
 )
+from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, parse_transactional_id
 from tidelog.spark.sink.sink_state import Decision, SinkState
 
@@ -115,14 +116,21 @@ class Recovered(msgspec.Struct, frozen=True):
     lost: tuple[Participant, ...]
 
 
-def commit(identity: SinkIdentity, run: str, batch_id: int, participants: Sequence[Participant]) -> Steps[None]:
+def commit(identity: SinkIdentity, run: str, work: BatchWork) -> Steps[None]:
     """Make a batch count. SinkError where it does not, or nobody knows yet whether it does."""
-    return _again_if_fenced(identity, lambda: _Turn(identity, run).commit(batch_id, tuple(participants)))
+    _check(work)
+    return _again_if_fenced(identity, lambda: _Turn(identity, run).commit(work))
 
 
-def abort(identity: SinkIdentity, run: str, batch_id: int, participants: Sequence[Participant]) -> Steps[None]:
+def abort(identity: SinkIdentity, run: str, work: BatchWork) -> Steps[None]:
     """Make it not count, unless it is decided."""
-    return _again_if_fenced(identity, lambda: _Turn(identity, run).abort(batch_id, tuple(participants)))
+    _check(work)
+    return _again_if_fenced(identity, lambda: _Turn(identity, run).abort(work))
+
+
+def _check(work: BatchWork) -> None:
+    if work.staged or any(each.cluster is not None for each in work.topics):
+        raise SinkError("this release decides on topics of one cluster alone")
 
 
 def recover(identity: SinkIdentity, run: str, *, accept_loss: bool = False) -> Steps[Recovered]:
@@ -150,14 +158,15 @@ class _Turn:
         self._identity = identity
         self._run = run
 
-    def commit(self, batch_id: int, participants: tuple[Participant, ...]) -> Steps[None]:
+    def commit(self, work: BatchWork) -> Steps[None]:
+        batch_id, participants = work.batch_id, work.participants
         state = yield from self._owned_state()
         known: frozenset[Participant] = frozenset()
         if (decision := state.decision) is not None:
             known = frozenset(decision.participants)
             endings = yield from self._end(decision.participants, is_committed=True)
             if all(each is Ending.COMMITTED for each in endings):
-                state = yield from self._record(state.finished(decision.batch_id))
+                state = yield from self._record(state.with_finished(decision.finished))
             elif decision.batch_id != batch_id or not _came_to_nothing(endings):
                 raise self._lost(decision, endings)
         if state.finished_batch_id is not None and batch_id <= state.finished_batch_id:
@@ -169,12 +178,13 @@ class _Turn:
             # A replay: these rows are there already.
             yield from self._end(tuple(each for each in participants if each not in known), is_committed=False)
         elif participants:
-            state = yield from self._decide(state, batch_id, participants)
+            state = yield from self._decide(state, work)
         else:
-            state = yield from self._record(state.finished(batch_id))
+            state = yield from self._record(state.with_finished(Decision.of(work).finished))
         yield from self._sweep(state)
 
-    def abort(self, batch_id: int, participants: tuple[Participant, ...]) -> Steps[None]:
+    def abort(self, work: BatchWork) -> Steps[None]:
+        batch_id, participants = work.batch_id, work.participants
         state = yield from self._owned_state()
         undecided = tuple(each for each in participants if each.transactional_id not in state.named_ids)
         yield from self._end(undecided, is_committed=False)
@@ -182,7 +192,7 @@ class _Turn:
         if (decision := state.decision) is not None:
             endings = yield from self._end(decision.participants, is_committed=True)
             if all(each is Ending.COMMITTED for each in endings):
-                state = yield from self._record(state.finished(decision.batch_id))
+                state = yield from self._record(state.with_finished(decision.finished))
             elif decision.batch_id != batch_id or not _came_to_nothing(endings):
                 lost = self._lost(decision, endings)
         yield from self._sweep(state)
@@ -198,7 +208,7 @@ class _Turn:
             for participant, ending in zip(decision.participants, endings, strict=True):
                 (committed if ending is Ending.COMMITTED else lost).append(participant)
             if accept_loss or not lost:
-                state = yield from self._record(state.finished(decision.batch_id))
+                state = yield from self._record(state.with_finished(decision.finished))
         aborted = yield from self._sweep(state)
         return Recovered(state, tuple(committed), aborted, tuple(lost))
 
@@ -224,7 +234,8 @@ class _Turn:
         runs = self._ours((yield from self._open())).values()
         return (yield from self._record(state.claimed(self._run, runs)))
 
-    def _decide(self, state: SinkState, batch_id: int, participants: tuple[Participant, ...]) -> Steps[SinkState]:
+    def _decide(self, state: SinkState, work: BatchWork) -> Steps[SinkState]:
+        batch_id, participants = work.batch_id, work.participants
         is_open = {(each.transactional_id, each.producer_id) for each in (yield from self._open())}
         missing = [each for each in participants if (each.transactional_id, each.producer_id) not in is_open]
         if missing:
@@ -232,7 +243,7 @@ class _Turn:
                 f"batch {batch_id} of {self._identity} is not written: {len(missing)} of its {len(participants)} transactions, "
                 f"such as {missing[0].transactional_id}, have ended by time-out or from outside; smaller batches take less time"
             )
-        state = yield from self._record(state.decided(batch_id, participants))
+        state = yield from self._record(state.decided(decision := Decision.of(work)))
         endings = yield from self._end(participants, is_committed=True)
         if _came_to_nothing(endings):
             raise UndecidedError(
@@ -240,8 +251,8 @@ class _Turn:
                 "decided; start the query again"
             )
         if not all(each is Ending.COMMITTED for each in endings):
-            raise self._lost(Decision(batch_id, participants), endings)
-        return (yield from self._record(state.finished(batch_id)))
+            raise self._lost(decision, endings)
+        return (yield from self._record(state.with_finished(decision.finished)))
 
     def _sweep(self, state: SinkState) -> Steps[tuple[str, ...]]:
         """Abort what no decision names: of this run, whose batch is over, and of runs that can decide nothing."""
@@ -270,7 +281,8 @@ class _Turn:
     def _lost(self, decision: Decision, endings: Sequence[Ending]) -> LostTransactionError:
         lost = [each for each, end in zip(decision.participants, endings, strict=True) if end is not Ending.COMMITTED]
         partitions = sorted({f"{topic}-{index}" for each in lost for topic, index in each.partitions})
-        more = f" and {len(partitions) - _NAMED_MAX} more" if len(partitions) > _NAMED_MAX else ""
+        has_more = len(partitions) > _NAMED_MAX or any(each.partition_count > len(each.partitions) for each in lost)
+        more = " and others" if has_more else ""
         return LostTransactionError(
             f"batch {decision.batch_id} of {self._identity} was decided, but {len(lost)} of its {len(decision.participants)} "
             f"transactions, with {sum(each.records for each in lost)} records for {', '.join(partitions[:_NAMED_MAX])}{more}, "

@@ -87,12 +87,12 @@ class Attempt:
             raise UnwritableError(f"rows were not written: {error}") from error
         with _lock:
             self._run.idle.append(_KeptProducer(self._producer, self._batch_id))
-        return Participant(
+        return Participant.of(
             prepared.transactional_id,
             prepared.producer_id,
             prepared.producer_epoch,
-            self._writing.record_count,
-            tuple(sorted(self._writing.partitions)),
+            records=self._writing.record_count,
+            partitions=self._writing.partitions,
         )
 
     def abort(self) -> None:

@@ -1,0 +1,88 @@
+"""A batch that a driver wants to count: its number, its input, and what tasks have written of it. Pure.
+
+    BatchWork(batch_id, BatchInput(hash, rows, checksum), topics, staged)
+    BatchWork.of_topic(batch_id, participants, input)          one topic, as the data source has it
+
+A number alone is no identity: a checkpoint that is one batch old, two writes under one txnVersion, or two runs from copies of one
+checkpoint come with a number that is finished, and with other rows. `compare` tells such a batch from a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from tidelog.spark.outputs.staged import StagedOutput, Target, sum_checksums
+from tidelog.spark.sink.audit_entry import AuditEntry
+from tidelog.spark.sink.sink_participant import Participant
+
+
+class BatchInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a batch is made of, and how much came of it."""
+
+    hash: str | None
+    """SHA-256 of Spark's own entry `offsets/N`, in hexadecimal digits. None for a batch write, and where it cannot be read."""
+    rows: int
+    checksum: int
+    """Of all rows for all sinks, in whatever order: see `row_checksum`."""
+
+
+class TopicOutput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a batch has for topics of one cluster, in open transactions."""
+
+    sink: str
+    """The declared name; empty where a query has one sink."""
+    cluster: Target | None = None
+    """None: the cluster of the decisions. Else of kind `topic`, with its bootstrap servers as place and client settings as
+    options, by Kafka's names; secrets as references."""
+    participants: tuple[Participant, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(each.records for each in self.participants)
+
+    @property
+    def checksum(self) -> int:
+        return sum_checksums(each.checksum for each in self.participants)
+
+
+class ReplayCheck(Enum):
+    """By what a batch is known again that has no hash of its input."""
+
+    CHECKSUM = "checksum"
+    """Rows and checksum."""
+    COUNT = "count"
+    """Rows."""
+    NONE = "none"
+    """Its number alone."""
+
+
+class BatchWork(msgspec.Struct, frozen=True):
+    """What `commit` and `abort` are given."""
+
+    batch_id: int
+    input: BatchInput | None = None
+    """None: the number alone is the identity, as it was before there were inputs."""
+    topics: tuple[TopicOutput, ...] = ()
+    staged: tuple[StagedOutput, ...] = ()
+    """In declared order: they are ended one after another, and topics after them."""
+    replay_check: ReplayCheck = ReplayCheck.CHECKSUM
+    audit: AuditEntry | None = None
+
+    @staticmethod
+    def of_topic(
+        batch_id: int,
+        participants: Iterable[Participant],
+        input: BatchInput | None = None,  # noqa: A002 - the field's name
+        replay_check: ReplayCheck = ReplayCheck.CHECKSUM,
+    ) -> BatchWork:
+        """Of a query whose one sink is a topic on the cluster of the decisions."""
+        written = tuple(participants)
+        topics = (TopicOutput("", participants=written),) if written else ()
+        return BatchWork(batch_id, input, topics, replay_check=replay_check)
+
+    @property
+    def participants(self) -> tuple[Participant, ...]:
+        return tuple(each for topic in self.topics for each in topic.participants)
