@@ -34,6 +34,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "spark_source": {},
     "spark_sink": {},
     "spark_stream": {},
+    "spark_commit": {},
 }
 
 
