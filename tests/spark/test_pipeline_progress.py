@@ -106,6 +106,7 @@ def test_a_session_for_this_machine_and_one_for_a_cluster() -> None:
     assert (local["spark.ui.enabled"], local["spark.x"]) == ("false", "2")
     assert int(local["spark.sql.shuffle.partitions"]) >= 2
     assert "spark.sql.streaming.checkpointFileManagerClass" in local
+    assert local["spark.python.unix.domain.socket.enabled"] == "true"
     assert "spark.archives" not in local
 
     cluster = session_conf(

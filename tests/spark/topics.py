@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidelog import Producer
+from tidelog.spark.pipelines.session import LOCAL_SOCKETS
 from tidelog.spark.worker_python import worker_python
 
 # A wait that takes this long on a busy machine will never end.
@@ -38,6 +39,7 @@ def local_session(
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
         .config("spark.local.dir", str(directory / "local"))
         .config("spark.sql.session.timeZone", "UTC")
+        .config(LOCAL_SOCKETS, "true")
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={directory}{compiler}")
         .config(map={name.replace("__", "."): text for name, text in more.items()})
         .getOrCreate()

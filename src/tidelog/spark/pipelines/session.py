@@ -29,6 +29,10 @@ MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # A rename within a directory is all that a local file system needs: 50 ms less for each batch.
 LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+# Over TCP each task waits 40 ms for its input: the JVM sends it in two parts, and the second waits for the worker's delayed
+# acknowledgement of the first. There is no such thing between sockets of one machine.
+LOCAL_SOCKETS = "spark.python.unix.domain.socket.enabled"
+
 # Only a safeguard: the process has ended, so what is left in the pipe can be read at once.
 _LOG_END_S = 5.0
 
@@ -57,6 +61,8 @@ def session_conf(
         # Progress is shown once, by us.
         "spark.ui.showConsoleProgress": "false",
     }
+    if sys.platform != "win32":
+        conf[LOCAL_SOCKETS] = "true"
     if is_checkpoint_local:
         conf[MANAGER] = LOCAL_MANAGER
     if master.startswith("local"):
