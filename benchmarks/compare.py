@@ -133,3 +133,9 @@ def _rate(per_second: float) -> str:
         if per_second >= scale:
             return f"{per_second / scale:.2f}{suffix}"
     return f"{per_second:.2f} "
+
+
+def keep_samples(path: Path, rows: int, rows_per_second: Mapping[str, list[float]]) -> None:
+    """What a run over Spark has measured, in a directory that need not be there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"rows": rows, "rows_per_second": rows_per_second}, indent=1) + "\n", encoding="utf-8")

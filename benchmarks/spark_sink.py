@@ -10,7 +10,6 @@ Ends with 1 where a goal was missed (not with --quick), and with 2 where the run
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from benchmarks.compare import RESULTS
+from benchmarks.compare import RESULTS, keep_samples
 from tests.compat.spark_connector import connector_jars
 from tests.spark.topics import local_session
 from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, KafkaError, MissingProgramError, Node
@@ -81,9 +80,8 @@ def main() -> None:
         print(f"benchmark failed: {error}", file=sys.stderr)
         sys.exit(2)
     missed = report({name: statistics.median(each) for name, each in samples.items()})
-    path = given.json or RESULTS / "spark_sink.json"
     if not given.quick or given.json:
-        path.write_text(json.dumps({"rows": rows, "rows_per_second": samples}, indent=1) + "\n")
+        keep_samples(given.json or RESULTS / "spark_sink.json", rows, samples)
     if missed and not given.quick:
         sys.exit(1)
 

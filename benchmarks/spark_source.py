@@ -10,7 +10,6 @@ Ends with 1 where a goal was missed (not with --quick), and with 2 where the run
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from benchmarks.compare import RESULTS
+from benchmarks.compare import RESULTS, keep_samples
 from tests.compat.spark_connector import connector_jars
 from tests.spark.topics import local_session
 from tests.support.apache_kafka import SMALL_NODE, ApacheKafka, KafkaError, MissingProgramError, Node
@@ -108,9 +107,8 @@ def main() -> None:
         sys.exit(2)
     medians = {name: statistics.median(each) for name, each in samples.items()}
     missed = report(medians)
-    path = given.json or RESULTS / "spark_source.json"
     if not given.quick or given.json:
-        path.write_text(json.dumps({"rows": rows, "rows_per_second": samples}, indent=1) + "\n")
+        keep_samples(given.json or RESULTS / "spark_source.json", rows, samples)
     if missed and not given.quick:
         sys.exit(1)
 

@@ -10,7 +10,6 @@ what a batch costs. Ends with 1 where a goal was missed (not with --quick), and 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.compare import RESULTS
+from benchmarks.compare import RESULTS, keep_samples
 from benchmarks.spark_source import FAILURES, TOPIC, fill
 from tests.compat.spark_connector import connector_jars
 from tests.spark.topics import local_session
@@ -53,8 +52,7 @@ def main() -> None:
         sys.exit(2)
     missed = report(samples)
     if not given.quick or given.json:
-        path = given.json or RESULTS / "spark_stream.json"
-        path.write_text(json.dumps({"rows": rows, "rows_per_second": samples}, indent=1) + "\n")
+        keep_samples(given.json or RESULTS / "spark_stream.json", rows, samples)
     if missed and not given.quick:
         sys.exit(1)
 
