@@ -1,14 +1,20 @@
-"""A driver that asks a cluster which is not there."""
+"""A driver that asks a cluster: one that is not there, and one that has topics nobody means."""
 
 from __future__ import annotations
 
+import re
 import socket
+from uuid import uuid4
 
 import pytest
 
+from tidelog import Admin, Consumer
+from tidelog.client.errors import RefusedError
 from tidelog.spark.errors import UnreadableError
+from tidelog.spark.sink.sink_decisions import TOPIC as DECISIONS
 from tidelog.spark.source.source_cluster import SourceCluster
 from tidelog.spark.source.source_options import parse_source_options
+from tidelog.testing import EmbeddedCluster
 
 
 def asked(servers: str) -> str:
@@ -42,3 +48,44 @@ def test_where_nobody_answers_it_says_at_which_address() -> None:
     assert asked(f"kafka.invalid:9092,127.0.0.1:{port}").endswith(
         f"cannot connect to 127.0.0.1:{port}: connection refused"
     )
+
+
+def found(cluster: EmbeddedCluster, pattern: str) -> set[str]:
+    """The topics that a pattern finds."""
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribePattern": pattern}
+    asking = SourceCluster(parse_source_options(given))
+    try:
+        return {each.topic for each in asking.partitions()}
+    finally:
+        asking.close()
+
+
+def test_a_pattern_finds_internal_topics_only_by_their_names(cluster: EmbeddedCluster, topic: str) -> None:
+    internal = {DECISIONS, f"__tidelog_{uuid4().hex}", "__consumer_offsets"}
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        for name in sorted(internal):
+            try:
+                admin.create_topic(name, partitions=1)
+            except RefusedError:
+                assert name in {each.name for each in admin.list_topics()}, "others of these tests have made it"
+        listed = {each.name for each in admin.list_topics(include_internal=False)}
+        told = {each.name for each in admin.list_topics() if each.is_internal}
+        described = admin.describe_topic(DECISIONS)
+
+    everything = found(cluster, ".*")
+    assert topic in everything
+    assert not everything & internal
+    assert found(cluster, "__.*") == set()
+    assert found(cluster, DECISIONS) == {DECISIONS}
+    assert found(cluster, f"{topic}|{DECISIONS}|__consumer_offsets") == {topic, DECISIONS, "__consumer_offsets"}
+
+    # Those who list topics or read them by a pattern do not mean these either.
+    assert topic in listed
+    assert not listed & internal
+    assert told >= internal
+    assert described.is_internal
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=f"g-{topic}") as consumer:
+        consumer.subscribe(pattern=re.compile(f"{topic}|__tidelog_.*"))
+        while not consumer.assignment():
+            consumer.poll(100)
+        assert {each.topic for each in consumer.assignment()} == {topic}

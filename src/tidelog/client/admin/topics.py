@@ -12,6 +12,7 @@ from tidelog.client.errors import ClientError, ConfigError, RefusedError, Unsupp
 from tidelog.client.given_names import checked_name, names_of
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from tidelog.model.internal_topics import is_bookkeeping
 from tidelog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from tidelog.wire.messages.topics import (
     CreatableReplicaAssignment,
@@ -71,6 +72,7 @@ class TopicListing:
     name: str
     id: str | None
     is_internal: bool
+    """One of Kafka's own, or of those in which Tidelog's programs keep what they do."""
     partitions: int
     replication_factor: int
 
@@ -113,8 +115,8 @@ class TopicCalls:
         listed = []
         for topic in await self._requests.topics():
             value_of(topic_error(topic.name or "", topic.error_code))
-            if include_internal or not topic.is_internal:
-                described = _described(topic)
+            described = _described(topic)
+            if include_internal or not described.is_internal:
                 listed.append(
                     TopicListing(
                         described.name,
@@ -296,7 +298,9 @@ class TopicCalls:
                     continue
                 known = before.partitions if isinstance(before, TopicDescription) else ()
                 partitions = (*known, *map(_partition, topic.partitions))
-                found[name] = TopicDescription(name, _id_text(topic.topic_id), topic.is_internal, partitions)
+                found[name] = TopicDescription(
+                    name, _id_text(topic.topic_id), topic.is_internal or is_bookkeeping(name), partitions
+                )
             after = answer.next_cursor
             if after is None:
                 return found
@@ -371,7 +375,10 @@ def _id_text(topic_id: bytes) -> str | None:
 def _described(topic: MetadataResponseTopic) -> TopicDescription:
     partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     return TopicDescription(
-        topic.name or "", _id_text(topic.topic_id), topic.is_internal, tuple(map(_partition, partitions))
+        topic.name or "",
+        _id_text(topic.topic_id),
+        topic.is_internal or is_bookkeeping(topic.name or ""),
+        tuple(map(_partition, partitions)),
     )
 
 

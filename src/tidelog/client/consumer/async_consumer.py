@@ -54,6 +54,7 @@ from tidelog.client.given_names import given_topics, names_of
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
+from tidelog.model.internal_topics import is_bookkeeping
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -601,7 +602,7 @@ class AsyncConsumer(AsyncClosedAtExit):
         return self._subscription.match(
             name
             for name, topic in self._metadata.topics.items()
-            if topic.partitions and (internal_too or not topic.is_internal)
+            if topic.partitions and (internal_too or not (topic.is_internal or is_bookkeeping(name)))
         )
 
     def _check_bootstrap(self) -> float:

@@ -111,7 +111,9 @@ class ConsumerOptions(ClientOptions):
     check_crcs: bool = flag(True, doc="Whether the checksum of every batch is looked at.")
     client_rack: str = text("", doc="Where this client is: fetches go to a replica in the same rack.")
     allow_auto_create_topics: bool = flag(True, doc="Whether subscribing may create a topic, where brokers allow that.")
-    exclude_internal_topics: bool = flag(True, doc="Whether patterns leave out topics such as __consumer_offsets.")
+    exclude_internal_topics: bool = flag(
+        True, doc="Whether patterns leave out internal topics, those of Kafka and of Tidelog."
+    )
     default_api_timeout_ms: int = whole(60_000, at_least=1, doc="How long calls without a time-out of their own take.")
     key_deserializer: Callable[[bytes | None], Any] | None = function(  # noqa: RUF009
         doc="Makes the key of a record from its bytes."

@@ -20,9 +20,13 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """All partitions of the topics whose whole name matches, those included that come later; never internal ones."""
+    """All partitions of the topics whose whole name matches, those included that come later."""
 
     pattern: re.Pattern[str]
+
+    def has(self, topic: str, *, is_internal: bool) -> bool:
+        """Internal topics only where the pattern has their name in it: whoever writes `.*` does not mean those."""
+        return self.pattern.fullmatch(topic) is not None and (not is_internal or topic in self.pattern.pattern)
 
 
 @dataclass(frozen=True, slots=True)

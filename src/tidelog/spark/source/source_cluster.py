@@ -86,10 +86,11 @@ class SourceCluster:
                 return list(partitions)
             case Subscribed(topics):
                 return self._partitions_of(topics, missing_ok=missing_ok)
-            case Matching(pattern):
-                listed = self._ask(lambda: self._admin.list_topics(include_internal=False))
+            case Matching() as matching:
+                listed = self._ask(self._admin.list_topics)
                 return self._partitions_of(
-                    [topic.name for topic in listed if pattern.fullmatch(topic.name)], missing_ok=True
+                    [each.name for each in listed if matching.has(each.name, is_internal=each.is_internal)],
+                    missing_ok=True,
                 )
             case None:
                 raise OptionError("no topics are chosen")

@@ -238,7 +238,7 @@ def _is_chosen(partition: TopicPartition, topics: ChosenTopics | None) -> bool:
             return not partition.topic.startswith(_INTERNAL_PREFIX)
         case Subscribed(names):
             return partition.topic in names
-        case Matching(pattern):
-            return not partition.topic.startswith(_INTERNAL_PREFIX) and pattern.fullmatch(partition.topic) is not None
+        case Matching() as matching:
+            return matching.has(partition.topic, is_internal=partition.topic.startswith(_INTERNAL_PREFIX))
         case Assigned(partitions):
             return partition in partitions
