@@ -10,6 +10,8 @@ from hypothesis import given, strategies as st
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
 from tidelog.spark.source.partition_offsets import (
+    StreamOffset,
+    created_again,
     from_document,
     parse_offsets,
     parse_partitions,
@@ -91,3 +93,36 @@ def test_a_time_is_never_negative() -> None:
     assert parse_timestamps("startingOffsetsByTimestamp", '{"a": {"0": 0}}') == {("a", 0): 0}
     with pytest.raises(OptionError, match="expected startingOffsetsByTimestamp as in"):
         parse_timestamps("startingOffsetsByTimestamp", '{"a": {"0": -1}}')
+
+
+TOPIC_ID = "PYkOVJ8VTKmwPJe2qUfU8Q"
+
+
+def test_ids_of_topics_are_text_that_others_read_over() -> None:
+    offset = StreamOffset({TopicPartition("a", 0): 7}, {"a": TOPIC_ID, "gone": TOPIC_ID})
+
+    assert json.dumps(offset.document) == f'{{"a": {{"0": 7}}, "a#{TOPIC_ID}": {{}}}}'
+    assert StreamOffset.of(offset.document) == StreamOffset(offset.offsets, {"a": TOPIC_ID})
+    assert from_document(offset.document) == offset.offsets
+    assert parse_offsets("startingOffsets", json.dumps(offset.document)) == offset.offsets
+    assert StreamOffset.of({"a": {"0": 7}}) == StreamOffset(offset.offsets)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"a#": {}},
+        {"a#short": {}},
+        {f"#{TOPIC_ID}": {}},
+        {f"a#{TOPIC_ID}": {"0": 1}},
+        {f"a#{TOPIC_ID}": {}, "a#QYkOVJ8VTKmwPJe2qUfU8Q": {}},
+        {f"a#{TOPIC_ID}": 1},
+    ],
+)
+def test_what_is_no_id_is_refused(document: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match="expected an offset of this source"):
+        StreamOffset.of(document)
+
+
+def test_a_topic_is_another_one_only_where_both_ids_are_known() -> None:
+    assert created_again({"a": "1", "b": "1", "c": "1"}, {"a": "1", "b": "2", "d": "2"}) == ["b"]

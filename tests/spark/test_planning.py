@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import DataLossError
+from tidelog.spark.source.chosen_topics import ChosenPartitions
 from tidelog.spark.source.offset_bounds import AtOffsets, Latest, OffsetBound, look_up
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.partition_offsets import LATEST
@@ -21,8 +22,8 @@ FIRST, LAST = 3, 10
 class Log:
     """One partition, with offsets from FIRST to before LAST."""
 
-    def partitions(self) -> list[TopicPartition]:
-        return [ORDERS]
+    def chosen(self) -> ChosenPartitions:
+        return ChosenPartitions([ORDERS], {"orders": "id-of-orders"})
 
     def resolve(
         self, bound: OffsetBound, partitions: Iterable[TopicPartition], *, is_start: bool

@@ -30,7 +30,7 @@ def asked(servers: str) -> str:
     cluster = SourceCluster(options)
     try:
         with pytest.raises(UnreadableError) as raised:
-            cluster.partitions()
+            cluster.chosen()
     finally:
         cluster.close()
     return str(raised.value)
@@ -55,7 +55,7 @@ def found(cluster: EmbeddedCluster, pattern: str) -> set[str]:
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribePattern": pattern}
     asking = SourceCluster(parse_source_options(given))
     try:
-        return {each.topic for each in asking.partitions()}
+        return {each.topic for each in asking.chosen().partitions}
     finally:
         asking.close()
 

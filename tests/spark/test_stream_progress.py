@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.model.ids import TimestampMs
 from tidelog.spark.errors import DataLossError
+from tidelog.spark.source.chosen_topics import ChosenPartitions
 from tidelog.spark.source.offset_bounds import OffsetBound, questions, resolve
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.partition_offsets import EARLIEST, PartitionOffsets
 from tidelog.spark.source.source_options import parse_source_options
 from tidelog.spark.source.stream_progress import StreamProgress
 
+OLD, NEW = (f"{name}AAAAAAAAAAAAAAAAAAAAA" for name in "pq")
 A, B, C = (TopicPartition("t", index) for index in range(3))
 
 
@@ -38,11 +41,17 @@ class FakeCluster:
     def __init__(self, clock: FakeClock, logs: dict[TopicPartition, tuple[int, int]]) -> None:
         self.clock = clock
         self.logs = logs
+        self.topic_ids: dict[str, str] = {}
+        self.told_late: deque[dict[str, str]] = deque()
+        """What a node that is behind says first."""
+        self.asked = 0
         self.commits: list[dict[TopicPartition, int]] = []
         self.on_sleep: Callable[[], None] = lambda: None
 
-    def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
-        return sorted(self.logs)
+    def chosen(self, *, missing_ok: bool = False) -> ChosenPartitions:
+        self.asked += 1
+        told = self.told_late.popleft() if self.told_late else self.topic_ids
+        return ChosenPartitions(sorted(self.logs), told)
 
     def latest(
         self, partitions: Iterable[TopicPartition], start: PartitionOffsets | None = None
@@ -216,3 +225,96 @@ def test_the_plan_is_divided_as_the_options_say() -> None:
     query = Query({A: (0, 100)}, minPartitions="4")
 
     assert [each.size for each in query.progress.plan({"t": {"0": 0}}, {"t": {"0": 100}})] == [25] * 4
+
+
+def test_offsets_go_with_the_ids_of_their_topics() -> None:
+    query = Query({A: (0, 10)}, startingOffsets="earliest", minPartitions="2")
+    query.cluster.topic_ids = {"t": OLD}
+
+    start = query.progress.initial()
+    end = query.progress.latest(start, is_limited=False)
+
+    assert start == {"t": {"0": 0}, f"t#{OLD}": {}}
+    assert end == {"t": {"0": 10}, f"t#{OLD}": {}}
+    assert [each.topic_id for each in query.progress.plan(start, end)] == [OLD, OLD]
+    assert query.progress.latest(end, is_limited=False) == end, "nothing has come"
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_a_checkpoint_without_ids_goes_on_and_has_them_from_then_on(is_limited: bool) -> None:
+    query = Query({A: (0, 10)}, maxOffsetsPerTrigger="100")
+    query.cluster.topic_ids = {"t": OLD}
+    start = {"t": {"0": 10}}
+
+    end = query.progress.latest(start, is_limited=is_limited)
+
+    assert end == {"t": {"0": 10}, f"t#{OLD}": {}}
+    assert query.progress.plan(start, end) == []
+    query.cluster.topic_ids = {}
+    query.later(p0=(0, 12))
+    assert query.progress.latest(end, is_limited=is_limited) == {"t": {"0": 12}, f"t#{OLD}": {}}, "it is not forgotten"
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("end", [3, 10, 25])
+def test_a_topic_that_was_created_again_is_an_error_wherever_it_ends(end: int, runs: bool) -> None:
+    query = Query({A: (0, 10)}, startingOffsets="earliest")
+    query.cluster.topic_ids = {"t": OLD}
+    at = query.progress.latest(query.progress.initial(), is_limited=False)
+    query.cluster.topic_ids = {"t": NEW}
+    query.later(p0=(0, end))
+    if not runs:
+        query.restart()
+
+    with pytest.raises(
+        DataLossError,
+        match=rf"topic t was deleted and created again: its id was {OLD} and is {NEW}, .*failOnDataLoss",
+    ):
+        query.progress.latest(at, is_limited=False)
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+@pytest.mark.parametrize("end", [3, 10, 25])
+def test_or_it_is_read_from_its_beginning_with_a_warning(
+    end: int, is_limited: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query({A: (0, 10), B: (0, 4)}, failOnDataLoss="false", maxOffsetsPerTrigger="100")
+    start = {"t": {"0": 10, "1": 4}, f"t#{OLD}": {}}
+    query.cluster.topic_ids = {"t": NEW}
+    query.cluster.logs = {A: (0, end)}
+
+    found = query.progress.latest(start, is_limited=is_limited)
+    asked = query.cluster.asked
+
+    assert found == {"t": {"0": end}, f"t#{NEW}": {}}
+    assert query.progress.plan(start, found) == [OffsetRange(A, 0, end)]
+    assert "topic t was deleted and created again" in caplog.text
+    query.later()
+    query.progress.latest(start, is_limited=is_limited)
+    assert query.cluster.asked == asked + 1, "it is certain by now"
+
+
+def test_a_node_that_is_behind_does_not_make_another_topic_of_it() -> None:
+    query = Query({A: (0, 12)})
+    query.cluster.topic_ids = {"t": NEW}
+    query.cluster.told_late = deque([{"t": OLD}, {"t": OLD}])
+
+    assert query.progress.latest({"t": {"0": 10}, f"t#{NEW}": {}}, is_limited=False)["t"] == {"0": 12}
+
+    query.restart()
+    query.cluster.told_late = deque([{"t": OLD}])
+    query.progress.fix_end()
+    end = query.progress.latest({"t": {"0": 10}, f"t#{NEW}": {}}, is_limited=False)
+    assert end == {"t": {"0": 12}, f"t#{NEW}": {}}
+
+
+def test_a_first_batch_that_is_run_again_reads_nothing_of_a_topic_that_came_since() -> None:
+    query = Query({A: (0, 10)}, startingOffsets="earliest")
+    query.cluster.topic_ids = {"t": OLD}
+    written = query.progress.latest(query.progress.initial(), is_limited=False)
+    query.restart()
+    query.cluster.topic_ids = {"t": NEW}
+
+    planned = query.progress.plan(query.progress.initial(), written)
+
+    assert [(each, each.topic_id) for each in planned] == [(OffsetRange(A, 0, 10), OLD)], "tasks find the other topic"

@@ -61,7 +61,7 @@ def test_a_running_query_reads_what_comes_and_finds_new_topics(
     try:
         written = Path(output.checkpoint) / "offsets" / "0"
         wait_until(query, written.exists)
-        assert f'{{"{topic}": {{"0": 0, "1": 0, "2": 0}}}}' in written.read_text(), "where it began is written down"
+        assert f'{{"{topic}": {{"0": 0, "1": 0, "2": 0}}, ' in written.read_text(), "where it began is written down"
         fill(cluster.bootstrap_servers, topic, range(6))
         wait_until(query, lambda: output.numbers() == list(range(6)))
         cluster.create_topic(f"{topic}-too", partitions=3)
@@ -100,6 +100,31 @@ def test_records_that_were_deleted_before_they_were_read_stop_a_query(
 
     stopped(output.of(stream(spark, {**given, "failOnDataLoss": "false"})).trigger(availableNow=True).start())
     assert output.numbers() == [value for value in range(18) if value not in {9, 12}]
+
+
+def test_a_topic_that_was_created_again_stops_a_query_or_is_read_from_its_beginning(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, output: Output
+) -> None:
+    fill(cluster.bootstrap_servers, topic, range(3))
+    given = options(cluster.bootstrap_servers, topic, startingOffsets="earliest", fetchOffset__retryIntervalMs="10")
+    stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, partitions=3)
+    # More than there were: by offsets alone it would be read from the second record on.
+    fill(cluster.bootstrap_servers, topic, range(100, 109))
+
+    query = output.of(stream(spark, given)).trigger(availableNow=True).start()
+    with pytest.raises(PySparkException, match=rf"topic {topic} was deleted and created again: .*failOnDataLoss"):
+        stopped(query)
+    assert output.numbers() == [0, 1, 2]
+
+    given["failOnDataLoss"] = "false"
+    stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
+    assert output.numbers() == [0, 1, 2, *range(100, 109)]
+    fill(cluster.bootstrap_servers, topic, range(109, 112))
+    given["failOnDataLoss"] = "true"
+    stopped(output.of(stream(spark, given)).trigger(availableNow=True).start())
+    assert output.numbers() == [0, 1, 2, *range(100, 112)]
 
 
 def test_what_only_a_batch_can_do_is_told_before_the_query_runs(

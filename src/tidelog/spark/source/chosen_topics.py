@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import OptionError
-from tidelog.spark.source.partition_offsets import parse_partitions
+from tidelog.spark.source.partition_offsets import TopicIds, parse_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,15 @@ class Assigned:
     """These partitions."""
 
     partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPartitions:
+    """What was chosen, as it is at some moment."""
+
+    partitions: list[TopicPartition]
+    topic_ids: TopicIds
+    """Which topics these are: names can be given to others."""
 
 
 ChosenTopics = Subscribed | Matching | Assigned

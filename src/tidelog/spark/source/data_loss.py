@@ -1,8 +1,9 @@
 """What a micro-batch reads of each partition, and what of it is lost already: told from offsets alone.
 
 Loss is what Spark's own connector takes for it: a partition that is gone, one that came and does not begin at 0, an end before
-the start. Offsets without records are none: transaction markers and compaction leave such gaps wherever they like, and only
-the log's own start, met while reading, tells a gap from what retention has deleted (`lost_at_start`).
+the start; and a topic that has another id than it had. Offsets without records are none: transaction markers and compaction leave
+such gaps wherever they like, and only the log's own start, met while reading, tells a gap from what retention has deleted
+(`lost_at_start`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ def plan_batch(
             continue
         ranges.append(OffsetRange(partition, first, end[partition]))
     return BatchPlan(ranges, losses)
+
+
+def lost_with_topic(topic: str, known: str, now: str) -> str:
+    """A topic that was deleted and created again: what was not read of the old one is gone, and of the new one all is new."""
+    return f"topic {topic} was deleted and created again: its id was {known} and is {now}, so that it begins anew"
 
 
 def lost_at_start(wanted: OffsetRange, position: int, log_start_offset: int, end_offset: int) -> tuple[str, int]:

@@ -8,8 +8,8 @@ of like size.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from tidelog.client.consumer.topic_partition import TopicPartition
@@ -26,6 +26,8 @@ class OffsetRange:
     partition: TopicPartition
     start: int
     end: int
+    topic_id: str | None = field(default=None, compare=False)
+    """Of the topic that these are offsets of, where that is known: another one may have its name by the time it is read."""
 
     @property
     def size(self) -> int:
@@ -33,6 +35,11 @@ class OffsetRange:
 
     def __str__(self) -> str:
         return f"{self.partition} from {self.start} to {self.end}"
+
+
+def of_topics(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> list[OffsetRange]:
+    """The same ranges, each with the id of its topic."""
+    return [replace(each, topic_id=topic_ids.get(each.partition.topic)) for each in ranges]
 
 
 def split_ranges(
@@ -64,4 +71,4 @@ def _divide_largest(ranges: list[OffsetRange], parts: list[int], more: int) -> N
 
 def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
     cuts = [whole.start + whole.size * index // count for index in range(count + 1)]
-    return [OffsetRange(whole.partition, start, end) for start, end in pairwise(cuts)]
+    return [replace(whole, start=start, end=end) for start, end in pairwise(cuts)]

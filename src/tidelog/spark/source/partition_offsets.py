@@ -4,20 +4,31 @@
 
 An offset is that of the next record to read, so that a checkpoint of either source is one of the other. Spark compares offsets
 as text: topics and partitions are always written in the same order.
+
+A stream's offsets also say which topics they are of, since a name can be given to another topic:
+
+    {"orders":{"0":23},"orders#PYkOVJ8VTKmwPJe2qUfU8Q":{}}
+
+No topic has a # in its name, and a topic without partitions is nothing to read: the connector and releases of Tidelog that know
+of no ids read the same offsets.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.model.ids import uuid_from_text
 from tidelog.spark.errors import OptionError
 
 T = TypeVar("T")
 
 PartitionOffsets = Mapping[TopicPartition, int]
+TopicIds = Mapping[str, str]
+"""The id of each topic by its name, as Kafka writes them; without topics whose cluster tells none."""
 OffsetDocument = dict[str, dict[str, int]]
 
 LATEST = -1
@@ -25,6 +36,41 @@ EARLIEST = -2
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_ID_MARK = "#"
+_OF_CHECKPOINT = "an offset of this source"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """How far a stream has read, and of which topics."""
+
+    offsets: PartitionOffsets
+    topic_ids: TopicIds = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> StreamOffset:
+        """As Spark hands it back. OptionError for what no source has written."""
+        ids = {}
+        for key in document:
+            topic, mark, written = key.partition(_ID_MARK)
+            if mark:
+                if not topic or topic in ids or not _is_topic_id(written):
+                    raise _unexpected(_OF_CHECKPOINT, str(document))
+                ids[topic] = written
+        return cls(from_document(document), ids)
+
+    @property
+    def document(self) -> OffsetDocument:
+        """What Spark keeps of it."""
+        document = to_document(self.offsets)
+        for topic in sorted({each.topic for each in self.offsets} & self.topic_ids.keys()):
+            document[f"{topic}{_ID_MARK}{self.topic_ids[topic]}"] = {}
+        return document
+
+
+def created_again(known: TopicIds, now: TopicIds) -> list[str]:
+    """The topics that are others now than those that were known by the same names."""
+    return sorted(topic for topic, each in known.items() if now.get(topic, each) != each)
 
 
 def to_document(offsets: PartitionOffsets) -> OffsetDocument:
@@ -42,7 +88,7 @@ def to_json(offsets: PartitionOffsets) -> str:
 
 def from_document(document: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Offsets as Spark hands them back. OptionError for what no source has written."""
-    return _partition_numbers(document, _offset_of_checkpoint, "an offset of this source", str(document))
+    return _partition_numbers(document, _offset_of_checkpoint, _OF_CHECKPOINT, str(document))
 
 
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
@@ -97,13 +143,21 @@ def _partition_numbers(
 ) -> dict[TopicPartition, int]:
     numbers: dict[TopicPartition, int] = {}
     for topic, partitions in document.items():
-        if not topic or not isinstance(partitions, dict):
+        if not topic or not isinstance(partitions, dict) or (partitions and _ID_MARK in topic):
             raise _unexpected(what, text)
         for index, number in partitions.items():
             if not _is_index(index) or not _is_whole(number) or not check(number):
                 raise _unexpected(what, text)
             numbers[TopicPartition(topic, int(index))] = number
     return numbers
+
+
+def _is_topic_id(written: str) -> bool:
+    try:
+        uuid_from_text(written)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_index(key: object) -> bool:

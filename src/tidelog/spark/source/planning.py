@@ -8,9 +8,10 @@ from typing import Protocol
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import DataLossError
+from tidelog.spark.source.chosen_topics import ChosenPartitions
 from tidelog.spark.source.data_loss import FAILED, WENT_ON
 from tidelog.spark.source.offset_bounds import OffsetBound
-from tidelog.spark.source.offset_ranges import OffsetRange, split_ranges
+from tidelog.spark.source.offset_ranges import OffsetRange, of_topics, split_ranges
 from tidelog.spark.source.source_options import SourceOptions
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 class Records(Protocol):
     """Where the records are: a cluster, or the files of one."""
 
-    def partitions(self) -> list[TopicPartition]: ...
+    def chosen(self) -> ChosenPartitions: ...
 
     def resolve(
         self, bound: OffsetBound, partitions: Iterable[TopicPartition], *, is_start: bool
@@ -34,7 +35,8 @@ def plan_read(
     cluster: Records, options: SourceOptions, starting: OffsetBound, ending: OffsetBound
 ) -> list[OffsetRange]:
     """The range of each partition. DataLossError where offsets are asked for that are not there."""
-    partitions = cluster.partitions()
+    chosen = cluster.chosen()
+    partitions = chosen.partitions
     starts = cluster.resolve(starting, partitions, is_start=True)
     ends = cluster.resolve(ending, partitions, is_start=False)
     firsts = cluster.first_offsets(partitions)
@@ -53,7 +55,7 @@ def plan_read(
             losses.append(f"offset {max(start, end)} of {partition} is not there: it ends at {last}")
         ranges.append(OffsetRange(partition, max(start, first), min(end, last)))
     report_losses(losses, options)
-    return ranges
+    return of_topics(ranges, chosen.topic_ids)
 
 
 def divide(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:

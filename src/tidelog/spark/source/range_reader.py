@@ -10,6 +10,8 @@ to the end of the range.
 A range ends where the position has passed its last offset. That need not be behind a record: markers, aborted transactions and
 what compaction has removed have offsets and are not seen. At the very end of a log such a gap has no batch behind it that would
 move the position; then a fetch that brought nothing, with a high watermark behind the range, is the proof that nothing is left.
+
+Where a range says of which topic it is, no other one of that name is read in its place.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ from tidelog.client.consumer.subscription import (
 from tidelog.client.errors import ClientError, OffsetOutOfRangeError
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from tidelog.spark.errors import DataLossError, UnreadableError
-from tidelog.spark.source.data_loss import FAILED, WENT_ON, lost_at_start
+from tidelog.spark.source.data_loss import FAILED, WENT_ON, lost_at_start, lost_with_topic
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.wire.record_batch import TimestampType
 
@@ -63,8 +66,11 @@ class _RangeSubscription(Subscription):
     def __init__(self) -> None:
         super().__init__()
         self.end_offset = 0
+        self.is_other_topic = False
 
     def __iter__(self) -> Iterator[AssignedPartition]:
+        if self.is_other_topic:
+            return iter(())
         return (each for each in super().__iter__() if each.fetch_offset < self.end_offset)
 
 
@@ -101,12 +107,16 @@ class RangeReader:
         self._subscription.end_offset = wanted.end
         self._metadata.set_topics([wanted.partition.topic])
         self._subscription.assign([wanted.partition])
-        self._subscription.of(wanted.partition).seek(wanted.start)
+        assigned = self._subscription.of(wanted.partition)
+        assigned.seek(wanted.start)
+        if wanted.topic_id is not None:
+            assigned.is_of(uuid_from_text(wanted.topic_id))
         self._metadata_changed()
 
     def end(self) -> None:
         """Read no more of the range."""
         self._subscription.unsubscribe()
+        self._subscription.is_other_topic = False
         self._fetcher.errors.clear()
         self._range = None
 
@@ -199,8 +209,20 @@ class RangeReader:
     def _check_wait(self, wanted: OffsetRange, assigned: AssignedPartition, waited_ms: float) -> None:
         topic = self._metadata.topics.get(wanted.partition.topic)
         is_gone = topic is not None and topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if is_gone and waited_ms >= min(_GONE_AFTER_MS, self._poll_timeout_ms):
+        is_other = topic is not None and self._subscription.is_other_topic
+        # Whoever told of it may be behind, and is asked again for a while.
+        is_certain = waited_ms >= min(_GONE_AFTER_MS, self._poll_timeout_ms)
+        if is_gone and is_certain:
             self._lost(f"topic {wanted.partition.topic} is gone", wanted.end, assigned)
+        elif is_other and is_certain and topic is not None:
+            now = uuid_to_text(topic.id)
+            self._lost(
+                lost_with_topic(wanted.partition.topic, str(wanted.topic_id), now) + f" ({wanted})",
+                wanted.end,
+                assigned,
+            )
+        elif is_other:
+            self._metadata.request_update()
         elif waited_ms >= self._poll_timeout_ms:
             reason = self._connections.because(self._metadata.error)
             raise UnreadableError(
@@ -216,7 +238,10 @@ class RangeReader:
         topic = self._metadata.topics.get(self._range.partition.topic)
         assigned = self._subscription.get(self._range.partition)
         if topic is not None and assigned is not None:
-            assigned.is_of(topic.id)
+            is_known = self._range.topic_id is not None and topic.id != ZERO_UUID
+            self._subscription.is_other_topic = is_known and topic.id != assigned.topic_id
+            if not self._subscription.is_other_topic:
+                assigned.is_of(topic.id)
         self._fetcher.send_fetches()
         self._news()
 

@@ -25,7 +25,7 @@ from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import PREFIX, client_arguments
 from tidelog.spark.errors import OptionError, UnreadableError
-from tidelog.spark.source.chosen_topics import Assigned, Matching, Subscribed
+from tidelog.spark.source.chosen_topics import Assigned, ChosenPartitions, Matching, Subscribed
 from tidelog.spark.source.offset_bounds import OffsetBound, look_up
 from tidelog.spark.source.partition_offsets import EARLIEST, LATEST, PartitionOffsets
 from tidelog.spark.source.source_options import SourceOptions
@@ -78,12 +78,14 @@ class SourceCluster:
     async def _closed(self) -> None:
         self._requests.close()
 
-    def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
+    def chosen(self, *, missing_ok: bool = False) -> ChosenPartitions:
         """The partitions of the chosen topics, as they are now. UnreadableError for a topic that does not exist, unless that
         is expected."""
         match self._options.topics:
             case Assigned(partitions):
-                return list(partitions)
+                # Those that are not there are for others to miss: what was assigned is assigned.
+                found = self._partitions_of({each.topic for each in partitions}, missing_ok=True)
+                return ChosenPartitions(list(partitions), found.topic_ids)
             case Subscribed(topics):
                 return self._partitions_of(topics, missing_ok=missing_ok)
             case Matching() as matching:
@@ -95,16 +97,19 @@ class SourceCluster:
             case None:
                 raise OptionError("no topics are chosen")
 
-    def _partitions_of(self, topics: Iterable[str], *, missing_ok: bool) -> list[TopicPartition]:
+    def _partitions_of(self, topics: Iterable[str], *, missing_ok: bool) -> ChosenPartitions:
         described = self._ask(lambda: self._admin.describe_topics(topics))
         found: list[TopicPartition] = []
+        ids = {}
         for name, topic in described.items():
             if isinstance(topic, ClientError):
                 if missing_ok and _is_missing(topic):
                     continue
                 raise _error(f"topic {name} cannot be read", topic)
             found += [TopicPartition(name, each.index) for each in topic.partitions]
-        return sorted(found)
+            if topic.id is not None:
+                ids[name] = topic.id
+        return ChosenPartitions(sorted(found), ids)
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The offset of a time, or of either end for LATEST and EARLIEST; None where no record is as young as a time."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidelog.client.consumer.fetched_partition import FetchedPartition
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import UnreadableError
+from tidelog.spark.source.chosen_topics import ChosenPartitions
 from tidelog.spark.source.offset_bounds import OffsetBound, look_up
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.partition_offsets import EARLIEST, LATEST
@@ -51,8 +52,9 @@ class StoredRecords:
         if options.reads_committed:
             self.transactions = {partition: stored_transactions(log) for partition, log in self.logs.items()}
 
-    def partitions(self) -> list[TopicPartition]:
-        return list(self.logs)
+    def chosen(self) -> ChosenPartitions:
+        # Files do not become those of another topic while they are read.
+        return ChosenPartitions(list(self.logs), {})
 
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         return {partition: self.logs[partition].log_start_offset for partition in partitions}
