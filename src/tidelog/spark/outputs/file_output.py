@@ -134,7 +134,7 @@ class FileKind(OutputKind):
         for file in completed.files:
             with storage.system.open_input_file(f"{storage.root}/{file.path}") as opened:
                 for found in pq.ParquetFile(opened).iter_batches():
-                    whole = _with_partition(found, file.partition, schema)
+                    whole = with_partition(found, file.partition, schema)
                     rows += whole.num_rows
                     checksum = sum_checksums((checksum, row_checksum(whole)))
         return rows, checksum
@@ -167,7 +167,8 @@ def _short(app_id: str) -> str:
     return hashlib.sha256(app_id.encode()).hexdigest()[:12]
 
 
-def _with_partition(batch: pa.RecordBatch, partition: object, schema: pa.Schema) -> pa.RecordBatch:
+def with_partition(batch: pa.RecordBatch, partition: object, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of a file with the columns that only its path has, as the rows were written."""
     import pyarrow as pa  # noqa: PLC0415
 
     values = cast("dict[str, str | None]", partition)

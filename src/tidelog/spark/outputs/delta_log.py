@@ -1,0 +1,170 @@
+"""The log of one Delta table, by Delta's own library: every effect that a kind has on a table is a method here.
+
+    log.end_once(app_id, batch_id, step)       load, compare, and let `step` commit from that very version
+
+The library writes an application's `txn` action and never compares it, and left to itself it commits again on top of whoever
+was faster. Then a driver that slept between its look and its commit would write a batch a second time. So it is told not to try
+again: a commit from a version that is not the last one any more fails, and the loop here loads and compares anew. Of two that
+end one batch, one commits; the other sees its `txn`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from tidelog.spark.outputs.delta_schema import DeltaFacts
+from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
+from tidelog.spark.outputs.staged import Target
+from tidelog.spark.secret_references import resolved
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, CommitProperties
+
+# ruff: noqa: PLC0415 - Delta's library is loaded by whoever looks at a table, which tasks do not
+
+# Other writers that were faster, one after another. Each has made progress of its own; so many in a row, and the pipeline tells.
+COMMITS_MAX = 50
+
+
+class DeltaLog:
+    """One table by its place. Nothing is kept between calls."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    @property
+    def place(self) -> str:
+        return self._target.place
+
+    def load(self) -> DeltaTable | None:
+        """The table as it is now; None where there is none. OutputUnreachableError."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        with told_of(self.place):
+            try:
+                return DeltaTable(self.place, storage_options=self.settings())
+            except TableNotFoundError:
+                return None
+
+    def loaded(self) -> DeltaTable:
+        """OutputRefusedError where the table is gone."""
+        table = self.load()
+        if table is None:
+            raise OutputRefusedError(f"there is no Delta table at {self.place}: it was removed, or never made")
+        return table
+
+    def create(self, fields: Sequence[Mapping[str, Any]], partition_by: Sequence[str]) -> None:
+        """The table, unless somebody else was faster."""
+        from deltalake import DeltaTable, Schema
+
+        schema = Schema.from_json(json.dumps({"type": "struct", "fields": list(fields)}))
+        with told_of(self.place):
+            DeltaTable.create(
+                self.place, schema, mode="ignore", partition_by=list(partition_by), storage_options=self.settings()
+            )
+
+    def widen(self, table: DeltaTable, fields: Sequence[Mapping[str, Any]]) -> bool:
+        """Add columns that may be null. False where somebody else was faster: the caller looks again."""
+        from deltalake import CommitProperties, Field
+        from deltalake.exceptions import CommitFailedError
+
+        added = [Field.from_json(json.dumps(each)) for each in fields]
+        with told_of(self.place):
+            try:
+                table.alter.add_columns(added, commit_properties=CommitProperties(max_commit_retries=0))
+            except CommitFailedError:
+                return False
+        return True
+
+    def add(self, table: DeltaTable, actions: Sequence[AddAction], properties: CommitProperties) -> None:
+        """Files to the table; none is allowed, and leaves only what the properties say. CommitFailedError where it has moved
+        on."""
+        partition_by = table.metadata().partition_columns
+        table.create_write_transaction(
+            list(actions), "append", table.schema(), partition_by=partition_by, commit_properties=properties
+        )
+
+    def end_once(self, app_id: str, batch_id: int, step: Callable[[DeltaTable, CommitProperties], None]) -> None:
+        """On return the table has the batch, by this call or an earlier one. `step` commits with the properties from the table
+        that it gets; OutputRefusedError from it, and where the table is gone."""
+        from deltalake import CommitProperties, Transaction
+        from deltalake.exceptions import CommitFailedError
+
+        table = self.loaded()
+        for _ in range(COMMITS_MAX):
+            last = table.transaction_version(app_id)
+            if last is not None and last >= batch_id:
+                return
+            properties = CommitProperties(
+                max_commit_retries=0,
+                app_transactions=[Transaction(app_id, batch_id)],
+                custom_metadata={"tidelog.app": app_id, "tidelog.batch": str(batch_id)},
+            )
+            with told_of(self.place):
+                try:
+                    step(table, properties)
+                except CommitFailedError as error:
+                    newer = self.loaded()
+                    if newer.version() == table.version():
+                        # Nobody was faster: it is something else, which will not pass by itself.
+                        reason = first_line(error)
+                        raise OutputUnreachableError(f"{self.place} does not take the batch: {reason}") from error
+                    table = newer
+                else:
+                    return
+        raise OutputUnreachableError(f"others wrote to {self.place} first, {COMMITS_MAX} times in a row")
+
+    def never_named(self, table: DeltaTable) -> list[str]:
+        """Files in the table's directory that no version names which may still be read. Those that were taken out of the table
+        are not among them: they belong to versions of before, until a vacuum comes."""
+        with told_of(self.place):
+            # Without a time limit both lists have what was removed since; the longer one has what was never there as well.
+            both = table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
+            removed = table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=False)
+        return sorted(set(both) - set(removed))
+
+    def settings(self) -> dict[str, str] | None:
+        return {name: str(value) for name, value in resolved(self._target.storage).items()} or None
+
+
+def facts_of(table: DeltaTable) -> DeltaFacts:
+    protocol, metadata = table.protocol(), table.metadata()
+    return DeltaFacts(
+        writer_version=protocol.min_writer_version,
+        writer_features=tuple(protocol.writer_features or ()),
+        configuration=dict(metadata.configuration),
+        partition_by=tuple(metadata.partition_columns),
+        fields=tuple(json.loads(table.schema().to_json())["fields"]),
+    )
+
+
+def files_of(table: DeltaTable) -> dict[str, int]:
+    """Files of this version, by their path below the table's place, with their bytes."""
+    import pyarrow as pa
+
+    actions: pa.Table = pa.table(table.get_add_actions(flatten=True))
+    paths, sizes = actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist()
+    return {unquote(str(path)): int(size or 0) for path, size in zip(paths, sizes, strict=True)}
+
+
+@contextlib.contextmanager
+def told_of(place: str) -> Iterator[None]:
+    """What the library raises as OutputUnreachableError in one sentence; CommitFailedError is left to the caller inside."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        raise OutputUnreachableError(f"{place} cannot be read or written: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The library appends a trace of its own."""
+    return str(error).partition("\n")[0]

@@ -1,0 +1,304 @@
+"""The kind `delta`: rows of tasks as Parquet files in the table's own directory, which count once the table's log names them.
+
+    day=2026-11-01/part-0000000042-00003-0-1-<run>-0.parquet
+    _delta_log/00000000000000000017.json        add actions of all files of the batch, and `txn` (app id, batch)
+
+No jar takes part: tasks write by Arrow, the driver commits by delta-rs. Both actions are in one commit, so a batch is there in
+whole or not at all, and the table itself remembers the last one. `delta_log` has the loop that makes it once.
+
+Rows are never computed again after the decision: what is added are the very files that the manifest names. Where the table has
+changed in between so that they do not fit it any more, the batch is refused.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from tidelog.spark.outputs.delta_log import DeltaLog, facts_of, files_of
+from tidelog.spark.outputs.delta_schema import (
+    DeltaFacts,
+    delta_fields,
+    missing_columns,
+    null_faults,
+    rows_schema,
+    schema_faults,
+    table_faults,
+)
+from tidelog.spark.outputs.delta_stats import file_statistics
+from tidelog.spark.outputs.file_output import with_partition
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
+from tidelog.spark.outputs.manifest_store import decode_schema
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt
+from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, Target, sum_checksums
+from tidelog.spark.outputs.storage import Storage
+from tidelog.spark.row_checksum import row_checksum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction
+
+# ruff: noqa: PLC0415 - Arrow and Delta's library are loaded by whoever has rows or a table
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# A directory's name is for people: the log has the value. File systems stop at 255 bytes.
+_DIRECTORY_CHARACTERS_MAX = 120
+# `part-`, an attempt's name, and which file of the attempt.
+_STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-\d+\.parquet")
+# Of one column that several runs add at once.
+_WIDENINGS_MAX = 10
+
+
+class FileFacts(msgspec.Struct, frozen=True):
+    """What `StagedFile.stats` holds."""
+
+    stats: str
+    """Delta's own JSON, as the log will have it."""
+    nulls: tuple[str, ...]
+    """Columns that have a null in any row of the attempt so far."""
+
+
+class DeltaTableKind(OutputKind):
+    def __init__(self, target: Target, staging: str, staging_storage: dict[str, str]) -> None:
+        super().__init__(target, staging, staging_storage)
+        # Told of at once, and loaded only where there is a table to look at.
+        if importlib.util.find_spec("deltalake") is None:
+            raise ModuleNotFoundError(name="deltalake")
+        self.log = DeltaLog(target)
+
+    def validate(self, schema: pa.Schema) -> Sequence[str]:
+        found = schema_faults(schema, self.target.partition_by)
+        if found:
+            return found
+        table = self.log.load()
+        return [] if table is None else table_faults(facts_of(table), rows_schema(schema), self.target)
+
+    def prepare(self, schema: pa.Schema) -> None:
+        if wrong := schema_faults(schema, self.target.partition_by):
+            raise OutputRefusedError(wrong[0])
+        rows = rows_schema(schema)
+        for _ in range(_WIDENINGS_MAX):
+            table = self.log.load()
+            if table is None:
+                self.log.create(delta_fields(rows), self.target.partition_by)
+                continue
+            facts = facts_of(table)
+            self._refuse(table_faults(facts, rows, self.target))
+            missing = missing_columns(facts, rows)
+            if not missing or self.log.widen(table, missing):
+                return
+        raise OutputUnreachableError(f"others changed {self.target.place} first, {_WIDENINGS_MAX} times in a row")
+
+    def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
+        return DeltaAttempt(self._storage, name, schema, self.target.partition_by)
+
+    def check(self, batch: StagedBatch) -> None:
+        self._check_table(facts_of(self.log.loaded()), batch)
+        self._check_files(batch)
+
+    def end(self, batch: StagedBatch) -> None:
+        # A batch without rows changes nothing, and needs no version of its own.
+        if not batch.manifest.files:
+            return
+
+        def step(table: DeltaTable, properties: CommitProperties) -> None:
+            self._check_table(facts_of(table), batch)
+            self._check_files(batch)
+            self.log.add(table, _add_actions(batch.manifest.files), properties)
+
+        self.log.end_once(batch.manifest.app_id, batch.manifest.batch_id, step)
+
+    def discard(self, parts: Sequence[StagedPart]) -> None:
+        for part in parts:
+            for file in part.files:
+                self._storage.delete(file.path)
+
+    def last_batch(self, app_id: str) -> int | None:
+        table = self.log.load()
+        return None if table is None else table.transaction_version(app_id)
+
+    def sweep(self, named: frozenset[str], *, older_than_s: float) -> Swept:
+        storage, now_s = self._storage, time.time()
+        old = {
+            file.path: file.bytes
+            for file in storage.files()
+            if (attempt := _attempt_of(file.path)) is not None
+            and attempt not in named
+            and now_s - file.modified_s >= older_than_s
+        }
+        # Most sweeps end here, before the table's whole log is read.
+        table = self.log.load() if old else None
+        if table is None:
+            return Swept()
+        orphans = [path for path in self.log.never_named(table) if path in old]
+        gone = [path for path in orphans if storage.delete(path)]
+        return Swept(len(gone), sum(old[path] for path in gone))
+
+    def read_back(self, batch: StagedBatch) -> tuple[int, int]:
+        manifest = batch.manifest
+        table = self.log.loaded()
+        last = table.transaction_version(manifest.app_id)
+        if manifest.files and (last is None or last < manifest.batch_id):
+            raise OutputRefusedError(f"{self.target.place} does not have batch {manifest.batch_id}")
+        there = files_of(table)
+        if any(file.path not in there for file in manifest.files):
+            raise OutputRefusedError(
+                f"the rows of batch {manifest.batch_id} cannot be told apart in {self.target.place} any more: its files were "
+                "compacted, or rows of them changed"
+            )
+        schema = rows_schema(decode_schema(manifest.schema))
+        rows = checksum = 0
+        for file in manifest.files:
+            for found in self._rows_of(file, schema):
+                rows += found.num_rows
+                checksum = sum_checksums((checksum, row_checksum(found)))
+        return rows, checksum
+
+    def _rows_of(self, file: StagedFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        storage = self._storage
+        with storage.system.open_input_file(f"{storage.root}/{file.path}") as opened:
+            for found in pq.ParquetFile(opened).iter_batches():
+                yield with_partition(found, file.partition, schema)
+
+    def _check_table(self, facts: DeltaFacts, batch: StagedBatch) -> None:
+        """Whatever the table may refuse, by its version that is loaded. New columns are there since `prepare`."""
+        rows = rows_schema(decode_schema(batch.manifest.schema))
+        settled = msgspec.structs.replace(self.target, widens=False)
+        self._refuse(table_faults(facts, rows, settled))
+        nulls = frozenset(name for file in batch.manifest.files for name in _facts(file).nulls)
+        self._refuse(null_faults(facts, nulls, self.target.place))
+
+    def _check_files(self, batch: StagedBatch) -> None:
+        """The library adds files that are not there."""
+        storage, files = self._storage, batch.manifest.files
+        found = storage.system.get_file_info([f"{storage.root}/{file.path}" for file in files])
+        for file, info in zip(files, found, strict=True):
+            if not info.is_file or info.size != file.bytes:
+                raise OutputRefusedError(
+                    f"{self.target.place}/{file.path} is not what was staged: it was removed or changed"
+                )
+
+    @staticmethod
+    def _refuse(faults: Sequence[str]) -> None:
+        if faults:
+            raise OutputRefusedError(faults[0])
+
+    @property
+    def _storage(self) -> Storage:
+        return Storage.at(self.target.place, self.target.storage)
+
+
+class DeltaAttempt:
+    """A `StagingAttempt` whose files have the types and the statistics of Delta."""
+
+    def __init__(self, storage: Storage, name: AttemptName, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        self._schema = rows_schema(schema)
+        self._partition_by = tuple(partition_by)
+        self._nulls: set[str] = set()
+        self._not_numbers: set[str] = set()
+
+        def path_of(values: dict[str, str | None], n: int) -> str:
+            return f"{_directory(values)}part-{name}-{n}.parquet"
+
+        self._files = ParquetAttempt(
+            storage,
+            name,
+            self._schema,
+            partition_by,
+            path_of=path_of,
+            finished=self._finished,
+            options={"store_schema": False},
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = self._as_written(batch)
+        for field, column in zip(rows.schema, rows.columns, strict=True):
+            if column.null_count:
+                self._nulls.add(field.name)
+            if _has_not_numbers(column):
+                self._not_numbers.add(field.name)
+        self._files.write(rows)
+
+    def hand_over(self) -> StagedPart:
+        return self._files.hand_over()
+
+    def abort(self) -> None:
+        self._files.abort()
+
+    def _as_written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = []
+        for field in self._schema:
+            column = batch.column(field.name).cast(field.type)
+            if field.name in self._partition_by and pa.types.is_string(field.type):
+                # To Delta the empty text is no value of a partition column: it is read as null.
+                column = pc.if_else(pc.equal(column, pa.scalar("")), pa.scalar(None, field.type), column)
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _finished(self, file: StagedFile, writer: Any) -> StagedFile:
+        stats = file_statistics(writer.writer.metadata, file.rows, not_numbers=self._not_numbers)
+        facts = FileFacts(stats, tuple(sorted(self._nulls)))
+        partition = {name: self._partition_value(name, value) for name, value in file.partition.items()}
+        return msgspec.structs.replace(file, stats=msgspec.json.encode(facts).decode(), partition=partition)
+
+    def _partition_value(self, name: str, value: str | None) -> str | None:
+        """Arrow's text as Delta writes it. Only of a time it differs, which is then in UTC."""
+        found = self._schema.field(name).type
+        if value is None or not hasattr(found, "tz") or found.tz is None:
+            return value
+        return value.replace(" ", "T")
+
+
+def _add_actions(files: Iterable[StagedFile]) -> list[AddAction]:
+    from deltalake.transaction import AddAction
+
+    now_ms = int(time.time() * 1000)
+    return [
+        AddAction(
+            path=file.path,
+            size=file.bytes,
+            partition_values=dict(file.partition),
+            modification_time=now_ms,
+            data_change=True,
+            stats=_facts(file).stats,
+        )
+        for file in files
+    ]
+
+
+def _facts(file: StagedFile) -> FileFacts:
+    return msgspec.json.decode(file.stats, type=FileFacts)
+
+
+def _directory(values: dict[str, str | None]) -> str:
+    # The log holds the path in percent encoding once more, which the library does.
+    return "".join(
+        f"{quote(name, safe='')}={_NO_VALUE if value is None else quote(value, safe='')}"[:_DIRECTORY_CHARACTERS_MAX]
+        + "/"
+        for name, value in values.items()
+    )
+
+
+def _attempt_of(path: str) -> str | None:
+    """The attempt that has staged a file; None for files of others."""
+    found = _STAGED_NAME.fullmatch(path.rpartition("/")[2])
+    return None if found is None else found[1]
+
+
+def _has_not_numbers(column: pa.Array[Any]) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return bool(pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py())
