@@ -1,0 +1,1 @@
+# The types of `value_hashes` are in its annotations.
