@@ -26,7 +26,13 @@ from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_cluster import ending_of
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_decisions import TOPIC
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, parse_transactional_id, transactional_id
+from tidelog.spark.sink.sink_participant import (
+    Participant,
+    SinkIdentity,
+    attempt_id,
+    parse_transactional_id,
+    transactional_id,
+)
 from tidelog.spark.sink.sink_protocol import Effect, End, Ending
 from tidelog.spark.sink.sink_recovery import recover
 from tidelog.testing import EmbeddedCluster
@@ -393,8 +399,14 @@ def test_a_transactional_id_is_read_back(identity: SinkIdentity, run: str) -> No
 
     parsed = parse_transactional_id(name, identity.prefix)
 
-    assert parsed == (identity, run, "worker.1", 12)
+    assert parsed == (identity, run, "", ("worker.1", "12"))
     assert name.startswith(identity.ids_start)
+    for topic_sink in ("", "late.orders~1"):
+        named = attempt_id(identity, run, 7, 0, 12, topic_sink)
+        assert parse_transactional_id(named, identity.prefix) == (identity, run, topic_sink, ("7", "0", "12"))
+        assert named.startswith(identity.ids_start)
+        longer = f"{identity.prefix}.more{named.removeprefix(identity.prefix)}"
+        assert parse_transactional_id(longer, identity.prefix) is None
 
 
 @pytest.mark.parametrize(
@@ -405,6 +417,11 @@ def test_a_transactional_id_is_read_back(identity: SinkIdentity, run: str) -> No
         "tidelog-spark.query.run.worker.x",
         "tidelog-spark.query~.run.worker.0",
         "tidelog-spark..run.worker.0",
+        "tidelog-spark.query.run..0",
+        "tidelog-spark.query..0.0.0",
+        "tidelog-spark.query.run~.0.0.0",
+        "tidelog-spark.query.run.0.x.0",
+        "tidelog-spark.more.query.run.0.0.0",
         "other.query.run.worker.0",
         "tidelog-spark",
     ],

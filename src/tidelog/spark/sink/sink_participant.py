@@ -1,14 +1,16 @@
 """Who takes part in an exactly-once write: the tasks' open transactions, and the transactional ids that tell them apart.
 
-    <prefix>.<scope>.<run>.<worker>.<n>     a task attempt's transaction
-    <prefix>.<scope>.decider                the driver's, for the decisions
+    <prefix>.<scope>.<run>.<partition>.<stage attempt>.<task attempt>          a task attempt's transaction
+    <prefix>.<scope>.<run>~<topic sink>.<partition>.<stage attempt>.<...>      the same, where a pipeline has several topics
+    <prefix>.<scope>.<run>.<worker>.<n>                                        the same, of earlier releases
+    <prefix>.<scope>.decider                                                   the driver's, for the decisions
 
-The scope is the query, and the sink where a query has several: `orders`, `orders~late`. Whoever cleans up goes by these names, so
-that they have to be read back without a doubt: everything but the prefix is escaped, and no part has a dot of its own. The prefix
-stays as it is, since access is granted by it.
+The scope is the query, and the sink where a query has several deciders: `orders`, `orders~late`. Whoever cleans up goes by these
+names, so that they have to be read back without a doubt: everything but the prefix is escaped, and no part has a dot of its own.
+The prefix stays as it is, since access is granted by it.
 
-An id belongs to one worker process of one run. It may be used for another transaction only once the one before has ended, and
-never twice within a batch: InitProducerId on it would abort what a decision counts on.
+An id may be used for another transaction only once the one before has ended, and never twice within a batch: InitProducerId on it
+would abort what a decision counts on.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ PARTITIONS_NAMED_MAX = 5
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")
 _DECIDER = "decider"
-_PARTS = 4
+# Scope and run, then worker and number, or three numbers. With another count of parts an id belongs to a longer prefix.
+_WORKER_PARTS = 4
+_NUMBERED_PARTS = 5
 
 
 class Participant(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,8 +108,18 @@ class ParticipantId(NamedTuple):
 
     identity: SinkIdentity
     run: str
-    worker: str
-    n: int
+    topic_sink: str
+    """Which of a pipeline's topics; empty where there is one."""
+    attempt: tuple[str, ...]
+
+
+def attempt_id(
+    identity: SinkIdentity, run: str, partition: int, stage_attempt: int, task_attempt: int, topic_sink: str = ""
+) -> str:
+    """The id of one attempt of a task, as its own context numbers it: the same in every batch of a run, and no two attempts of
+    a batch have the same."""
+    which = f"~{escape(topic_sink)}" if topic_sink else ""
+    return f"{identity.ids_start}{escape(run)}{which}.{partition}.{stage_attempt}.{task_attempt}"
 
 
 def transactional_id(identity: SinkIdentity, run: str, worker: str, n: int) -> str:
@@ -114,19 +128,24 @@ def transactional_id(identity: SinkIdentity, run: str, worker: str, n: int) -> s
 
 
 def parse_transactional_id(transactional_id: str, prefix: str = DEFAULT_PREFIX) -> ParticipantId | None:
-    """What `transactional_id` was made of; None for an id of another prefix, of a decider, or of nobody here."""
+    """What an id was made of; None for one of another prefix, of a decider, or of nobody here."""
     if not transactional_id.startswith(f"{prefix}."):
         return None
-    parts = transactional_id.removeprefix(f"{prefix}.").split(".")
-    if len(parts) != _PARTS:
+    scope, _, rest = transactional_id.removeprefix(f"{prefix}.").partition(".")
+    run_part, *attempt = rest.split(".")
+    numbers = attempt[1:] if len(attempt) + 2 == _WORKER_PARTS else attempt
+    if len(attempt) + 2 not in (_WORKER_PARTS, _NUMBERED_PARTS) or not all(map(_is_number, numbers)) or not attempt[0]:
         return None
-    scope, run, worker, number = parts
     query, has_sink, sink = scope.partition("~")
-    if not (query and run and worker and number.isascii() and number.isdigit()) or bool(has_sink) != bool(sink):
+    run, has_topic, topic_sink = run_part.partition("~")
+    if not (query and run) or bool(has_sink) != bool(sink) or bool(has_topic) != bool(topic_sink):
         return None
-    return ParticipantId(
-        SinkIdentity(_unescaped(query), _unescaped(sink), prefix), _unescaped(run), _unescaped(worker), int(number)
-    )
+    identity = SinkIdentity(_unescaped(query), _unescaped(sink), prefix)
+    return ParticipantId(identity, _unescaped(run), _unescaped(topic_sink), tuple(map(_unescaped, attempt)))
+
+
+def _is_number(part: str) -> bool:
+    return part.isascii() and part.isdigit()
 
 
 def escape(part: str) -> str:
