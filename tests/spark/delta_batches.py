@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from tidelog.spark.outputs.delta_log import DeltaLog
+from tidelog.spark.outputs.delta_merge import MergePlan
 from tidelog.spark.outputs.delta_table import DeltaTableKind
 from tidelog.spark.outputs.manifest_store import manifest_of, write_manifest
 from tidelog.spark.outputs.staged import AttemptName, Changes, StagedBatch, StagedPart, Target, app_id
@@ -82,6 +83,13 @@ class CutLog(DeltaLog):
         super().add(table, actions, properties)
         self._cut()
 
+    def merge(
+        self, table: DeltaTable, source: pa.RecordBatchReader, plan: MergePlan, properties: CommitProperties
+    ) -> None:
+        self._cut()
+        super().merge(table, source, plan, properties)
+        self._cut()
+
     def _cut(self) -> None:
         self.left -= 1
         if self.left < 0:
@@ -102,6 +110,12 @@ class SteppedLog(DeltaLog):
     def add(self, table: DeltaTable, actions: Sequence[AddAction], properties: CommitProperties) -> None:
         self._wait()
         super().add(table, actions, properties)
+
+    def merge(
+        self, table: DeltaTable, source: pa.RecordBatchReader, plan: MergePlan, properties: CommitProperties
+    ) -> None:
+        self._wait()
+        super().merge(table, source, plan, properties)
 
 
 class Turns:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from tidelog.spark.outputs.delta_merge import MergePlan
 from tidelog.spark.outputs.delta_schema import DeltaFacts
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import Target
@@ -90,6 +91,23 @@ class DeltaLog:
         table.create_write_transaction(
             list(actions), "append", table.schema(), partition_by=partition_by, commit_properties=properties
         )
+
+    def merge(
+        self, table: DeltaTable, source: pa.RecordBatchReader, plan: MergePlan, properties: CommitProperties
+    ) -> None:
+        """Rows by key; also where none has changed, the properties are left in the table. CommitFailedError where it has moved
+        on."""
+        before = table.version()
+        merger = table.merge(
+            source, plan.on, source_alias="source", target_alias="target", commit_properties=properties
+        )
+        if plan.delete_when is not None:
+            merger = merger.when_matched_delete(plan.delete_when or None)
+        merger = merger.when_matched_update(plan.assignments, plan.update_when or None)
+        merger.when_not_matched_insert(plan.assignments, plan.insert_when or None).execute()
+        if table.version() == before:
+            # The library makes no version of a merge that changes nothing.
+            self.add(table, [], properties)
 
     def end_once(self, app_id: str, batch_id: int, step: Callable[[DeltaTable, CommitProperties], None]) -> None:
         """On return the table has the batch, by this call or an earlier one. `step` commits with the properties from the table

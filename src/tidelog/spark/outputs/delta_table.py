@@ -6,6 +6,9 @@
 No jar takes part: tasks write by Arrow, the driver commits by delta-rs. Both actions are in one commit, so a batch is there in
 whole or not at all, and the table itself remembers the last one. `delta_log` has the loop that makes it once.
 
+Rows that change others by key (`Target.changes`) are staged apart from the table and merged into it by `delta_merge`, in a commit
+of the same kind.
+
 Rows are never computed again after the decision: what is added are the very files that the manifest names. Where the table has
 changed in between so that they do not fit it any more, the batch is refused.
 """
@@ -22,6 +25,14 @@ from urllib.parse import quote
 import msgspec
 
 from tidelog.spark.outputs.delta_log import DeltaLog, facts_of, files_of
+from tidelog.spark.outputs.delta_merge import (
+    StagedChanges,
+    change_faults,
+    history_plan,
+    history_rows,
+    table_columns,
+    upsert_plan,
+)
 from tidelog.spark.outputs.delta_schema import (
     DeltaFacts,
     delta_fields,
@@ -36,7 +47,16 @@ from tidelog.spark.outputs.file_output import with_partition
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt
-from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, Target, sum_checksums
+from tidelog.spark.outputs.staged import (
+    DELETED,
+    AttemptName,
+    Changes,
+    StagedBatch,
+    StagedFile,
+    StagedPart,
+    Target,
+    sum_checksums,
+)
 from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.row_checksum import row_checksum
 
@@ -74,58 +94,72 @@ class DeltaTableKind(OutputKind):
         self.log = DeltaLog(target)
 
     def validate(self, schema: pa.Schema) -> Sequence[str]:
-        found = schema_faults(schema, self.target.partition_by)
-        if found:
+        if found := self._row_faults(schema):
             return found
         table = self.log.load()
-        return [] if table is None else table_faults(facts_of(table), rows_schema(schema), self.target)
+        return [] if table is None else table_faults(facts_of(table), self._columns(schema), self.target)
 
     def prepare(self, schema: pa.Schema) -> None:
-        if wrong := schema_faults(schema, self.target.partition_by):
-            raise OutputRefusedError(wrong[0])
-        rows = rows_schema(schema)
+        self._refuse(self._row_faults(schema))
+        columns = self._columns(schema)
         for _ in range(_WIDENINGS_MAX):
             table = self.log.load()
             if table is None:
-                self.log.create(delta_fields(rows), self.target.partition_by)
+                self.log.create(delta_fields(columns), self.target.partition_by)
                 continue
             facts = facts_of(table)
-            self._refuse(table_faults(facts, rows, self.target))
-            missing = missing_columns(facts, rows)
+            self._refuse(table_faults(facts, columns, self.target))
+            missing = missing_columns(facts, columns)
             if not missing or self.log.widen(table, missing):
                 return
         raise OutputUnreachableError(f"others changed {self.target.place} first, {_WIDENINGS_MAX} times in a row")
 
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
+        if self.target.changes is not None:
+            return DeltaAttempt(self._staging_storage, name, schema, changes=self.target.changes)
         return DeltaAttempt(self._storage, name, schema, self.target.partition_by)
 
     def check(self, batch: StagedBatch) -> None:
         self._check_table(facts_of(self.log.loaded()), batch)
         self._check_files(batch)
+        if self.target.changes is not None:
+            self._refuse(self._changes(batch, self.target.changes).faults())
 
     def end(self, batch: StagedBatch) -> None:
+        manifest = batch.manifest
         # A batch without rows changes nothing, and needs no version of its own.
-        if not batch.manifest.files:
+        if not manifest.files:
             return
 
         def step(table: DeltaTable, properties: CommitProperties) -> None:
             self._check_table(facts_of(table), batch)
             self._check_files(batch)
-            self.log.add(table, _add_actions(batch.manifest.files), properties)
+            if self.target.changes is None:
+                self.log.add(table, _add_actions(manifest.files), properties)
+            else:
+                self._merge(table, batch, self.target.changes, properties)
 
-        self.log.end_once(batch.manifest.app_id, batch.manifest.batch_id, step)
+        try:
+            self.log.end_once(manifest.app_id, manifest.batch_id, step)
+        except (OutputRefusedError, OutputUnreachableError):
+            # Whoever was faster may have taken the staged files away since, also while they were read here.
+            last = self.last_batch(manifest.app_id)
+            if last is None or last < manifest.batch_id:
+                raise
+        if self.target.changes is not None:
+            self.discard(manifest.parts)
 
     def discard(self, parts: Sequence[StagedPart]) -> None:
         for part in parts:
             for file in part.files:
-                self._storage.delete(file.path)
+                self._rows_storage.delete(file.path)
 
     def last_batch(self, app_id: str) -> int | None:
         table = self.log.load()
         return None if table is None else table.transaction_version(app_id)
 
     def sweep(self, named: frozenset[str], *, older_than_s: float) -> Swept:
-        storage, now_s = self._storage, time.time()
+        storage, now_s = self._rows_storage, time.time()
         old = {
             file.path: file.bytes
             for file in storage.files()
@@ -133,16 +167,20 @@ class DeltaTableKind(OutputKind):
             and attempt not in named
             and now_s - file.modified_s >= older_than_s
         }
-        # Most sweeps end here, before the table's whole log is read.
-        table = self.log.load() if old else None
-        if table is None:
-            return Swept()
-        orphans = [path for path in self.log.never_named(table) if path in old]
+        orphans = list(old)
+        if old and self.target.changes is None:
+            # Most sweeps do not come so far as to read the table's whole log.
+            table = self.log.load()
+            orphans = [] if table is None else [path for path in self.log.never_named(table) if path in old]
         gone = [path for path in orphans if storage.delete(path)]
         return Swept(len(gone), sum(old[path] for path in gone))
 
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
         manifest = batch.manifest
+        if self.target.changes is not None:
+            raise OutputRefusedError(
+                f"rows that are merged by key cannot be told apart in {self.target.place} by their batch"
+            )
         table = self.log.loaded()
         last = table.transaction_version(manifest.app_id)
         if manifest.files and (last is None or last < manifest.batch_id):
@@ -169,22 +207,46 @@ class DeltaTableKind(OutputKind):
             for found in pq.ParquetFile(opened).iter_batches():
                 yield with_partition(found, file.partition, schema)
 
+    def _merge(self, table: DeltaTable, batch: StagedBatch, how: Changes, properties: CommitProperties) -> None:
+        rows = rows_schema(decode_schema(batch.manifest.schema))
+        columns, changes = table_columns(rows, how), self._changes(batch, how)
+        bounds = changes.bounds()
+        if not how.history:
+            plan = upsert_plan(columns, rows, how, bounds)
+            self.log.merge(table, changes.reader(), plan, properties)
+            return
+        found = history_rows(table, changes, columns, how)
+        self.log.merge(table, found.to_reader(), history_plan(columns, how, bounds), properties)
+
+    def _changes(self, batch: StagedBatch, how: Changes) -> StagedChanges:
+        rows = rows_schema(decode_schema(batch.manifest.schema))
+        return StagedChanges(self._staging_storage, batch.manifest.files, rows, how)
+
+    def _row_faults(self, schema: pa.Schema) -> list[str]:
+        changes = self.target.changes
+        found = [] if changes is None else change_faults(schema, changes)
+        return found or schema_faults(table_columns(schema, changes), self.target.partition_by)
+
+    def _columns(self, schema: pa.Schema) -> pa.Schema:
+        """What the table has of the rows."""
+        return table_columns(rows_schema(schema), self.target.changes)
+
     def _check_table(self, facts: DeltaFacts, batch: StagedBatch) -> None:
         """Whatever the table may refuse, by its version that is loaded. New columns are there since `prepare`."""
-        rows = rows_schema(decode_schema(batch.manifest.schema))
+        columns = self._columns(decode_schema(batch.manifest.schema))
         settled = msgspec.structs.replace(self.target, widens=False)
-        self._refuse(table_faults(facts, rows, settled))
+        self._refuse(table_faults(facts, columns, settled))
         nulls = frozenset(name for file in batch.manifest.files for name in _facts(file).nulls)
         self._refuse(null_faults(facts, nulls, self.target.place))
 
     def _check_files(self, batch: StagedBatch) -> None:
         """The library adds files that are not there."""
-        storage, files = self._storage, batch.manifest.files
+        storage, files = self._rows_storage, batch.manifest.files
         found = storage.system.get_file_info([f"{storage.root}/{file.path}" for file in files])
         for file, info in zip(files, found, strict=True):
             if not info.is_file or info.size != file.bytes:
                 raise OutputRefusedError(
-                    f"{self.target.place}/{file.path} is not what was staged: it was removed or changed"
+                    f"{storage.root}/{file.path} is not what was staged: it was removed or changed"
                 )
 
     @staticmethod
@@ -196,18 +258,39 @@ class DeltaTableKind(OutputKind):
     def _storage(self) -> Storage:
         return Storage.at(self.target.place, self.target.storage)
 
+    @property
+    def _staging_storage(self) -> Storage:
+        return Storage.at(self.staging, self.staging_storage)
+
+    @property
+    def _rows_storage(self) -> Storage:
+        """Where tasks have staged: beside the table's files, or apart from them what is merged into it."""
+        return self._storage if self.target.changes is None else self._staging_storage
+
 
 class DeltaAttempt:
     """A `StagingAttempt` whose files have the types and the statistics of Delta."""
 
-    def __init__(self, storage: Storage, name: AttemptName, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        name: AttemptName,
+        schema: pa.Schema,
+        partition_by: Sequence[str] = (),
+        *,
+        changes: Changes | None = None,
+    ) -> None:
+        """`changes`: rows that are merged, which lie apart from the table until then."""
         self._schema = rows_schema(schema)
         self._partition_by = tuple(partition_by)
+        # Of a row that is deleted only the key is asked for, but in a history, which may have to remember it.
+        self._passes_deleted = changes is not None and not changes.history and DELETED in schema.names
         self._nulls: set[str] = set()
         self._not_numbers: set[str] = set()
+        prefix = "" if changes is None else f"batches/{name}/"
 
         def path_of(values: dict[str, str | None], n: int) -> str:
-            return f"{_directory(values)}part-{name}-{n}.parquet"
+            return f"{prefix}{_directory(values)}part-{name}-{n}.parquet"
 
         self._files = ParquetAttempt(
             storage,
@@ -220,10 +303,17 @@ class DeltaAttempt:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         rows = self._as_written(batch)
+        kept = rows
+        if self._passes_deleted:
+            kept = rows.filter(pc.not_equal(rows.column(DELETED).fill_null(False), pa.scalar(True)))
+        self._nulls.update(
+            name for name, column in zip(kept.schema.names, kept.columns, strict=True) if column.null_count
+        )
         for field, column in zip(rows.schema, rows.columns, strict=True):
-            if column.null_count:
-                self._nulls.add(field.name)
             if _has_not_numbers(column):
                 self._not_numbers.add(field.name)
         self._files.write(rows)
