@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # Other writers that were faster, one after another. Each has made progress of its own; so many in a row, and the pipeline tells.
 COMMITS_MAX = 50
+# `part-`, an attempt's name, and which file of the attempt.
+_STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-\d+\.parquet")
 
 
 class DeltaLog:
@@ -139,6 +142,23 @@ class DeltaLog:
                     return
         raise OutputUnreachableError(f"others wrote to {self.place} first, {COMMITS_MAX} times in a row")
 
+    def compact(self, table: DeltaTable, *, target_bytes: int) -> tuple[int, int] | None:
+        """Small files made into fewer: how many, into how many. None where somebody else has changed some of them meanwhile;
+        files that were only added do not matter, and the library commits on top of them."""
+        from deltalake.exceptions import CommitFailedError
+
+        with told_of(self.place):
+            try:
+                found = table.optimize.compact(target_size=target_bytes)
+            except CommitFailedError:
+                return None
+        return int(found["numFilesRemoved"]), int(found["numFilesAdded"])
+
+    def unread(self, table: DeltaTable) -> list[str]:
+        """Files in the table's directory that no version has which may still be read, as the table itself says how long."""
+        with told_of(self.place):
+            return sorted(table.vacuum(dry_run=True, full=True))
+
     def never_named(self, table: DeltaTable) -> list[str]:
         """Files in the table's directory that no version names which may still be read. Those that were taken out of the table
         are not among them: they belong to versions of before, until a vacuum comes."""
@@ -170,6 +190,12 @@ def files_of(table: DeltaTable) -> dict[str, int]:
     actions: pa.Table = pa.table(table.get_add_actions(flatten=True))
     paths, sizes = actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist()
     return {unquote(str(path)): int(size or 0) for path, size in zip(paths, sizes, strict=True)}
+
+
+def attempt_of(path: str) -> str | None:
+    """The attempt that has staged a file; None for files of others."""
+    found = _STAGED_NAME.fullmatch(path.rpartition("/")[2])
+    return None if found is None else found[1]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,6 @@ changed in between so that they do not fit it any more, the batch is refused.
 from __future__ import annotations
 
 import importlib.util
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidelog.spark.outputs.delta_log import DeltaLog, facts_of, files_of
+from tidelog.spark.outputs.delta_log import DeltaLog, attempt_of, facts_of, files_of
 from tidelog.spark.outputs.delta_merge import (
     StagedChanges,
     change_faults,
@@ -70,8 +69,6 @@ if TYPE_CHECKING:
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # A directory's name is for people: the log has the value. File systems stop at 255 bytes.
 _DIRECTORY_CHARACTERS_MAX = 120
-# `part-`, an attempt's name, and which file of the attempt.
-_STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-\d+\.parquet")
 # Of one column that several runs add at once.
 _WIDENINGS_MAX = 10
 
@@ -163,7 +160,7 @@ class DeltaTableKind(OutputKind):
         old = {
             file.path: file.bytes
             for file in storage.files()
-            if (attempt := _attempt_of(file.path)) is not None
+            if (attempt := attempt_of(file.path)) is not None
             and attempt not in named
             and now_s - file.modified_s >= older_than_s
         }
@@ -379,12 +376,6 @@ def _directory(values: dict[str, str | None]) -> str:
         + "/"
         for name, value in values.items()
     )
-
-
-def _attempt_of(path: str) -> str | None:
-    """The attempt that has staged a file; None for files of others."""
-    found = _STAGED_NAME.fullmatch(path.rpartition("/")[2])
-    return None if found is None else found[1]
 
 
 def _has_not_numbers(column: pa.Array[Any]) -> bool:
