@@ -33,7 +33,7 @@ from tidelog.spark.outputs.delta_log import DeltaLog
 from tidelog.spark.outputs.delta_table import DeltaTableKind
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.manifest_store import read_manifest
-from tidelog.spark.outputs.staged import AttemptName, Changes, StagedBatch
+from tidelog.spark.outputs.staged import AttemptName, Changes, StagedBatch, Target
 
 SCHEMA = schema_of(day=pa.date32(), n=pa.int64(), text=pa.string())
 ROWS: list[Row] = [
@@ -343,6 +343,24 @@ def test_a_sweep_takes_what_neither_a_decision_nor_any_version_names(kind: Delta
     assert foreign.exists()
     # A version of before the compaction can still be read.
     assert DeltaTable(kind.target.place, version=2).to_pyarrow_table().num_rows == 6
+
+
+def test_two_sinks_of_one_table_keep_their_files_apart(kind: DeltaTableKind, tmp_path: Path) -> None:
+    """Their attempts have the same names, and the sweep of one does not know what the other's decision names."""
+    other = DeltaTableKind(kind.target, str(tmp_path / "other staging"), {})
+    batch, theirs = _staged(kind, 0), staged(other, 0, SCHEMA, ROWS)
+
+    swept = kind.sweep(frozenset(), older_than_s=0.0)
+
+    assert swept.files == len(batch.manifest.files)
+    other.check(theirs)
+
+
+@pytest.mark.parametrize("setting", [{"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, {"AWS_CONDITIONAL_PUT": "disabled"}])
+def test_a_store_in_which_two_commits_can_be_one_version_is_refused(setting: dict[str, str]) -> None:
+    kind = DeltaTableKind(Target("delta", "s3://bucket/table", storage=setting), "s3://bucket/staging", {})
+
+    assert "lets two writers commit the same version" in kind.validate(SCHEMA)[0]
 
 
 def test_what_is_discarded_or_aborted_is_gone(kind: DeltaTableKind) -> None:

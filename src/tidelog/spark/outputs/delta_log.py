@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from tidelog.spark.outputs.delta_merge import MergePlan
 from tidelog.spark.outputs.delta_schema import DeltaFacts
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 
 # Other writers that were faster, one after another. Each has made progress of its own; so many in a row, and the pipeline tells.
 COMMITS_MAX = 50
-# `part-`, an attempt's name, and which file of the attempt.
-_STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-\d+\.parquet")
+# `part-`, an attempt's name, whose it is, and which file of the attempt.
+_STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-([0-9a-f]{12})-\d+\.parquet")
+_ENDPOINT = "AWS_ENDPOINT_URL"
+# What would let two commits of one version both succeed.
+_UNSAFE = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true", "AWS_CONDITIONAL_PUT": "disabled"}
 
 
 class DeltaLog:
@@ -44,7 +48,9 @@ class DeltaLog:
 
     @property
     def place(self) -> str:
-        return self._target.place
+        """As the library takes it: Java writes a file's URI with one slash."""
+        found = self._target.place
+        return urlsplit(found).path if found.startswith("file:/") else found
 
     def load(self) -> DeltaTable | None:
         """The table as it is now; None where there is none. OutputUnreachableError."""
@@ -155,9 +161,12 @@ class DeltaLog:
         return int(found["numFilesRemoved"]), int(found["numFilesAdded"])
 
     def unread(self, table: DeltaTable) -> list[str]:
-        """Files in the table's directory that no version has which may still be read, as the table itself says how long."""
+        """Files in the table's directory that no version has which may still be read, as the table itself says how long. What
+        attempts have staged is not among them, unless it was in the table: somebody's decision may name it."""
         with told_of(self.place):
-            return sorted(table.vacuum(dry_run=True, full=True))
+            both = table.vacuum(dry_run=True, full=True)
+            removed = set(table.vacuum(dry_run=True, full=False))
+        return sorted(path for path in both if path in removed or staged_by(path) is None)
 
     def never_named(self, table: DeltaTable) -> list[str]:
         """Files in the table's directory that no version names which may still be read. Those that were taken out of the table
@@ -169,7 +178,15 @@ class DeltaLog:
         return sorted(set(both) - set(removed))
 
     def settings(self) -> dict[str, str] | None:
-        return {name: str(value) for name, value in resolved(self._target.storage).items()} or None
+        """For the library, with secrets in place of references."""
+        found = {name: str(value) for name, value in resolved(self._target.storage).items()}
+        if found.get(_ENDPOINT, "").startswith("http://"):
+            # The library asks for it to be said twice.
+            found.setdefault("AWS_ALLOW_HTTP", "true")
+        if _ENDPOINT in found and "AWS_DEFAULT_REGION" not in os.environ:
+            # Without one it asks Amazon, which is no help with a store of one's own.
+            found.setdefault("AWS_REGION", os.environ.get("AWS_REGION", "us-east-1"))
+        return found or None
 
 
 def facts_of(table: DeltaTable) -> DeltaFacts:
@@ -192,10 +209,24 @@ def files_of(table: DeltaTable) -> dict[str, int]:
     return {unquote(str(path)): int(size or 0) for path, size in zip(paths, sizes, strict=True)}
 
 
-def attempt_of(path: str) -> str | None:
-    """The attempt that has staged a file; None for files of others."""
+def staged_name(attempt: str, owner: str, n: int) -> str:
+    """Of a file in the table's directory, where several sinks and pipelines may stage."""
+    return f"part-{attempt}-{owner}-{n}.parquet"
+
+
+def staged_by(path: str) -> tuple[str, str] | None:
+    """The attempt and the owner (`parquet_staging.owner_of`) of a staged file; None for files of others."""
     found = _STAGED_NAME.fullmatch(path.rpartition("/")[2])
-    return None if found is None else found[1]
+    return None if found is None else (found[1], found[2])
+
+
+def storage_faults(target: Target) -> list[str]:
+    """Settings of the object store with which no commit is sure to be the only one of its version."""
+    return [
+        f"{name}={value} lets two writers commit the same version of {target.place}, so that one of them is lost"
+        for name, value in target.storage.items()
+        if name in _UNSAFE and value.lower() == _UNSAFE[name]
+    ]
 
 
 @contextlib.contextmanager

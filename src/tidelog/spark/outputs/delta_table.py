@@ -1,6 +1,6 @@
 """The kind `delta`: rows of tasks as Parquet files in the table's own directory, which count once the table's log names them.
 
-    day=2026-11-01/part-0000000042-00003-0-1-<run>-0.parquet
+    day=2026-11-01/part-0000000042-00003-0-1-<run>-<owner>-0.parquet
     _delta_log/00000000000000000017.json        add actions of all files of the batch, and `txn` (app id, batch)
 
 No jar takes part: tasks write by Arrow, the driver commits by delta-rs. Both actions are in one commit, so a batch is there in
@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidelog.spark.outputs.delta_log import DeltaLog, attempt_of, facts_of, files_of
+from tidelog.spark.outputs.delta_log import DeltaLog, facts_of, files_of, staged_by, staged_name, storage_faults
 from tidelog.spark.outputs.delta_merge import (
     StagedChanges,
     change_faults,
@@ -45,7 +45,7 @@ from tidelog.spark.outputs.delta_stats import file_statistics
 from tidelog.spark.outputs.file_output import with_partition
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
 from tidelog.spark.outputs.manifest_store import decode_schema
-from tidelog.spark.outputs.parquet_staging import ParquetAttempt
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
 from tidelog.spark.outputs.staged import (
     DELETED,
     AttemptName,
@@ -113,8 +113,8 @@ class DeltaTableKind(OutputKind):
 
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
         if self.target.changes is not None:
-            return DeltaAttempt(self._staging_storage, name, schema, changes=self.target.changes)
-        return DeltaAttempt(self._storage, name, schema, self.target.partition_by)
+            return DeltaAttempt(self._staging_storage, name, self._owner, schema, changes=self.target.changes)
+        return DeltaAttempt(self._storage, name, self._owner, schema, self.target.partition_by)
 
     def check(self, batch: StagedBatch) -> None:
         self._check_table(facts_of(self.log.loaded()), batch)
@@ -160,8 +160,10 @@ class DeltaTableKind(OutputKind):
         old = {
             file.path: file.bytes
             for file in storage.files()
-            if (attempt := attempt_of(file.path)) is not None
-            and attempt not in named
+            if (staged := staged_by(file.path)) is not None
+            # Other sinks and pipelines may stage in the same directory.
+            and staged[1] == self._owner
+            and staged[0] not in named
             and now_s - file.modified_s >= older_than_s
         }
         orphans = list(old)
@@ -221,7 +223,9 @@ class DeltaTableKind(OutputKind):
 
     def _row_faults(self, schema: pa.Schema) -> list[str]:
         changes = self.target.changes
-        found = [] if changes is None else change_faults(schema, changes)
+        found = storage_faults(self.target)
+        if changes is not None:
+            found += change_faults(schema, changes)
         return found or schema_faults(table_columns(schema, changes), self.target.partition_by)
 
     def _columns(self, schema: pa.Schema) -> pa.Schema:
@@ -252,6 +256,10 @@ class DeltaTableKind(OutputKind):
             raise OutputRefusedError(faults[0])
 
     @property
+    def _owner(self) -> str:
+        return owner_of(self.staging)
+
+    @property
     def _storage(self) -> Storage:
         return Storage.at(self.target.place, self.target.storage)
 
@@ -272,6 +280,7 @@ class DeltaAttempt:
         self,
         storage: Storage,
         name: AttemptName,
+        owner: str,
         schema: pa.Schema,
         partition_by: Sequence[str] = (),
         *,
@@ -287,7 +296,7 @@ class DeltaAttempt:
         prefix = "" if changes is None else f"batches/{name}/"
 
         def path_of(values: dict[str, str | None], n: int) -> str:
-            return f"{prefix}{_directory(values)}part-{name}-{n}.parquet"
+            return f"{prefix}{_directory(values)}{staged_name(str(name), owner, n)}"
 
         self._files = ParquetAttempt(
             storage,

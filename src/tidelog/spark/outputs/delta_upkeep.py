@@ -8,7 +8,8 @@ written to all day has a hundred thousand files. It is done by whoever has the p
 gives way: where somebody else changes the same files meanwhile, nothing is compacted this time.
 
 A file is deleted once no version that may still be read has it (the table's `delta.deletedFileRetentionDuration`, a week unless
-it says otherwise), and never one of an attempt that an open decision names.
+it says otherwise), and never one of an attempt that an open decision names. Files that attempts have staged and that never came
+into the table are left to the sweep of whoever staged them: other pipelines may write to the same table.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import Counter
 
 import msgspec
 
-from tidelog.spark.outputs.delta_log import DeltaLog, attempt_of, files_of
+from tidelog.spark.outputs.delta_log import DeltaLog, files_of, staged_by
 from tidelog.spark.outputs.kind import Swept
 from tidelog.spark.outputs.staged import Target
 from tidelog.spark.outputs.storage import Storage
@@ -68,8 +69,8 @@ def upkeep(target: Target, named: frozenset[str]) -> Upkeep:
     files = size = 0
     # A merge that found somebody faster leaves files of the library's own names behind: those are found here as well.
     for path in log.unread(log.loaded()):
-        bytes_ = storage.size(path) or 0
-        if attempt_of(path) not in named and storage.delete(path):
+        bytes_, staged = storage.size(path) or 0, staged_by(path)
+        if (staged is None or staged[0] not in named) and storage.delete(path):
             files += 1
             size += bytes_
     return Upkeep(len(sizes), *compacted, vacuumed=Swept(files, size))

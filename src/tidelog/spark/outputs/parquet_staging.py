@@ -9,6 +9,7 @@ before it is handed over.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 FILE_BYTES_MAX = 256 * 1024 * 1024
 # Open at once by one attempt; the largest is finished to make room for another.
 OPEN_FILES_MAX = 64
+
+
+def owner_of(staging: str) -> str:
+    """A short name for the sink of a checkpoint that stages there. Names of files have it where several sinks may write to one
+    place: attempts at two sinks of a pipeline have the same name."""
+    return hashlib.sha256(staging.rstrip("/").encode()).hexdigest()[:12]
 
 
 class _OpenFile:
