@@ -1,0 +1,1 @@
+"""Databases as sinks: what tests of all of them share."""
