@@ -29,15 +29,17 @@ def has_reference(value: object) -> bool:
 
 
 def resolved(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Settings with what they refer to. OptionError, which names the option and the place, where it is not there."""
+    """A client's settings with what they refer to. OptionError, which names the option and the place, where it is not there."""
     return {
-        name: _resolved(name, value) if isinstance(value, str) and "${" in value else value
+        name: resolved_text(f"kafka.{name.replace('_', '.')}", value) if isinstance(value, str) else value
         for name, value in settings.items()
     }
 
 
-def _resolved(name: str, text: str) -> str:
-    option = f"kafka.{name.replace('_', '.')}"
+def resolved_text(option: str, text: str) -> str:
+    """One value with what it refers to. OptionError names the option as it is given here."""
+    if "${" not in text:
+        return text
     return _REFERENCE.sub(lambda match: _value(option, match[1], match[2] or "", match[3]), text)
 
 

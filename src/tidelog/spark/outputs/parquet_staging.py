@@ -47,22 +47,24 @@ class ParquetAttempt:
     def __init__(
         self,
         storage: Storage,
-        name: AttemptName,
+        name: AttemptName | str,
         schema: pa.Schema,
         partition_by: Sequence[str] = (),
         *,
+        file_schema: pa.Schema | None = None,
         path_of: Callable[[dict[str, str | None], int], str] | None = None,
         finished: Callable[[StagedFile, Any], StagedFile] | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
         """`path_of` names the nth file of partition values; `finished` adds what a kind needs to know, from Parquet's own
-        metadata. Columns of `partition_by` are in the path alone, as tables of this kind have them."""
+        metadata. Columns of `partition_by` are in the path alone, as tables of this kind have them, but where `file_schema` says
+        otherwise."""
         import pyarrow as pa  # noqa: PLC0415 - with the first row
 
         self._storage = storage
         self._name = name
         self._partition_by = tuple(partition_by)
-        self._file_schema = pa.schema([field for field in schema if field.name not in self._partition_by])
+        self._file_schema = file_schema or pa.schema([each for each in schema if each.name not in self._partition_by])
         self._path_of = path_of or (lambda _values, n: f"batches/{name}/{n}.parquet")
         self._finished = finished
         self._options = options or {}
@@ -99,6 +101,7 @@ class ParquetAttempt:
             self._storage.delete(path)
 
     def _by_partition(self, batch: pa.RecordBatch) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+        """The rows of each file, as they are written."""
         if not self._partition_by:
             return [((), batch)]
         import pyarrow as pa  # noqa: PLC0415

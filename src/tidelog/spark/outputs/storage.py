@@ -15,11 +15,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.secret_references import resolved
+from tidelog.spark.secret_references import resolved_text
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -35,6 +35,7 @@ _S3_NAMES = {
     "AWS_REGION": "region",
 }
 _ENDPOINT = "AWS_ENDPOINT_URL"
+_REGION = "AWS_REGION"
 # Delta's library wants to be told that http will do; here the endpoint's own scheme says it.
 _S3_OTHERS = frozenset({_ENDPOINT, "AWS_ALLOW_HTTP", "AWS_S3_ALLOW_UNSAFE_RENAME", "AWS_CONDITIONAL_PUT"})
 _PART = ".part"
@@ -169,18 +170,32 @@ class Storage:
         return f"{self._root}/{path}" if path else self._root
 
 
-def _s3(settings: Mapping[str, str]) -> FileSystem:
-    from pyarrow import fs
-
-    found = resolved(settings)
-    unknown = sorted(set(found) - set(_S3_NAMES) - _S3_OTHERS)
+def s3_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What is said of an object store, with secrets in place of references, and endpoint and region from the environment where
+    nothing is said. OptionError for a setting that nobody knows."""
+    unknown = sorted(set(settings) - set(_S3_NAMES) - _S3_OTHERS)
     if unknown:
         known = ", ".join(sorted({*_S3_NAMES, *_S3_OTHERS}))
         raise OptionError(f"there is no setting {unknown[0]} of an object store; known are {known}")
-    arguments = {ours: found[name] for name, ours in _S3_NAMES.items() if name in found}
-    endpoint = found.get(_ENDPOINT) or os.environ.get(_ENDPOINT)
-    if endpoint:
-        split = urlsplit(endpoint)
+    found = {name: resolved_text(name, text) for name, text in settings.items()}
+    for name in (_ENDPOINT, _REGION):
+        if name not in found and name in os.environ:
+            found[name] = os.environ[name]
+    if _ENDPOINT in found and urlsplit(found[_ENDPOINT]).scheme not in {"http", "https"}:
+        raise OptionError(f"{_ENDPOINT} has to begin with http:// or https://")
+    if _ENDPOINT in found:
+        # Without one, libraries ask Amazon where the bucket is, which is no help with a store of one's own.
+        found.setdefault(_REGION, "us-east-1")
+    return found
+
+
+def _s3(settings: Mapping[str, str]) -> FileSystem:
+    from pyarrow import fs
+
+    found = s3_settings(settings)
+    arguments: dict[str, Any] = {ours: found[name] for name, ours in _S3_NAMES.items() if name in found}
+    if _ENDPOINT in found:
+        split = urlsplit(found[_ENDPOINT])
         arguments["scheme"], arguments["endpoint_override"] = split.scheme, split.netloc
     return fs.S3FileSystem(**arguments)
 

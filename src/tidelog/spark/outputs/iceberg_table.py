@@ -1,0 +1,348 @@
+"""The kind `iceberg`: tasks write data files beside the table's own, and one commit of the catalog makes them count, together
+with the number of the batch as a property of the table.
+
+    tidelog.batch.<pipeline>/<sink>/<generation> = 42
+
+Not in the snapshot alone: snapshots expire. The commit is made from the version that was loaded and compared, and the catalog
+refuses it where the table's main branch has moved since. Then it is loaded and compared again: a zombie that wakes between check
+and commit adds nothing, and neither does one whose answer was lost. PyIceberg's own way with conflicts is kept out
+(`iceberg_catalog.OneTry`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import cast
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
+
+from tidelog.spark.outputs import iceberg_catalog, iceberg_files
+from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, loaded, opened, translated
+from tidelog.spark.outputs.iceberg_files import (
+    IcebergAttempt,
+    attempt_of,
+    data_file,
+    data_storage,
+    description_of,
+    stem_of,
+    stored_rows,
+)
+from tidelog.spark.outputs.iceberg_schema import check_partition, normal_schema, widening
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
+from tidelog.spark.outputs.manifest_store import decode_schema
+from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
+from tidelog.spark.row_checksum import row_checksum
+
+# Others that commit are faster so often only where they do nothing else.
+TRIES_MAX = 20
+# Answers that do not come take a minute each.
+UNKNOWN_MAX = 3
+_PROPERTY = "tidelog.batch."
+# Java's default; PyIceberg's is a manifest a batch, for ever. And files of metadata are kept for ever by either.
+_NEW_TABLE = {
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+
+
+class IcebergTableKind(OutputKind):
+    def validate(self, schema: pa.Schema) -> Sequence[str]:
+        found = [
+            f"partition_by names the column {name}, which the rows do not have"
+            for name in self.target.partition_by
+            if name not in schema.names
+        ]
+        if self.target.changes is not None:
+            found.append("an Iceberg table is only added to here: merge_on= needs a Delta table or a database")
+        if found:
+            return found
+        try:
+            normal_schema(schema)
+            with translated(self.target):
+                iceberg_catalog.identifier(self.target)
+                if not iceberg_catalog.is_there(self.target):
+                    return []
+            with opened(self.target) as catalog:
+                table = _table_or_none(catalog, self.target.table)
+                if table is not None:
+                    self._check_table(table, schema)
+        except (OutputRefusedError, OutputUnreachableError) as error:
+            found.append(str(error))
+        return found
+
+    def prepare(self, schema: pa.Schema) -> None:
+        if wrong := self.validate(schema):
+            raise OutputRefusedError(wrong[0])
+        with opened(self.target, makes_tables=True) as catalog:
+            for _ in range(TRIES_MAX):
+                table = _table_or_none(catalog, self.target.table)
+                try:
+                    if table is None:
+                        self._create(catalog, schema)
+                    elif (change := self._check_table(table, schema)) is not None:
+                        _commit_once(table, change)
+                except (ConflictError, TableAlreadyExistsError):
+                    continue
+                return
+        raise self._outpaced("was changed by others")
+
+    def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
+        with opened(self.target) as catalog:
+            table = loaded(catalog, self.target)
+            return IcebergAttempt(table, schema, str(name), stem_of(self._owner, str(name)))
+
+    def check(self, batch: StagedBatch) -> None:
+        with opened(self.target) as catalog:
+            table = loaded(catalog, self.target)
+            if self._check_table(table, decode_schema(batch.manifest.schema)) is not None:
+                raise OutputRefusedError(
+                    f"the table {self.target.table} has other columns than when the query was started"
+                )
+            _check_files(table, batch)
+            ids = {field.field_id for field in table.schema().fields}
+            for file in batch.manifest.files:
+                if not ids.issuperset(description_of(file).field_ids):
+                    raise OutputRefusedError(
+                        f"a column of {self.target.table} was dropped since rows were staged with it"
+                    )
+            for file in batch.manifest.files:
+                found = table.io.new_input(file.path)
+                if not found.exists() or len(found) != file.bytes:
+                    raise OutputRefusedError(f"{file.path} is not what was staged: it was removed or changed")
+
+    def end(self, batch: StagedBatch) -> None:
+        manifest = batch.manifest
+        unknown = 0
+        with opened(self.target) as catalog:
+            for _ in range(TRIES_MAX):
+                table = loaded(catalog, self.target)
+                last = _last_batch(table, manifest.app_id)
+                if last is not None and last >= manifest.batch_id:
+                    return
+                _check_files(table, batch)
+                files = self._for_spec(table, batch) if manifest.files else []
+                try:
+                    with translated(self.target):
+                        _append(table, files, manifest.app_id, manifest.batch_id)
+                except ConflictError:
+                    continue
+                except OutputUnreachableError:
+                    # Nobody knows. The table does, and where a commit is still on its way, only one of two is taken.
+                    unknown += 1
+                    if unknown >= UNKNOWN_MAX:
+                        raise
+                    continue
+                return
+        raise self._outpaced(f"does not take batch {manifest.batch_id}")
+
+    def discard(self, parts: Sequence[StagedPart]) -> None:
+        files = [file.path for part in parts for file in part.files]
+        if not files:
+            return
+        with suppress(OutputRefusedError, OutputUnreachableError), opened(self.target) as catalog:
+            io = loaded(catalog, self.target).io
+            for path in files:
+                with suppress(OSError):
+                    io.delete(path)
+
+    def last_batch(self, app_id: str) -> int | None:
+        with opened(self.target) as catalog:
+            return _last_batch(loaded(catalog, self.target), app_id)
+
+    def sweep(self, named: frozenset[str], *, older_than_s: float) -> Swept:
+        # Listed before the table is loaded: what is committed in between is named by the table.
+        with opened(self.target) as catalog:
+            storage = data_storage(loaded(catalog, self.target))
+            now_s = time.time()
+            found = {
+                file.path: file
+                for file in storage.files()
+                if now_s - file.modified_s >= older_than_s
+                and (attempt := attempt_of(self._owner, file.path)) is not None
+                and attempt not in named
+            }
+            if not found:
+                return Swept()
+            for path in _all_data_files(loaded(catalog, self.target)):
+                found.pop(path.rpartition("/")[2], None)
+            gone = [file for file in found.values() if storage.delete(file.path)]
+        return Swept(len(gone), sum(file.bytes for file in gone))
+
+    def read_back(self, batch: StagedBatch) -> tuple[int, int]:
+        schema = decode_schema(batch.manifest.schema)
+        with opened(self.target) as catalog:
+            table = loaded(catalog, self.target)
+            files = batch.manifest.files
+            tasks = [
+                task
+                for task in (table.scan().plan_files() if files else ())
+                if any(iceberg_files.is_of(file, task.file.file_path) for file in files)
+            ]
+            if missing := [
+                file for file in files if not any(iceberg_files.is_of(file, each.file.file_path) for each in tasks)
+            ]:
+                raise OutputRefusedError(
+                    f"the table {self.target.table} has {len(missing)} of {len(files)} files of batch"
+                    f" {batch.manifest.batch_id} no more: its rows are in other files since, or gone"
+                )
+            if any(task.delete_files for task in tasks):
+                raise OutputRefusedError(f"rows of batch {batch.manifest.batch_id} were deleted by others since")
+            return _counted(table, [task.file.file_path for task in tasks], schema)
+
+    def _check_table(self, table: Table, schema: pa.Schema) -> Transaction | None:
+        iceberg_files.check_spec(table)
+        check_partition(table, self.target.partition_by)
+        data_storage(table)
+        return widening(table, schema, widens=self.target.widens)
+
+    def _create(self, catalog: Catalog, schema: pa.Schema) -> None:
+        parts = iceberg_catalog.identifier(self.target)
+        for length in range(1, len(parts)):
+            if not catalog.namespace_exists(parts[:length]):
+                with suppress(NamespaceAlreadyExistsError):
+                    catalog.create_namespace(parts[:length])
+        try:
+            made = catalog.create_table_transaction(parts, normal_schema(schema), properties=_NEW_TABLE)
+            if self.target.partition_by:
+                with made.update_spec() as spec:
+                    for name in self.target.partition_by:
+                        spec.add_identity(name)
+        except (ValueError, TypeError, UnsupportedPyArrowTypeException) as error:
+            raise OutputRefusedError(f"the table {self.target.table} cannot be made for these rows: {error}") from error
+        made.commit_transaction()
+
+    def _for_spec(self, table: Table, batch: StagedBatch) -> list[StagedFile]:
+        """The batch's files; written once more where the table has other partitions since they were staged."""
+        spec_id = table.spec().spec_id
+        files = []
+        for part in batch.manifest.parts:
+            for file in part.files:
+                if description_of(file).spec_id == spec_id:
+                    files.append(file)
+                    continue
+                attempt = None
+                for rows in stored_rows(table, file.path):
+                    attempt = attempt or IcebergAttempt(table, rows.schema, part.attempt, iceberg_files.again(file))
+                    attempt.write(rows)
+                files += attempt.hand_over().files if attempt is not None else ()
+        return files
+
+    def _outpaced(self, what: str) -> OutputUnreachableError:
+        where = iceberg_catalog.shown(self.target)
+        return OutputUnreachableError(f"the table {self.target.table} of {where} {what}, {TRIES_MAX} times in a row")
+
+    @property
+    def _owner(self) -> str:
+        return iceberg_files.owner_of(self.staging)
+
+
+def _table_or_none(catalog: Catalog, name: str) -> Table | None:
+    with suppress(NoSuchTableError, NoSuchNamespaceError):
+        return catalog.load_table(name)
+    return None
+
+
+def _last_batch(table: Table, app_id: str) -> int | None:
+    text = table.properties.get(property_of(app_id))
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise OutputRefusedError(f"the table's property {property_of(app_id)} is {text[:40]!r}, which is no batch")
+    return int(text)
+
+
+def property_of(app_id: str) -> str:
+    return f"{_PROPERTY}{app_id.removeprefix('tidelog/')}"
+
+
+def _check_files(table: Table, batch: StagedBatch) -> None:
+    """OutputRefusedError where the ids of fields in the files are of another table."""
+    for file in batch.manifest.files:
+        if description_of(file).table_uuid != str(table.metadata.table_uuid):
+            raise OutputRefusedError(
+                f"{'.'.join(table.name())} was dropped and made again since batch {batch.manifest.batch_id} was staged for it"
+            )
+
+
+def _append(table: Table, files: Sequence[StagedFile], app_id: str, batch_id: int) -> None:
+    """One commit. ConflictError where the table has moved on."""
+    properties = {property_of(app_id): str(batch_id)}
+    if not files:
+        # No snapshot for nothing. The branch is named all the same: a zombie must not set the property back.
+        head = table.metadata.refs.get(MAIN_BRANCH)
+        catalog = OneTry(table.catalog)
+        seen = {"ref": MAIN_BRANCH, "snapshot-id": None if head is None else head.snapshot_id}
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId.model_validate(seen),
+        )
+        catalog.commit_table(table, requirements, (SetPropertiesUpdate(updates=properties),))
+        return
+    transaction = table.transaction()
+    transaction.set_properties(properties)
+    said = {"tidelog.app": app_id, "tidelog.batch": str(batch_id)}
+    with transaction.update_snapshot(snapshot_properties=said).merge_append() as append:
+        for file in files:
+            append.append_data_file(data_file(table, file))
+    _commit_once(table, transaction)
+
+
+def _commit_once(table: Table, transaction: Transaction) -> None:
+    """ConflictError where the table has moved on, once what was written for the commit is removed."""
+    catalog, table.catalog = table.catalog, cast("Catalog", OneTry(table.catalog))
+    asked = cast("OneTry", table.catalog)
+    try:
+        transaction.commit_transaction()
+    except ConflictError:
+        table.catalog = catalog
+        _remove_manifests(table, asked)
+        raise
+
+
+def _remove_manifests(table: Table, asked: OneTry) -> None:
+    """Of snapshots that the table does not have after a conflict. What cannot be removed is litter and no harm."""
+    with suppress(Exception):
+        table.refresh()
+        for snapshot in asked.snapshots:
+            if table.metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
+                continue
+            own = [each for each in snapshot.manifests(table.io) if each.added_snapshot_id == snapshot.snapshot_id]
+            for path in [snapshot.manifest_list, *(each.manifest_path for each in own)]:
+                table.io.delete(path)
+
+
+def _all_data_files(table: Table) -> Iterator[str]:
+    """Of every snapshot that the table still has; each manifest is read once."""
+    seen = set()
+    for snapshot in table.metadata.snapshots:
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                    yield entry.data_file.file_path
+
+
+def _counted(table: Table, paths: Sequence[str], schema: pa.Schema) -> tuple[int, int]:
+    if gone := [name for name in schema.names if name not in table.schema().column_names]:
+        raise OutputRefusedError(f"the table has the column {gone[0]} no more")
+    rows = checksum = 0
+    for path in paths:
+        for batch in stored_rows(table, path):
+            columns = [batch.column(field.name).cast(field.type) for field in schema]
+            rows += batch.num_rows
+            checksum = sum_checksums((checksum, row_checksum(pa.RecordBatch.from_arrays(columns, schema=schema))))
+    return rows, checksum
