@@ -56,7 +56,7 @@ def test_an_end_that_is_asked_for_again_changes_nothing(kind: OutputKind, tmp_pa
 def test_an_end_goes_on_where_another_one_died_between_two_files(kind: OutputKind, tmp_path: Path) -> None:
     batch = _staged(kind, 0)
     first = batch.manifest.files[0]
-    place = tmp_path / "out" / first.path.split("/", 2)[2]
+    place = tmp_path / "out" / first.path.split("/", 3)[3]
     place.parent.mkdir(parents=True)
     (tmp_path / "out" / first.path).rename(place)
 
@@ -91,13 +91,26 @@ def test_a_sweep_takes_what_no_decision_names(kind: OutputKind, tmp_path: Path) 
     kind.check(named)
 
 
-def _staged(kind: OutputKind, batch_id: int) -> StagedBatch:
+def test_two_sinks_that_write_to_one_directory_leave_each_others_files_alone(kind: OutputKind, tmp_path: Path) -> None:
+    other = kind_of(kind.target, str(tmp_path / "staging of another sink"), {})
+    first, second = _staged(kind, 0), _staged(other, 0, app_id("orders", "another", "generation"))
+
+    kind.end(first)
+    kind.sweep(frozenset(), older_than_s=0.0)
+    other.check(second)
+    other.end(second)
+
+    assert len(_visible(tmp_path / "out")) == 4
+    assert list((tmp_path / "out" / "_staging").rglob("part-*")) == []
+
+
+def _staged(kind: OutputKind, batch_id: int, app: str = APP) -> StagedBatch:
     parts: list[StagedPart] = []
     for task, rows in enumerate((ROWS[:1], ROWS[1:])):
         attempt = kind.open_attempt(AttemptName("run", batch_id, task, 0, 0), SCHEMA)
         attempt.write(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
         parts.append(attempt.hand_over())
-    manifest = manifest_of("archive", APP, batch_id, SCHEMA, parts)
+    manifest = manifest_of("archive", app, batch_id, SCHEMA, parts)
     return write_manifest(kind.target, kind.staging, {}, manifest, run="run")
 
 

@@ -1,8 +1,9 @@
 """Parquet files in a directory: staged below `_staging`, renamed once the batch is decided, and told of by `_manifest-N` at the
 end.
 
-    day=2026-11-01/part-0000000042-00003-0-1-<run>-0.parquet
-    _manifest-0000000042-<app>.json         the batch is complete, and has these files
+    _staging/<owner>/<attempt>/day=2026-11-01/part-...        staged by one attempt at one sink
+    day=2026-11-01/part-0000000042-00003-0-1-<run>-<owner>-0.parquet
+    _manifest-0000000042-<app>.json                          the batch is complete, and has these files
 
 Names that begin with an underscore are passed over by Spark and its like. A rename changes nothing once it is made, so that an
 end may be asked for again and again. Readers see the files of a batch one after another; who wants whole batches goes by the
@@ -14,15 +15,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 import msgspec
 
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, StagingAttempt, Swept
-from tidelog.spark.outputs.parquet_staging import ParquetAttempt
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
-from tidelog.spark.outputs.storage import Storage
+from tidelog.spark.outputs.storage import Storage, StoredFile
 from tidelog.spark.row_checksum import row_checksum
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class FileKind(OutputKind):
 
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
         def path_of(values: dict[str, str | None], n: int) -> str:
-            return f"{STAGING}/{name}/{_directory(values)}part-{name}-{n}.parquet"
+            return f"{self._staged_at(str(name))}/{_directory(values)}part-{name}-{self._owner}-{n}.parquet"
 
         return ParquetAttempt(self._storage, name, schema, self.target.partition_by, path_of=path_of)
 
@@ -83,7 +85,7 @@ class FileKind(OutputKind):
             return
         moved = []
         for file in manifest.files:
-            final = msgspec.structs.replace(file, path=file.path.split("/", 2)[2])
+            final = msgspec.structs.replace(file, path=file.path.split("/", 3)[3])
             moved.append(final)
             if storage.size(final.path) == file.bytes:
                 storage.delete(file.path)
@@ -96,11 +98,12 @@ class FileKind(OutputKind):
                 ) from None
         completed = CompletedFiles(manifest.app_id, manifest.batch_id, manifest.rows, tuple(moved))
         storage.write(name, msgspec.json.encode(completed))
+        for part in manifest.parts:
+            storage.delete_directory(self._staged_at(part.attempt))
 
     def discard(self, parts: Sequence[StagedPart]) -> None:
         for part in parts:
-            for file in part.files:
-                self._storage.delete(file.path)
+            self._storage.delete_directory(self._staged_at(part.attempt))
 
     def last_batch(self, app_id: str) -> int | None:
         end = f"-{_short(app_id)}.json"
@@ -112,14 +115,18 @@ class FileKind(OutputKind):
         return max(found, default=None)
 
     def sweep(self, named: frozenset[str], *, older_than_s: float) -> Swept:
-        # Whatever is left below the staging directory is in no manifest: an end moves all that it names.
-        files = size = 0
+        # Whatever is left below the staging directory is in no manifest: an end moves all that it names. Other sinks may have
+        # theirs beside it.
+        found: dict[str, list[StoredFile]] = {}
+        for file in self._storage.files(f"{STAGING}/{self._owner}"):
+            found.setdefault(file.path.split("/")[2], []).append(file)
         now_s = time.time()
-        for file in list(self._storage.files(STAGING)):
-            attempt = file.path.split("/")[1]
-            if attempt not in named and now_s - file.modified_s >= older_than_s and self._storage.delete(file.path):
-                files += 1
-                size += file.bytes
+        files = size = 0
+        for attempt, staged in found.items():
+            if attempt not in named and all(now_s - file.modified_s >= older_than_s for file in staged):
+                self._storage.delete_directory(self._staged_at(attempt))
+                files += len(staged)
+                size += sum(file.bytes for file in staged)
         return Swept(files, size)
 
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
@@ -146,7 +153,14 @@ class FileKind(OutputKind):
         except FileNotFoundError:
             raise OutputRefusedError(f"{self.target.place} has no {name}: the batch is not complete there") from None
 
+    def _staged_at(self, attempt: str) -> str:
+        return f"{STAGING}/{self._owner}/{attempt}"
+
     @property
+    def _owner(self) -> str:
+        return owner_of(self.staging)
+
+    @cached_property
     def _storage(self) -> Storage:
         return Storage.at(self.target.place, self.target.storage)
 

@@ -10,7 +10,6 @@ passes over what others have written.
 from __future__ import annotations
 
 import decimal
-import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -252,11 +251,6 @@ def data_storage(table: Table) -> Storage:
     if scheme not in _SCHEMES or not isinstance(table.io, PyArrowFileIO):
         raise OutputRefusedError(f"the table's data lies at {location}: only directories and s3:// are known here")
     return Storage(table.io.fs_by_scheme(scheme, netloc), path, is_local=scheme == _LOCAL)
-
-
-def owner_of(staging: str) -> str:
-    """A short name for the sink of a checkpoint that stages there."""
-    return hashlib.sha256(staging.rstrip("/").encode()).hexdigest()[:12]
 
 
 def stem_of(owner: str, attempt: str) -> str:

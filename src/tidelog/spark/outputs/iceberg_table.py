@@ -43,6 +43,7 @@ from tidelog.spark.outputs.iceberg_files import (
 from tidelog.spark.outputs.iceberg_schema import check_partition, normal_schema, widening
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
 from tidelog.spark.outputs.manifest_store import decode_schema
+from tidelog.spark.outputs.parquet_staging import owner_of
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
 from tidelog.spark.row_checksum import row_checksum
 
@@ -247,7 +248,7 @@ class IcebergTableKind(OutputKind):
 
     @property
     def _owner(self) -> str:
-        return iceberg_files.owner_of(self.staging)
+        return owner_of(self.staging)
 
 
 def _table_or_none(catalog: Catalog, name: str) -> Table | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -63,7 +64,8 @@ class Storage:
         """OptionError for a place or a setting that nobody knows."""
         from pyarrow import fs
 
-        scheme = urlsplit(place).scheme if "://" in place else ""
+        # Java writes a file's URI with one slash.
+        scheme = urlsplit(place).scheme if "://" in place or place.startswith("file:/") else ""
         if scheme in {"", "file"}:
             path = urlsplit(place).path if scheme else place
             return cls(fs.LocalFileSystem(), str(Path(path).absolute()), is_local=True)
@@ -124,7 +126,13 @@ class Storage:
             Path(self._full(source)).replace(full)
             _sync_directory(Path(full).parent)
             return
-        self._system.copy_file(self._full(source), full)
+        try:
+            self._system.copy_file(self._full(source), full)
+        except OSError:
+            # Arrow has no error of its own for a source that is not there.
+            if self.size(source) is None:
+                raise FileNotFoundError(f"{source} is not there") from None
+            raise
         self._system.delete_file(self._full(source))
 
     def has(self, path: str) -> bool:
@@ -146,6 +154,12 @@ class Storage:
         except FileNotFoundError:
             return False
         return True
+
+    def delete_directory(self, path: str) -> None:
+        """With all that is in it: for a directory that nobody else writes to. A store has none, but Arrow leaves an empty object
+        in place of each that it has deleted a file of."""
+        with suppress(FileNotFoundError):
+            self._system.delete_dir(self._full(path))
 
     def files(self, below: str = "") -> Iterator[StoredFile]:
         """All files below a directory; none where it is not there."""
@@ -178,9 +192,9 @@ def s3_settings(settings: Mapping[str, str]) -> dict[str, str]:
         known = ", ".join(sorted({*_S3_NAMES, *_S3_OTHERS}))
         raise OptionError(f"there is no setting {unknown[0]} of an object store; known are {known}")
     found = {name: resolved_text(name, text) for name, text in settings.items()}
-    for name in (_ENDPOINT, _REGION):
-        if name not in found and name in os.environ:
-            found[name] = os.environ[name]
+    for name, variable in ((_ENDPOINT, _ENDPOINT), (_REGION, _REGION), (_REGION, "AWS_DEFAULT_REGION")):
+        if name not in found and variable in os.environ:
+            found[name] = os.environ[variable]
     if _ENDPOINT in found and urlsplit(found[_ENDPOINT]).scheme not in {"http", "https"}:
         raise OptionError(f"{_ENDPOINT} has to begin with http:// or https://")
     if _ENDPOINT in found:
@@ -197,6 +211,8 @@ def _s3(settings: Mapping[str, str]) -> FileSystem:
     if _ENDPOINT in found:
         split = urlsplit(found[_ENDPOINT])
         arguments["scheme"], arguments["endpoint_override"] = split.scheme, split.netloc
+    # One request for a small file, and not one each to begin an upload, to send its only part and to complete it.
+    arguments["allow_delayed_open"] = True
     return fs.S3FileSystem(**arguments)
 
 
