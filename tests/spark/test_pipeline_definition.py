@@ -9,15 +9,34 @@ from typing import Any
 
 import pytest
 
-from tidelog.spark.pipelines import Avro, FromTopic, Json, Pipeline, Text, ToTable, ToTopic, Watermark
-from tidelog.spark.pipelines.query_options import dead_letter_options, sink_options, source_options
+from tidelog.spark.outputs.staged import Changes, Target
+from tidelog.spark.pipelines import (
+    Avro,
+    FromTopic,
+    Json,
+    Pipeline,
+    Text,
+    ToDatabase,
+    ToFiles,
+    ToTable,
+    ToTopic,
+    Watermark,
+)
+from tidelog.spark.pipelines.query_options import (
+    dead_letter_options,
+    decisions_bootstrap,
+    sink_options,
+    source_options,
+)
 from tidelog.spark.pipelines.schema_text import unknown_types
+from tidelog.spark.pipelines.sink_targets import cluster_target, staged_sinks
 from tidelog.spark.pipelines.validation import problems_of
 
 ORDERS = FromTopic("orders", Json("id bigint, price double"))
 REVENUE = Pipeline(
     name="revenue", source=ORDERS, transform="SELECT id, price FROM orders", sink=ToTopic("revenue", key="id")
 )
+LOGIN = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "u"}
 
 
 def problems(**changes: Any) -> list[str]:
@@ -35,6 +54,57 @@ def test_a_pipeline_that_can_run_has_no_problem() -> None:
     assert problems(trigger="available_now", output_mode="update") == []
     assert problems(transform=lambda orders: orders) == []
     assert problems(transform=None) == []
+    everything = [
+        ToTopic("a", key="id", where="price > 1"),
+        ToTopic("b", key="id", bootstrap="b:1"),
+        ToTable("t", format="delta", merge_on=["id"], sequence_by="at", deletes="price < 0", history=True),
+        ToTable(name="shop.t", format="iceberg", catalog={"type": "rest", "uri": "http://h"}, merge_on=["id"]),
+        ToDatabase("postgresql://u:${env:PW}@h/d", table="orders", merge_on=["id"]),
+    ]
+    assert problems(sink=everything, output_mode="update") == []
+    assert problems(sink=[*everything, ToFiles("files")]) == []
+
+
+def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
+    pipeline = replace(
+        REVENUE,
+        storage={"AWS_REGION": "here"},
+        sink=[
+            ToTopic("other", bootstrap="b:1", options={"kafka.linger.ms": 5}),
+            ToFiles("s3://bucket/f", partition_by=["day"]),
+            ToDatabase("sqlite:///d/a.db", table="t"),
+            ToTable(
+                "t", format="Delta", merge_on=["id"], sequence_by="at", widen=False, storage={"AWS_REGION": "there"}
+            ),
+            ToTable(name="shop.t", format="iceberg", catalog={"type": "sql", "uri": "sqlite:///c"}),
+            ToTopic("own"),
+        ],
+    )
+
+    found = staged_sinks(pipeline, "/c/revenue", lambda path: path if "://" in path else f"/jobs/{path}")
+
+    assert [(each.label, each.staging) for each in found] == [
+        (name, f"/c/revenue/staging/{name}") for name in ("t", "shop.t", "t", "f")
+    ]
+    assert [each.target for each in found] == [
+        Target("delta", "/jobs/t", changes=Changes(("id",), "at"), widens=False, storage={"AWS_REGION": "there"}),
+        Target(
+            "iceberg",
+            "sqlite:///c",
+            table="shop.t",
+            options={"type": "sql", "uri": "sqlite:///c"},
+            storage={"AWS_REGION": "here"},
+        ),
+        Target("sqlite", "sqlite:////jobs/d/a.db", table="t"),
+        Target("files", "s3://bucket/f", partition_by=("day",), storage={"AWS_REGION": "here"}),
+    ]
+    other, _, *_ = pipeline.sinks
+    assert isinstance(other, ToTopic)
+    assert cluster_target(pipeline, other) == Target("topic", "b:1", options={"linger.ms": "5"})
+    assert cluster_target(REVENUE, ToTopic("x")) is None
+    # A topic alone has its decisions beside it, as before there were several sinks.
+    assert decisions_bootstrap(replace(REVENUE, sink=other)) == "b:1"
+    assert decisions_bootstrap(pipeline) == "127.0.0.1:9092"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +120,7 @@ def test_a_pipeline_that_can_run_has_no_problem() -> None:
         ({"transform": " "}, "transform is empty"),
         ({"transform": 5}, "transform is SQL or a function, not int"),
         ({"transform": lambda: None}, "transform is given 1 DataFrames, one for each source"),
-        ({"sink": "revenue"}, "sink: expected ToTopic or ToTable, not str"),
+        ({"sink": "revenue"}, "sink: expected ToTopic, ToTable, ToFiles or ToDatabase, not str"),
         ({"sink": ToTopic("no topic")}, "sink: 'no topic' cannot be the name of a topic"),
         ({"sink": ToTopic("x", encode="xml")}, "encode is 'xml'; it can be json or columns"),
         ({"sink": ToTopic("x", encode="columns", key="id")}, "with encode='columns' a column key says it"),
@@ -64,6 +134,52 @@ def test_a_pipeline_that_can_run_has_no_problem() -> None:
         ({"sink": ToTable("t", name="t")}, "one of them"),
         ({"sink": ToTable("t", partition_by="day")}, "partition_by is a list of columns: ['day']"),
         ({"sink": ToTable("t"), "output_mode": "update"}, "files are only added"),
+        ({"sink": []}, "revenue: there is no sink"),
+        ({"sink": [ToTopic("a"), "b"]}, "sink 2: expected ToTopic, ToTable, ToFiles or ToDatabase, not str"),
+        ({"sink": [ToTopic("a"), ToFiles("x/a")]}, "2 sinks have the name a: give each name= of its own"),
+        (
+            {"sink": [ToTopic("a"), ToTable("t")]},
+            "the sink t is of format parquet, which Spark itself writes, and so stands",
+        ),
+        (
+            {"sink": [ToTopic("a", delivery="at_least_once"), ToFiles("t")]},
+            "the sink a delivers at least once, and so stands",
+        ),
+        ({"sink": ToTopic("a", where=" ")}, "sink: where is empty"),
+        ({"sink": ToFiles("a b")}, "'a b' cannot be the name of a sink: give name="),
+        (
+            {"sink": ToFiles("t"), "output_mode": "update"},
+            "files are only added: output_mode update needs a table with",
+        ),
+        ({"sink": ToTopic("a"), "output_mode": "complete"}, "records of a have no key: give key="),
+        ({"sink": ToTable("t", format="delta"), "output_mode": "update"}, "changes rows of t: give merge_on="),
+        ({"sink": ToTable("t", merge_on=["id"])}, "merge_on= needs format='delta' or 'iceberg', or a database"),
+        ({"sink": ToTable("t", format="delta", merge_on="id")}, "merge_on is a list of columns: ['id']"),
+        ({"sink": ToTable("t", format="delta", deletes="x")}, "deletes= needs merge_on="),
+        ({"sink": ToTable("t", format="delta", merge_on=["id"], history=True)}, "history=True needs sequence_by="),
+        ({"sink": ToTable("t", format="delta", merge_on=["id"], sequence_by="id")}, "which is part of the key"),
+        ({"sink": ToTable(name="t", format="delta")}, "a Delta table needs the path of its directory"),
+        ({"sink": ToTable("gs://b/t", format="delta")}, "gs://b/t is neither a directory nor s3://BUCKET/..."),
+        ({"sink": ToTable(name="t", format="iceberg")}, "as in name='shop.orders'"),
+        ({"sink": ToTable(name="a.t", format="iceberg")}, "an Iceberg table needs catalog="),
+        (
+            {"sink": ToTable(name="a.t", format="iceberg", catalog={"uri": "postgresql://u:pw@h/d", "token": "x"})},
+            "catalog holds a password in uri, which every decision would show",
+        ),
+        ({"sink": ToFiles("t", storage={"AWS_SECRET_ACCESS_KEY": "x"})}, "holds AWS_SECRET_ACCESS_KEY itself"),
+        ({"sink": ToDatabase("oracle://h", table="t")}, "url is of no database that is known here"),
+        ({"sink": ToDatabase("postgresql://u:pw@h/d", table="t")}, "url holds a password"),
+        ({"sink": ToDatabase("sqlite:///a.db")}, "sink: ToDatabase needs table="),  # type: ignore[call-arg]
+        ({"sink": ToFiles("t"), "checkpoint": "hdfs://n/c"}, "give staging= that is one of them"),
+        ({"sink": ToFiles("t"), "staging": " "}, "staging is empty"),
+        (
+            {"sink": [ToTopic("a", options={"kafka.linger.ms": 5}), ToTopic("b")]},
+            "the sink b has other options than another topic of its cluster",
+        ),
+        (
+            {"sink": [ToTopic("a"), ToTopic("b", bootstrap="b:1", options={"kafka.sasl.password": "x", **LOGIN})]},
+            "the sink b holds kafka.sasl.password itself, which every decision would show",
+        ),
         ({"output_mode": "upsert"}, "output_mode is 'upsert'; it can be append, update, complete"),
         ({"trigger": "often"}, "trigger is 'often'; it is a time such as '10 seconds', or available_now"),
         ({"checkpoint": " "}, "checkpoint is empty"),

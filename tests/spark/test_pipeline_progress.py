@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tidelog.cli.pipeline.pipeline_display import as_line, as_row
-from tidelog.spark.pipelines.definition import FromTopic, Pipeline, ToTable
+from tidelog.spark.pipelines import FromTopic, Pipeline, ToTable
 from tidelog.spark.pipelines.errors import sentence_of
 from tidelog.spark.pipelines.progress import (
     FILE_NAME,

@@ -1,4 +1,4 @@
-"""Pipelines on Spark in a few declarations: a topic in, columns decoded, SQL or a function, a topic or a table out.
+"""Pipelines on Spark in a few declarations: topics in, columns decoded, SQL or a function, topics, tables and databases out.
 
     from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToTopic
 
@@ -6,6 +6,20 @@
 """
 
 from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf, Text
-from tidelog.spark.pipelines.definition import FromTopic, Pipeline, ToTable, ToTopic, Watermark
+from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
+from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
 
-__all__ = ["Avro", "Decoder", "FromTopic", "Json", "Pipeline", "Protobuf", "Text", "ToTable", "ToTopic", "Watermark"]
+__all__ = [
+    "Avro",
+    "Decoder",
+    "FromTopic",
+    "Json",
+    "Pipeline",
+    "Protobuf",
+    "Text",
+    "ToDatabase",
+    "ToFiles",
+    "ToTable",
+    "ToTopic",
+    "Watermark",
+]

@@ -1,6 +1,6 @@
 """What a pipeline is, as a file says it: data that knows nothing of Spark and of clusters.
 
-    Pipeline    from FromTopic, one or several, through SQL or a function, to ToTopic or ToTable
+    Pipeline    from FromTopic, one or several, through SQL or a function, to one or several sinks (`sinks`)
 
 In the transformation each source is a table of the columns that its values are decoded to, and of one struct more, `record`:
 key, value, topic, partition, offset, timestamp, timestampType, headers. Nothing is checked here, not even whether an argument
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.spark.pipelines.declaration import Declaration, lenient
 from tidelog.spark.pipelines.decoders import Decoder
+from tidelog.spark.pipelines.sinks import Sink, is_decided
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,38 +71,6 @@ class FromTopic(Declaration):
 
 
 @lenient
-@dataclass(frozen=True, slots=True)
-class ToTopic(Declaration):
-    """A topic for what comes out, each row once."""
-
-    topic: str
-    _: KW_ONLY
-    key: str | None = None
-    """An expression in SQL over the columns that come out; text or bytes."""
-    encode: str = "json"
-    """json: each row is one value. columns: what comes out has the columns of a record already, value and others."""
-    delivery: str = "exactly_once"
-    options: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
-    """More of the sink's."""
-    bootstrap: str | None = None
-
-
-@lenient
-@dataclass(frozen=True, slots=True)
-class ToTable(Declaration):
-    """Files in a directory, or a table of a catalog."""
-
-    path: str | None = None
-    _: KW_ONLY
-    name: str | None = None
-    """Of a table in a catalog, instead of a path."""
-    format: str = "parquet"
-    partition_by: Sequence[str] = ()
-    options: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
-    """More of the format's."""
-
-
-@lenient
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline(Declaration):
     """One job: what `tidelog pipeline run` runs."""
@@ -111,13 +80,18 @@ class Pipeline(Declaration):
     source: FromTopic | Sequence[FromTopic]
     transform: Transform | None = None
     """SQL over the sources by their names; or a function of their DataFrames, in order, that returns one."""
-    sink: ToTopic | ToTable
+    sink: Sink | Sequence[Sink]
+    """One or several. A batch counts in all of them or in none."""
     output_mode: str = "append"
     """append, update or complete: Spark's own words."""
     trigger: str | None = None
     """As in '10 seconds': how often a batch starts. None for as soon as the last one is done; available_now to end then."""
     checkpoint: str | None = None
     """A directory, beside the file unless absolute; or a URL. Without it checkpoints/NAME. It makes a restart go on."""
+    staging: str | None = None
+    """Where rows for tables and databases wait for the decision: a directory, or s3://BUCKET/...; else in the checkpoint."""
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the object store for staging, and of those sinks that say none of their own."""
     bootstrap: str | None = None
     """The cluster, unless --bootstrap names another."""
     kafka: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
@@ -139,6 +113,16 @@ class Pipeline(Declaration):
         # Whatever else it is counts as one, for the sentence that says so.
         several = isinstance(self.source, list | tuple)
         return tuple(cast("Sequence[FromTopic]", self.source)) if several else (cast("FromTopic", self.source),)
+
+    @property
+    def sinks(self) -> Sequence[Sink]:
+        several = isinstance(self.sink, list | tuple)
+        return tuple(cast("Sequence[Sink]", self.sink)) if several else (cast("Sink", self.sink),)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether one decision of ours ends each batch in all sinks; else there is one sink, which is Spark's own."""
+        return all(is_decided(each) for each in self.sinks)
 
     @property
     def has_dead_letters(self) -> bool:

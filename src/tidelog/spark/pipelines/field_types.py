@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from tidelog.spark.pipelines.declaration import Declaration, missing
 from tidelog.spark.pipelines.decoders import Avro, Json, Protobuf, Text
-from tidelog.spark.pipelines.definition import FromTopic, Pipeline, ToTable, ToTopic, Watermark
+from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
+from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
 
 _Declared = TypeVar("_Declared", bound=Declaration)
 
@@ -46,6 +47,22 @@ _OPTIONS = Kind('a dictionary, as in {"name": "value"}', _is_options, {})
 _TEXTS = Kind("a dictionary of texts", _is_texts, {})
 _BYTES = Kind("bytes", lambda value: isinstance(value, bytes), b"")
 _TOPIC = _optional(_TEXT)._replace(stand_in="unknown")
+# Of object stores and catalogs: shown as options are, since they may hold secrets.
+_SETTINGS = Kind('a dictionary of texts, as in {"name": "value"}', _is_texts, {})
+# A text alone has a sentence of its own.
+_COLUMNS = Kind(
+    "a list of columns",
+    lambda value: isinstance(value, str | list | tuple) and all(isinstance(each, str) for each in value),
+    (),
+)
+_CHANGES = {
+    "where": _optional(_TEXT),
+    "merge_on": _COLUMNS,
+    "sequence_by": _optional(_TEXT),
+    "deletes": _optional(_TEXT),
+    "history": _FLAG,
+    "widen": _FLAG._replace(stand_in=True),
+}
 
 _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     Pipeline: {
@@ -53,6 +70,8 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "output_mode": _TEXT._replace(stand_in="append"),
         "trigger": _optional(_TEXT),
         "checkpoint": _optional(_TEXT),
+        "staging": _optional(_TEXT),
+        "storage": _SETTINGS,
         "bootstrap": _optional(_TEXT),
         "kafka": _OPTIONS,
         "master": _TEXT._replace(stand_in="local[*]"),
@@ -71,6 +90,8 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     },
     ToTopic: {
         "topic": _TEXT,
+        "name": _optional(_TEXT),
+        "where": _optional(_TEXT),
         "key": _optional(_TEXT),
         "encode": _TEXT._replace(stand_in="json"),
         "delivery": _TEXT._replace(stand_in="exactly_once"),
@@ -81,14 +102,20 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "path": _optional(_TEXT)._replace(stand_in="unknown"),
         "name": _optional(_TEXT),
         "format": _TEXT._replace(stand_in="parquet"),
-        # A text alone has a sentence of its own.
-        "partition_by": Kind(
-            "a list of columns",
-            lambda value: isinstance(value, str | list | tuple) and all(isinstance(each, str) for each in value),
-            (),
-        ),
+        "catalog": _SETTINGS,
+        "partition_by": _COLUMNS,
+        **_CHANGES,
+        "storage": _SETTINGS,
         "options": _OPTIONS,
     },
+    ToFiles: {
+        "path": _TEXT,
+        "name": _optional(_TEXT),
+        "where": _optional(_TEXT),
+        "partition_by": _COLUMNS,
+        "storage": _SETTINGS,
+    },
+    ToDatabase: {"url": _TEXT, "table": _TEXT, "name": _optional(_TEXT), **_CHANGES, "options": _OPTIONS},
     Watermark: {"column": _TEXT, "delay": _TEXT._replace(stand_in="1 minute"), "expression": _optional(_TEXT)},
     Json: {
         "schema": Kind(
@@ -105,7 +132,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
 
 def _shown(kind: Kind, value: object) -> str:
     """Options may hold secrets: their texts are left out, which are not what is wrong with them."""
-    if kind is not _OPTIONS or not isinstance(value, Mapping):
+    if (kind is not _OPTIONS and kind is not _SETTINGS) or not isinstance(value, Mapping):
         return repr(value)
     shown = (f"{name!r}: {'...' if isinstance(each, str) else repr(each)}" for name, each in value.items())
     return f"{{{', '.join(shown)}}}"

@@ -18,12 +18,18 @@ import msgspec
 from pyspark.errors import PySparkException
 
 from tidelog.model.clock import Clock, SystemClock
-from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline, ToTable
+from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
+from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, State, advance, write_progress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
+from tidelog.spark.pipelines.query_sinks import code_version, decider_options, prepare_outputs, query_sinks
 from tidelog.spark.pipelines.query_start import start_query
+from tidelog.spark.pipelines.sinks import ToTable
+from tidelog.spark.pipelines.topic_ranges import TopicRanges
+from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.spark.sink.sink_participant import SinkIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +47,8 @@ class _Running:
 
     query: StreamingQuery
     progress: QueryProgress
+    writing: BatchWriting | None = None
+    """None where Spark's own sink writes."""
     seen: tuple[int, str] = (-1, "")
     """The last report that was counted."""
 
@@ -143,6 +151,9 @@ class PipelineRun:
         sink = planned.sink
         path = self._file.beside(sink.path) if isinstance(sink, ToTable) and sink.path is not None else None
         writer = planned.writer(f"{running.checkpoint}/{planned.name}", path)
+        writing = self._writing(running, planned) if planned.sinks else None
+        if writing is not None:
+            writer = writer.foreachBatch(writing)
         if self._until_caught_up or pipeline.trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif pipeline.trigger is not None:
@@ -152,7 +163,29 @@ class PipelineRun:
             query = start_query(lambda: writer.start() if name is None else writer.toTable(name))
         except PySparkException as error:
             raise QueryFailedError(f"{planned.name}: {sentence_of(error)}") from error
-        return _Running(query, QueryProgress(query=planned.name, query_id=str(query.id), run_id=str(query.runId)))
+        progress = QueryProgress(query=planned.name, query_id=str(query.id), run_id=str(query.runId))
+        return _Running(query, progress, writing)
+
+    def _writing(self, running: _RunningPipeline, planned: PlannedQuery) -> BatchWriting:
+        """What writes the batches of a query to all of its sinks. Tables that are missing are made here."""
+        pipeline = running.pipeline
+        sinks = query_sinks(
+            pipeline,
+            planned.sinks,
+            checkpoint=running.checkpoint,
+            query=planned.name,
+            beside=self._file.beside,
+            code_version=code_version(self._file.path),
+        )
+        prepare_outputs(sinks)
+        client = decider_options(pipeline).client
+
+        def committer(identity: SinkIdentity, run: str) -> Committer:
+            return SinkCommitter(identity, run, client).__enter__()
+
+        ranges = TopicRanges([each.cluster for each in sinks.topics])
+        ranges.begin()
+        return BatchWriting(sinks, committer, ranges, self._clock)
 
     def _look(self) -> bool:
         """Take in what Spark reports. Whether there was news."""
@@ -176,6 +209,8 @@ class PipelineRun:
                     running.progress = advance(running.progress, json.loads(each.json))
         if not is_active and running.progress.state == "running":
             running.progress = self._ended(running)
+            if running.writing is not None:
+                running.writing.close()
         return running.progress != before
 
     def _ended(self, running: _Running) -> QueryProgress:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelog.spark.client_settings import PREFIX
-from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, FromTopic, Pipeline, ToTopic
+from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, FromTopic, Pipeline
+from tidelog.spark.pipelines.sinks import ToTopic
 
 _STARTS = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
 
@@ -61,26 +62,47 @@ def client_options(pipeline: Pipeline) -> dict[str, str]:
 
 
 def sink_options(pipeline: Pipeline, sink: ToTopic) -> dict[str, str]:
-    options = {
-        "kafka.bootstrap.servers": sink.bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP,
-        "delivery": sink.delivery,
-    }
+    options = {"kafka.bootstrap.servers": cluster_of(pipeline, sink), "delivery": sink.delivery}
     # Where the rows have the columns of a record, each may say its topic; the option would win.
     if sink.topic:
         options["topic"] = sink.topic
     return {**client_options(pipeline), **options, **as_text(sink.options)}
 
 
+def cluster_of(pipeline: Pipeline, sink: ToTopic) -> str:
+    """The nodes of the cluster that a sink writes to."""
+    return sink.bootstrap or own_cluster(pipeline)
+
+
+def own_cluster(pipeline: Pipeline) -> str:
+    return pipeline.bootstrap or DEFAULT_BOOTSTRAP
+
+
+def decisions_bootstrap(pipeline: Pipeline) -> str:
+    """The cluster of the topic of decisions: the pipeline's own. That of a topic which is the only sink is with its records, as
+    it always was."""
+    sinks = pipeline.sinks
+    return (
+        cluster_of(pipeline, sinks[0]) if len(sinks) == 1 and isinstance(sinks[0], ToTopic) else own_cluster(pipeline)
+    )
+
+
+def decision_options(pipeline: Pipeline) -> dict[str, str]:
+    """Options for whoever decides, as a sink of that cluster has them."""
+    for each in pipeline.sinks:
+        if isinstance(each, ToTopic) and cluster_of(pipeline, each) == decisions_bootstrap(pipeline):
+            return {name: text for name, text in sink_options(pipeline, each).items() if name != "topic"}
+    return {**client_options(pipeline), "kafka.bootstrap.servers": decisions_bootstrap(pipeline)}
+
+
 def dead_letter_options(pipeline: Pipeline) -> dict[str, str]:
     """Dead letters go where the pipeline's own rows would go, with the same care; each row says its topic."""
-    options = {**client_options(pipeline), "kafka.bootstrap.servers": pipeline.bootstrap or DEFAULT_BOOTSTRAP}
-    if isinstance(pipeline.sink, ToTopic):
-        options["delivery"] = pipeline.sink.delivery
-        options |= {
-            name: text for name, text in as_text(pipeline.sink.options).items() if name.lower() != "includetimestamp"
-        }
-        if pipeline.sink.bootstrap is not None:
-            options["kafka.bootstrap.servers"] = pipeline.sink.bootstrap
+    options = {**client_options(pipeline), "kafka.bootstrap.servers": own_cluster(pipeline)}
+    first = next((each for each in pipeline.sinks if isinstance(each, ToTopic)), None)
+    if first is not None:
+        options["delivery"] = first.delivery
+        options |= {name: text for name, text in as_text(first.options).items() if name.lower() != "includetimestamp"}
+        options["kafka.bootstrap.servers"] = cluster_of(pipeline, first)
     return options
 
 

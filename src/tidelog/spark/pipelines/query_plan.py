@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
+from tidelog.spark.errors import OptionError
+from tidelog.spark.pipelines.batch_rows import SinkRows, rows_of
 from tidelog.spark.pipelines.decoders import CORRUPT
-from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline, ToTable, ToTopic
+from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError, sentence_of
 from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, sink_options, source_options
+from tidelog.spark.pipelines.sink_targets import in_order
+from tidelog.spark.pipelines.sinks import Sink, ToTable, ToTopic
 from tidelog.spark.pipelines.validation import UNKNOWN_MODE, CheckedPipeline
+from tidelog.spark.sink.sink_options import parse_sink_options
+from tidelog.spark.sink.sink_rows import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -42,13 +48,18 @@ class PlannedQuery:
     rows: DataFrame
     output_mode: str
     sink: ToTopic | ToTable | None
-    """None for dead letters."""
+    """Spark's own; None for dead letters, and where `sinks` are written by one decision."""
     options: dict[str, str]
+    sinks: tuple[SinkRows, ...] = ()
+    """In the order in which a batch ends in them: `sink_targets.in_order`."""
 
     def writer(self, checkpoint: str, table_path: str | None) -> DataStreamWriter:
-        """Ready for a trigger and `start`. The path is for a sink that is a directory."""
+        """Ready for a trigger and `start`, and for `foreachBatch` where there are `sinks`. The path is for a sink that is a
+        directory."""
         writer = self.rows.writeStream.queryName(self.name).outputMode(self.output_mode)
         writer = writer.option("checkpointLocation", checkpoint)
+        if self.sinks:
+            return writer
         if isinstance(self.sink, ToTable):
             writer = writer.format(self.sink.format).options(**self.options)
             if self.sink.partition_by:
@@ -136,11 +147,34 @@ class _Planning:
         pipeline = self._pipeline
         if not self._checked.has_sink:
             return None
-        if result is not None:
-            return self._tried("sink", lambda: _main_query(pipeline, result))
-        if isinstance(pipeline.sink, ToTopic) and pipeline.sink.key is not None:
-            self._tried("sink", partial(_check_expression, self._session, pipeline.sink.key))
-        return None
+        if result is not None and not result.isStreaming:
+            self.problems.append("sink: what the transformation gives does not come from the source: it is no stream")
+            return None
+        if not pipeline.is_decided:
+            (sink,) = pipeline.sinks
+            if result is not None:
+                return self._tried("sink", lambda: _own_query(pipeline, sink, result))
+            self._read_only("sink", sink)
+            return None
+        rows = []
+        for index, each in enumerate(pipeline.sinks):
+            where = "sink" if len(pipeline.sinks) == 1 else f"sink {index + 1}"
+            if result is None:
+                self._read_only(where, each)
+            else:
+                rows.append(self._tried(where, partial(_sink_rows, pipeline, each, result)))
+        if result is None or None in rows:
+            return None
+        by_label = {each.label: each for each in rows if each is not None}
+        sinks = tuple(by_label[each.label] for each in in_order(pipeline))
+        return PlannedQuery(pipeline.name, result, pipeline.output_mode, None, {}, sinks)
+
+    def _read_only(self, where: str, sink: Sink) -> None:
+        """Expressions of a sink, read by Spark's parser: nobody knows the columns."""
+        for name in ("key", "where", "deletes"):
+            text = getattr(sink, name, None)
+            if text is not None:
+                self._tried(where, partial(_check_expression, self._session, text))
 
     def _tried(self, where: str | None, step: Callable[[], _Made]) -> _Made | None:
         """What a step makes; None where Spark finds something wrong in it, which is kept as a sentence."""
@@ -192,29 +226,26 @@ def _transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[Dat
     return result
 
 
-def _main_query(pipeline: Pipeline, result: DataFrame) -> PlannedQuery:
-    if not result.isStreaming:
-        raise DefinitionError(["what the transformation gives does not come from the source: it is no stream"])
-    sink = pipeline.sink
+def _own_query(pipeline: Pipeline, sink: Sink, result: DataFrame) -> PlannedQuery:
+    """With a sink of Spark's own, or a topic without transactions."""
+    assert isinstance(sink, ToTable | ToTopic), "all others are decided"
     if isinstance(sink, ToTable):
-        return PlannedQuery(pipeline.name, result.drop(RECORD), pipeline.output_mode, sink, as_text(sink.options))
-    rows = result if sink.encode == "columns" else _encoded(result, sink)
-    if "value" not in rows.columns:
-        raise DefinitionError(["encode is columns, and what comes out has no column value"])
+        rows = result if sink.where is None else result.where(F.expr(sink.where))
+        return PlannedQuery(pipeline.name, rows.drop(RECORD), pipeline.output_mode, sink, as_text(sink.options))
+    found = _sink_rows(pipeline, sink, result)
+    rows = result if sink.where is None else result.where(F.expr(sink.where))
+    rows = rows.select(*[column.alias(name) for name, column in found.fields])
     return PlannedQuery(pipeline.name, rows, pipeline.output_mode, sink, sink_options(pipeline, sink))
 
 
-def _encoded(result: DataFrame, sink: ToTopic) -> DataFrame:
-    """Each row as one JSON value, nulls as well: a reader should see that a column is there."""
-    columns = [F.col(f"`{name}`") for name in result.columns if name != RECORD]
-    if not columns:
-        raise DefinitionError(["nothing but record comes out: decode= makes columns of it, or encode='columns'"])
-    value = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("value")
-    if sink.key is None:
-        return result.select(value)
-    key = F.expr(sink.key)
-    kind = result.select(key).schema[0].dataType.typeName()
-    return result.select((key if kind == "binary" else key.cast("string")).alias("key"), value)
+def _sink_rows(pipeline: Pipeline, sink: Sink, result: DataFrame) -> SinkRows:
+    found = rows_of(result, sink)
+    if isinstance(sink, ToTopic):
+        try:
+            check_columns(parse_sink_options(sink_options(pipeline, sink), is_stream=True), found.schema)
+        except OptionError as error:
+            raise DefinitionError([str(error)]) from error
+    return found
 
 
 def _flat(session: SparkSession, pipeline: Pipeline, source: FromTopic, group_id: str) -> DataFrame:

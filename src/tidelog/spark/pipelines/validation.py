@@ -19,21 +19,18 @@ from tidelog.spark.pipelines.definition import (
     RECORD,
     FromTopic,
     Pipeline,
-    ToTable,
-    ToTopic,
     Watermark,
 )
 from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import (
     CLIENT_FIELDS,
-    SINK_FIELDS,
     SOURCE_FIELDS,
     as_text,
     dead_letter_options,
-    sink_options,
     source_options,
 )
-from tidelog.spark.sink.sink_options import parse_sink_options
+from tidelog.spark.pipelines.sink_validation import check_sinks, is_topic, parse_sink
+from tidelog.spark.pipelines.sinks import ToTopic
 from tidelog.spark.source.source_options import parse_source_options, stream_start
 
 if TYPE_CHECKING:
@@ -41,12 +38,10 @@ if TYPE_CHECKING:
 
 # Names of topics have the same characters, and so may be part of a path.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _VIEW = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _INTERVAL = re.compile(r"(\d+ (nano|micro|milli)?(second|minute|hour|day|week|month|year)s?( |$))+", re.IGNORECASE)
 _OUTPUT_MODES = ("append", "update", "complete")
 _LOGIN = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
-_ENCODINGS = ("json", "columns")
 # For an output mode that is wrong: what it would allow is not to be looked at.
 UNKNOWN_MODE = ""
 
@@ -137,15 +132,17 @@ def check_pipeline(declared: Pipeline) -> CheckedPipeline:
     found += transform_problems
     pipeline = replace(pipeline, source=sources)
     is_sink_given = cast("object", declared.sink) is not None
+    has_sinks = False
     if not is_sink_given and not _is_told_missing("sink", found):
         found.append("there is no sink")
     if is_sink_given:
-        sink, sink_problems = _check_sink(pipeline, pipeline.sink)
-        found += [f"sink: {problem}" for problem in sink_problems]
-        pipeline = replace(pipeline, sink=sink)
-        if has_sources and pipeline.has_dead_letters and isinstance(sink, ToTable):
+        sinks, sink_problems = check_sinks(pipeline, _option_problems)
+        found += sink_problems
+        has_sinks = len(sinks) == len(pipeline.sinks) > 0
+        pipeline = replace(pipeline, sink=sinks)
+        if has_sources and pipeline.has_dead_letters and not any(isinstance(each, ToTopic) for each in sinks):
             found += [
-                f"dead letters: {each}" for each in _option_problems(dead_letter_options(pipeline), {}, _parse_sink)
+                f"dead letters: {each}" for each in _option_problems(dead_letter_options(pipeline), {}, parse_sink)
             ]
         found += _loops(pipeline)
     found += _setting_problems(pipeline)
@@ -158,7 +155,7 @@ def check_pipeline(declared: Pipeline) -> CheckedPipeline:
         frozenset(unknown),
         has_all_sources=has_sources,
         has_transform=not transform_problems,
-        has_sink=is_sink_given and isinstance(declared.sink, ToTopic | ToTable),
+        has_sink=has_sinks,
     )
 
 
@@ -205,7 +202,7 @@ def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, b
     empty = [reason for reason, text in source.expect.items() if not text.strip()]
     found += [f"expect {reason!r} has no condition" for reason in empty]
     source = replace(source, expect={reason: text for reason, text in source.expect.items() if reason not in empty})
-    if source.dead_letters is not None and not _is_topic(source.dead_letters):
+    if source.dead_letters is not None and not is_topic(source.dead_letters):
         found.append(f"{source.dead_letters!r} cannot be the name of a topic")
     if source.watermark is not None:
         watermark, wrong = with_right_types(source.watermark)
@@ -274,66 +271,14 @@ def _transform_problems(transform: object, sources: Sequence[FromTopic]) -> list
     return []
 
 
-def _check_sink(pipeline: Pipeline, declared: object) -> tuple[ToTopic | ToTable, list[str]]:
-    """A sink that can be planned, and its problems."""
-    match declared:
-        case ToTopic():
-            return _check_topic_sink(pipeline, declared)
-        case ToTable():
-            table, found = with_right_types(declared)
-            found += _table_problems(pipeline, table)
-            return (replace(table, partition_by=()) if found else table), found
-    return ToTable("unknown"), [f"expected ToTopic or ToTable, not {type(declared).__name__}"]
-
-
-def _check_topic_sink(pipeline: Pipeline, declared: ToTopic) -> tuple[ToTopic, list[str]]:
-    sink, found = with_right_types(declared)
-    elsewhere = _given_elsewhere(sink.options, SINK_FIELDS)
-    found += elsewhere
-    if not _is_topic(sink.topic):
-        found.append(f"{sink.topic!r} cannot be the name of a topic")
-        sink = replace(sink, topic="unknown")
-    if sink.encode not in _ENCODINGS:
-        found.append(f"encode is {sink.encode!r}; it can be {' or '.join(_ENCODINGS)}")
-        sink = replace(sink, encode="json")
-    if sink.key is not None and sink.encode == "columns":
-        found.append("key= is for rows that are encoded; with encode='columns' a column key says it")
-        sink = replace(sink, key=None)
-    if sink.key is not None and not sink.key.strip():
-        found.append("key is empty: leave it out, or name a column")
-        sink = replace(sink, key=None)
-    chosen = {name: value for name, value in sink.options.items() if name.lower() not in SINK_FIELDS}
-    own = replace(sink, options={})
-    wrong = _option_problems(sink_options(pipeline, own), as_text(chosen), _parse_sink)
-    found += wrong
-    return (own if elsewhere or wrong else sink), found
-
-
-def _parse_sink(options: Mapping[str, str]) -> object:
-    return parse_sink_options(options, is_stream=True)
-
-
-def _table_problems(pipeline: Pipeline, table: ToTable) -> list[str]:
-    found = []
-    if (table.path is None) == (table.name is None):
-        found.append("give the path of a directory or the name of a table, one of them")
-    if isinstance(table.partition_by, str):
-        found.append(f"partition_by is a list of columns: [{table.partition_by!r}]")
-    if table.path is not None and pipeline.output_mode in _OUTPUT_MODES[1:]:
-        found.append(
-            f"files are only added: output_mode {pipeline.output_mode} needs a topic, or a table that can change"
-        )
-    return found
-
-
 def _loops(pipeline: Pipeline) -> list[str]:
     """A pipeline that reads what it writes never ends."""
     read = {name.strip() for source in pipeline.sources for name in (source.topic or "").split(",")}
-    written = [("sink", pipeline.sink.topic)] if isinstance(pipeline.sink, ToTopic) else []
-    written += [("dead_letters", each.dead_letters) for each in pipeline.sources if each.dead_letters is not None]
-    here = (
-        all(each.bootstrap is None for each in pipeline.sources) and getattr(pipeline.sink, "bootstrap", None) is None
-    )
+    topics = [each for each in pipeline.sinks if isinstance(each, ToTopic)]
+    written = [("sink", each.topic) for each in topics if each.bootstrap is None]
+    if all(each.bootstrap is None for each in topics[:1]):
+        written += [("dead_letters", each.dead_letters) for each in pipeline.sources if each.dead_letters is not None]
+    here = all(each.bootstrap is None for each in pipeline.sources)
     return [f"{what} writes to {topic}, which the pipeline reads" for what, topic in written if here and topic in read]
 
 
@@ -373,7 +318,3 @@ def _option_problems(
         return list(dict.fromkeys(each))
     last = problem_of(whole(chosen))
     return [] if last is None else [last]
-
-
-def _is_topic(name: str) -> bool:
-    return bool(_TOPIC.fullmatch(name)) and name not in {".", ".."}

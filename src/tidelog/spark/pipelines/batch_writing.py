@@ -1,0 +1,316 @@
+"""The batches of one query, written to all of its sinks by one decision each: what Spark's `foreachBatch` calls, in the driver.
+
+    one job      tasks write, and hand over what they have written (`sink_writing`); only attempts that win are heard of
+    manifests    what each table has of the batch, as a file
+    decision     `SinkCommitter`: the batch counts in all sinks, or in none
+
+Spark starts the next batch once this returns. Where it raises, the query stops, and the next run does the batch again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.model.clock import Clock, SystemClock
+from tidelog.spark.errors import SinkError
+from tidelog.spark.outputs.manifest_store import encode_schema, manifest_of, write_manifest
+from tidelog.spark.outputs.staged import StagedOutput, Target, app_id, sum_checksums
+from tidelog.spark.pipelines.batch_rows import SinkRows, is_tagged, rows_to_write
+from tidelog.spark.pipelines.checkpoint_offsets import entry_hash, input_ranges, read_entry
+from tidelog.spark.pipelines.sink_targets import StagedSink
+from tidelog.spark.pipelines.sink_writing import (
+    MESSAGE,
+    BatchPlan,
+    StagedPlan,
+    TaskMessage,
+    TopicCluster,
+    read_messages,
+)
+from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
+from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
+from tidelog.spark.sink.sink_participant import SinkIdentity
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+# What Spark tells the thread that runs a batch.
+_QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+# A batch that is computed anew so often has lost as many workers while it ran.
+JOBS_MAX = 4
+# How long Spark's own account of its stages may take to come up to date.
+_EVENTS_TIMEOUT_MS = 10_000
+# Each is a write to a partition and its copies, when the batch ends.
+MARKERS_WARNED = 20_000
+
+
+class Committer(Protocol):
+    """`SinkCommitter`, as far as it is needed here."""
+
+    def commit(self, work: BatchWork) -> None: ...
+
+    def abort(self, work: BatchWork) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class WrittenRanges(Protocol):
+    """How far topics are, for the account of a batch."""
+
+    def since_last(self) -> dict[str, tuple[PartitionRange, ...]]:
+        """By sink, what has come to its topic since it was asked last, whoever has written it; what is not known is left out."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGroup:
+    """Topics of one cluster."""
+
+    cluster: TopicCluster
+    target: Target | None
+    """As a decision names the cluster; None for that of the decisions."""
+
+    @property
+    def label(self) -> str:
+        return ",".join(each.sink for each in self.cluster.sinks)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySinks:
+    """All that is known of a query's sinks before it runs."""
+
+    pipeline: str
+    checkpoint: str
+    """Of this query: the directory or URL that Spark has for it."""
+    prefix: str
+    rows: Sequence[SinkRows]
+    """In the order in which batches end."""
+    staged: Sequence[StagedSink]
+    schemas: Mapping[str, pa.Schema]
+    """Of the staged sinks' rows, by label."""
+    topics: Sequence[TopicGroup]
+    code_version: str = ""
+
+
+class BatchWriting:
+    """One run of a query. Give it to `foreachBatch`, and close it when the query has ended."""
+
+    def __init__(
+        self,
+        sinks: QuerySinks,
+        committer: Callable[[SinkIdentity, str], Committer],
+        ranges: WrittenRanges | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._sinks = sinks
+        self._make_committer = committer
+        self._committer: Committer | None = None
+        self._ranges = ranges
+        self._clock = clock or SystemClock()
+        self._warned: set[str] = set()
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write a batch, to the end. SinkError where it does not count, or nobody knows yet."""
+        started_ms = self._clock.now_ms()
+        spark = rows.sparkSession
+        identity, run = self._who(spark)
+        committer = self._committer = self._committer or self._make_committer(identity, run)
+        try:
+            messages = self._run_job(
+                rows,
+                BatchPlan(
+                    identity,
+                    run,
+                    batch_id,
+                    self._staged_plans(),
+                    tuple(each.cluster for each in self._sinks.topics),
+                    is_tagged(self._sinks.rows),
+                ),
+            )
+        except BaseException:
+            self._give_up(committer, BatchWork(batch_id))
+            raise
+        work = self._work(spark, identity, run, batch_id, messages, started_ms)
+        try:
+            committer.commit(work)
+        except BaseException:
+            # As Spark does with its own sinks: what is decided stays so, everything else is taken back.
+            self._give_up(committer, work)
+            raise
+
+    def close(self) -> None:
+        for each in (self._committer, self._ranges):
+            if each is not None:
+                each.close()
+        self._committer = None
+
+    # The job.
+
+    def _run_job(self, rows: DataFrame, plan: BatchPlan) -> list[TaskMessage]:
+        """What the tasks have written, all of it of one computation.
+
+        A worker that is lost takes rows with it that wait there to be sorted. Spark computes them again for those who have not
+        read them yet; where that does not come out the same, one sink would have the old rows, and another one the new. So if a
+        stage had to be started again the job is, too.
+        """
+        written = rows_to_write(rows, self._sinks.rows).mapInArrow(plan, f"{MESSAGE} binary")
+        for _ in range(JOBS_MAX):
+            messages = read_messages([bytes(each[0]) for each in written.collect()])
+            if not _was_started_again(rows.sparkSession, {each.stage for each in messages}):
+                return messages
+            log.warning("a stage of batch %d was started again after a loss: the batch is computed anew", plan.batch_id)
+        raise SinkError(
+            f"batch {plan.batch_id} of {self._sinks.pipeline} was computed {JOBS_MAX} times, and each time a worker was lost "
+            "while it was written: nothing of it counts"
+        )
+
+    def _staged_plans(self) -> tuple[StagedPlan, ...]:
+        columns = {each.label: index for index, each in enumerate(self._sinks.rows)}
+        return tuple(
+            StagedPlan(
+                each.label,
+                columns[each.label],
+                each.target,
+                each.staging,
+                each.staging_storage,
+                encode_schema(self._sinks.schemas[each.label]),
+            )
+            for each in self._sinks.staged
+        )
+
+    # What is decided.
+
+    def _work(
+        self,
+        spark: SparkSession,
+        identity: SinkIdentity,
+        run: str,
+        batch_id: int,
+        messages: Sequence[TaskMessage],
+        started_ms: int,
+    ) -> BatchWork:
+        sinks = self._sinks
+        entry = read_entry(spark, sinks.checkpoint, batch_id)
+        if entry is None:
+            self._warn_once("Spark's entry of a batch cannot be read in %s: batches are known by rows and checksum")
+        staged = [
+            output
+            for each in sinks.staged
+            if (output := self._staged_output(each, identity, run, batch_id, messages)) is not None
+        ]
+        found = (self._topic_output(index, messages) for index in range(len(sinks.topics)))
+        topics = [each for each in found if each is not None]
+        markers = sum(each.partition_count for output in topics for each in output.participants)
+        if markers > MARKERS_WARNED:
+            log.warning("batch %d ends with %d markers: fewer tasks, or partitions, make it quicker", batch_id, markers)
+        accounts = self._accounts(staged, messages)
+        totals = BatchInput(
+            None if entry is None else entry_hash(entry),
+            sum(each.rows for each in accounts),
+            sum_checksums(each.checksum for each in accounts),
+        )
+        before = read_entry(spark, sinks.checkpoint, batch_id - 1)
+        audit = AuditEntry(
+            pipeline=sinks.pipeline,
+            query=identity.query,
+            run=run,
+            batch_id=batch_id,
+            input=() if entry is None else input_ranges(entry, before),
+            input_hash=totals.hash,
+            sinks=tuple(accounts),
+            code_version=sinks.code_version,
+            started_ms=started_ms,
+        )
+        return BatchWork(batch_id, totals, tuple(topics), tuple(staged), audit=audit)
+
+    def _staged_output(
+        self, sink: StagedSink, identity: SinkIdentity, run: str, batch_id: int, messages: Sequence[TaskMessage]
+    ) -> StagedOutput | None:
+        parts = [each.staged[sink.label] for each in messages if sink.label in each.staged]
+        if not parts:
+            return None
+        name = app_id(self._sinks.pipeline, sink.label, identity.query)
+        manifest = manifest_of(sink.label, name, batch_id, self._sinks.schemas[sink.label], parts)
+        return write_manifest(sink.target, sink.staging, sink.staging_storage, manifest, run=run).output
+
+    def _topic_output(self, index: int, messages: Sequence[TaskMessage]) -> TopicOutput | None:
+        group = self._sinks.topics[index]
+        found = tuple(each.participants[index] for each in messages if index in each.participants)
+        return TopicOutput(group.label, group.target, found) if found else None
+
+    def _accounts(self, staged: Sequence[StagedOutput], messages: Sequence[TaskMessage]) -> list[SinkAudit]:
+        """Of every sink, also of those that got nothing."""
+        ranges = {} if self._ranges is None else self._ranges.since_last()
+        outputs = {each.sink: each for each in staged}
+        found = []
+        for sink in self._sinks.staged:
+            target = sink.target
+            place = f"{target.place} {target.table}".strip()
+            output = outputs.get(sink.label)
+            if output is None:
+                found.append(SinkAudit(sink.label, target.kind, place, 0, 0))
+                continue
+            files = sum(len(each.staged[sink.label].files) for each in messages if sink.label in each.staged)
+            found.append(
+                SinkAudit(
+                    sink.label,
+                    target.kind,
+                    place,
+                    output.rows,
+                    output.checksum,
+                    files=files,
+                    manifest_path=output.manifest_path,
+                    manifest_sha256=output.manifest_sha256,
+                )
+            )
+        for topic in (each for group in self._sinks.topics for each in group.cluster.sinks):
+            written = [rows for each in messages for rows in each.topics if rows.sink == topic.sink]
+            found.append(
+                SinkAudit(
+                    topic.sink,
+                    "topic",
+                    topic.topic,
+                    sum(each.rows for each in written),
+                    sum_checksums(each.checksum for each in written),
+                    ranges.get(topic.sink, ()) if written else (),
+                )
+            )
+        return found
+
+    # Around it.
+
+    def _who(self, spark: SparkSession) -> tuple[SinkIdentity, str]:
+        context = spark.sparkContext
+        query, run = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
+        if query is None or run is None:
+            raise SinkError("Spark does not tell which query this batch belongs to: nothing can be decided")
+        return SinkIdentity(query, prefix=self._sinks.prefix), run
+
+    def _give_up(self, committer: Committer, work: BatchWork) -> None:
+        try:
+            committer.abort(work)
+        except SinkError as error:
+            # There is an error to report already; the next run cleans up.
+            log.warning("batch %d is not cleaned up, which the next run does: %s", work.batch_id, error)
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning(text, self._sinks.checkpoint)
+
+
+def _was_started_again(spark: SparkSession, stages: set[int]) -> bool:
+    """Whether one of these stages has had more than one attempt: something that it read was lost, and computed again."""
+    context = spark.sparkContext
+    # Spark's account follows what happens by some milliseconds.
+    context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_TIMEOUT_MS)  # noqa: SLF001 - there is no other way to wait
+    tracker = context.statusTracker()
+    infos = [tracker.getStageInfo(each) for each in stages]
+    return any(each is not None and each.currentAttemptId > 0 for each in infos)

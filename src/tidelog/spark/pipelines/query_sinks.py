@@ -1,0 +1,116 @@
+"""The sinks of a query as its batches need them, made of a pipeline and its plan; looked at and prepared before it starts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.spark.errors import OptionError, SinkError
+from tidelog.spark.outputs.kind import OutputKind, kind_of
+from tidelog.spark.pipelines.batch_rows import SinkRows
+from tidelog.spark.pipelines.batch_writing import QuerySinks, TopicGroup
+from tidelog.spark.pipelines.definition import Pipeline
+from tidelog.spark.pipelines.errors import QueryFailedError
+from tidelog.spark.pipelines.query_options import cluster_of, decision_options, sink_options
+from tidelog.spark.pipelines.sink_targets import Beside, StagedSink, cluster_target, staged_sinks
+from tidelog.spark.pipelines.sink_writing import TopicCluster, TopicPlan
+from tidelog.spark.pipelines.sinks import ToTopic
+from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+def query_sinks(
+    pipeline: Pipeline,
+    rows: Sequence[SinkRows],
+    *,
+    checkpoint: str,
+    query: str,
+    beside: Beside,
+    code_version: str = "",
+) -> QuerySinks:
+    """`checkpoint` is the pipeline's, `query` the name of its query, which has a directory there."""
+    staged = staged_sinks(pipeline, checkpoint, beside)
+    schemas = {each.label: arrow_schema(each.schema) for each in rows}
+    return QuerySinks(
+        pipeline=pipeline.name,
+        checkpoint=f"{checkpoint}/{query}",
+        prefix=decider_options(pipeline).prefix,
+        rows=tuple(rows),
+        staged=tuple(staged),
+        schemas={each.label: schemas[each.label] for each in staged},
+        topics=tuple(topic_groups(pipeline, [each.label for each in rows])),
+        code_version=code_version,
+    )
+
+
+def decider_options(pipeline: Pipeline) -> SinkOptions:
+    """What whoever decides is told, as the sink of a topic is."""
+    return parse_sink_options(decision_options(pipeline), is_stream=True)
+
+
+def topic_groups(pipeline: Pipeline, labels: Sequence[str]) -> list[TopicGroup]:
+    """Topics by cluster, in declared order. `labels` are those of all sinks, in the order of their columns."""
+    groups: dict[str, list[ToTopic]] = {}
+    for each in pipeline.sinks:
+        if isinstance(each, ToTopic):
+            groups.setdefault(cluster_of(pipeline, each), []).append(each)
+    found = []
+    for sinks in groups.values():
+        options = [parse_sink_options(sink_options(pipeline, each), is_stream=True) for each in sinks]
+        plans = tuple(
+            TopicPlan(each.label, labels.index(each.label), each.topic, parsed.includes_timestamp)
+            for each, parsed in zip(sinks, options, strict=True)
+        )
+        shared = replace(options[0], topic=None, includes_timestamp=any(each.includes_timestamp for each in options))
+        found.append(TopicGroup(TopicCluster(shared, plans), cluster_target(pipeline, sinks[0])))
+    return found
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """As tables have it: times are instants, in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - with Spark
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def output_problems(sinks: QuerySinks) -> list[str]:
+    """What tables and databases say against the rows, before any is written. They are asked; nothing is made."""
+    found = []
+    for each in sinks.staged:
+        try:
+            problems = _kind(each).validate(sinks.schemas[each.label])
+        except (SinkError, OptionError, OSError) as error:
+            problems = [str(error)]
+        found += [f"sink {each.label}: {problem}" for problem in problems]
+    return found
+
+
+def prepare_outputs(sinks: QuerySinks) -> None:
+    """Have what is missing: tables, and places for staging. QueryFailedError where one cannot be had."""
+    for each in sinks.staged:
+        try:
+            _kind(each).prepare(sinks.schemas[each.label])
+        except (SinkError, OptionError, OSError) as error:
+            raise QueryFailedError(f"{sinks.pipeline}: the sink {each.label} cannot be prepared: {error}") from error
+
+
+def code_version(path: Path) -> str:
+    """Of a pipeline's file, for accounts of its batches: the beginning of its SHA-256; empty where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
+def staged_kinds(sinks: Sequence[StagedSink]) -> Mapping[str, OutputKind]:
+    return {each.label: _kind(each) for each in sinks}
+
+
+def _kind(sink: StagedSink) -> OutputKind:
+    return kind_of(sink.target, sink.staging, sink.staging_storage)
