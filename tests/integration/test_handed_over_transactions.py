@@ -10,7 +10,7 @@ import pytest
 from tests.support.transaction_scenarios import create, producer_of, read
 from tidelog import Admin, Producer
 from tidelog.client.admin import UpgradeType
-from tidelog.client.errors import ProducerFencedError, TransactionStateError
+from tidelog.client.errors import ClosedError, ConfigError, ProducerFencedError, TransactionStateError
 from tidelog.testing import EmbeddedCluster
 
 
@@ -92,3 +92,53 @@ def test_a_producer_whose_id_another_one_has_taken_does_not_go_on(
 def test_there_is_nothing_to_resume_where_nothing_was_handed_over(producer: Producer) -> None:
     with pytest.raises(TransactionStateError, match="resume_transactions is not possible now: no transaction is open"):
         producer.resume_transactions()
+
+
+def test_what_is_open_is_left_alone_where_that_is_asked_for(bootstrap: str, producer: Producer, topic: str) -> None:
+    name = f"x-{topic}"
+    written = handed_over(producer, topic, b"kept")
+    with producer_of(bootstrap, name) as other, Admin(bootstrap_servers=bootstrap) as admin:
+        with pytest.raises(TransactionStateError, match="it is left alone"):
+            other.init_transactions(unless_open=True)
+        admin.end_transaction(*written, commit=True)
+        other.init_transactions(unless_open=True)
+        with other.transaction():
+            other.send(topic, b"the other one's")
+    with producer_of(bootstrap, f"{name}-new") as unknown:
+        unknown.init_transactions(unless_open=True)
+
+    assert read(bootstrap, topic, committed=True) == [b"kept", b"the other one's"]
+
+
+def test_a_producer_goes_on_under_another_id_over_the_same_connections(
+    bootstrap: str, producer: Producer, topic: str
+) -> None:
+    first = handed_over(producer, topic, b"1")
+    second_producer = producer.continue_as(f"y-{topic}")
+    with pytest.raises(ClosedError):
+        producer.begin_transaction()
+    producer.close()
+    second_producer.init_transactions()
+    second = handed_over(second_producer, topic, b"2")
+    third_producer = second_producer.continue_as(f"x-{topic}")
+    with pytest.raises(ClosedError):
+        second_producer.continue_as("z")
+
+    with third_producer, Admin(bootstrap_servers=bootstrap) as admin:
+        admin.end_transaction(*first, commit=True)
+        admin.end_transaction(*second, commit=True)
+        third_producer.init_transactions(unless_open=True)
+        with third_producer.transaction():
+            third_producer.send(topic, b"3")
+
+    assert read(bootstrap, topic, committed=True) == [b"1", b"2", b"3"]
+
+
+def test_only_a_producer_with_transactions_goes_on_as_another(bootstrap: str, producer: Producer) -> None:
+    with pytest.raises(ConfigError, match="transactional_id is empty"):
+        producer.continue_as("")
+    with (
+        Producer(bootstrap_servers=bootstrap) as plain,
+        pytest.raises(TransactionStateError, match="need a transactional_id"),
+    ):
+        plain.continue_as("x")

@@ -184,6 +184,10 @@ class ClusterMetadata:
         """Call `listener` on the loop after each answer, and after each leader that was learned otherwise."""
         self._listeners.append(listener)
 
+    def off_change(self, listener: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._listeners.remove(listener)
+
     # Asking.
 
     def request_update(self) -> None:

@@ -48,6 +48,11 @@ class Coordinators:
         """The coordinator is another one by now, or is not reached."""
         self._known.pop((kind, key), None)
 
+    def forget_beyond(self, known_max: int) -> None:
+        """Forget those that were found longest ago, so that no more are known."""
+        while len(self._known) > known_max:
+            del self._known[next(iter(self._known))]
+
     async def find(self, kind: CoordinatorKind, key: str, *, timeout_ms: float) -> int:
         """The broker's id, asking until there is one. TimedOutError where that takes too long; RefusedError where the cluster
         will not say; UnsupportedError where it is too old for this kind of coordinator."""

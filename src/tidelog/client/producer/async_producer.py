@@ -162,15 +162,20 @@ class AsyncProducer(AsyncClosedAtExit):
 
     # Transactions.
 
-    async def init_transactions(self, *, keep_prepared_txn: bool = False, timeout_ms: float | None = None) -> None:
+    async def init_transactions(
+        self, *, keep_prepared_txn: bool = False, unless_open: bool = False, timeout_ms: float | None = None
+    ) -> None:
         """Take over the transactional id: once, before the first transaction. A producer that had it before is fenced, and
-        what it left open is aborted; with `keep_prepared_txn` (KIP-939) it is kept, and `prepared_transaction` names it.
+        what it left open is aborted; with `keep_prepared_txn` (KIP-939) it is kept, and `prepared_transaction` names it; with
+        `unless_open` nothing happens where something is open, but for a TransactionStateError.
 
         TimedOutError after `timeout_ms`, or `max_block_ms`; RefusedError where the cluster does not allow it. Either may be tried
         again.
         """
         transactions = (self._core or self._started()).in_transactions()
-        await transactions.init(keep_prepared=keep_prepared_txn, timeout_ms=self._block_ms(timeout_ms))
+        await transactions.init(
+            keep_prepared=keep_prepared_txn, unless_open=unless_open, timeout_ms=self._block_ms(timeout_ms)
+        )
 
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on belongs to it."""

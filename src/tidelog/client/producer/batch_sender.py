@@ -139,6 +139,9 @@ class BatchSender:
 
     def close(self, error: ClientError) -> None:
         """The end: whatever has no outcome gets this one."""
+        if not self._is_closed:
+            # The metadata may outlive its sender.
+            self._metadata.off_change(self._metadata_changed)
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

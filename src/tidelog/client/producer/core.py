@@ -39,6 +39,22 @@ from tidelog.model.errors import ErrorCode
 
 _cores: WeakSet[ProducerCore] = WeakSet()
 
+# Of a link that serves one transactional id after another. Each is looked up again when it is used again.
+_COORDINATORS_KNOWN_MAX = 10_000
+
+
+class ClusterLink:
+    """What a producer has of its cluster, and can leave to the next one: connections, metadata, and who coordinates whom."""
+
+    def __init__(self, seams: ClientSeams, options: ProducerOptions) -> None:
+        self.connections = Connections(seams, options)
+        self.metadata = ClusterMetadata(seams, self.connections, options)
+        self.coordinators = Coordinators(seams, self.connections, self.metadata, options)
+
+    def close(self) -> None:
+        self.metadata.close()
+        self.connections.close()
+
 
 class PreparedRecord:
     """A record that is ready to be appended."""
@@ -68,12 +84,18 @@ class ProducerCore:
     """The parts of one producer. `wake` makes the loop call `sender.run`, from whichever thread it is called."""
 
     def __init__(
-        self, seams: ClientSeams, options: ProducerOptions, wake: Callable[[Callable[[], None]], None]
+        self,
+        seams: ClientSeams,
+        options: ProducerOptions,
+        wake: Callable[[Callable[[], None]], None],
+        link: ClusterLink | None = None,
     ) -> None:
+        """`link` is one that nobody uses any more, of a producer whose options differ in nothing but the transactional id."""
         self.seams = seams
         self.options = options
-        self.connections = Connections(seams, options)
-        self.metadata = ClusterMetadata(seams, self.connections, options)
+        self._link = link or ClusterLink(seams, options)
+        self.connections = self._link.connections
+        self.metadata = self._link.metadata
         self.accumulator = Accumulator(options, seams.random, seams.clock, lambda: wake(self.sender.run))
         self.metrics = ProducerMetrics(options.observers)
         self.sender = BatchSender(seams, self.connections, self.metadata, self.accumulator, options, self.metrics)
@@ -95,8 +117,9 @@ class ProducerCore:
         """
         self.lock = self.accumulator.lock
         if options.transactional_id is not None:
-            coordinators = Coordinators(seams, self.connections, self.metadata, options)
-            requests = TransactionRequests(seams, self.connections, coordinators, options, options.transactional_id)
+            requests = TransactionRequests(
+                seams, self.connections, self._link.coordinators, options, options.transactional_id
+            )
             self.transactions = Transactions(
                 seams, self.connections, requests, options, self.sender, self._admit_records
             )
@@ -209,11 +232,22 @@ class ProducerCore:
             if flush:
                 await self.sender.flush()
         finally:
-            if self.transactions is not None:
-                self.transactions.close()
-            self.sender.close(ClosedError("the producer was closed before the record was delivered"))
-            self.metadata.close()
-            self.connections.close()
+            self._end()
+            self._link.close()
+
+    def give_up_link(self) -> ClusterLink:
+        """End, and leave the link to another core. A transaction that was handed over stays as it is."""
+        self.check_open()
+        self.is_closed = True
+        self.plain_topics = {}
+        self._end()
+        self._link.coordinators.forget_beyond(_COORDINATORS_KNOWN_MAX)
+        return self._link
+
+    def _end(self) -> None:
+        if self.transactions is not None:
+            self.transactions.close()
+        self.sender.close(ClosedError("the producer was closed before the record was delivered"))
 
 
 def _whole(partition: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -11,10 +12,10 @@ from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.background import Background
 from tidelog.client.closing import ClosedAtExit
 from tidelog.client.consumer.records import GroupMetadata, Offsets, as_group_metadata, offsets_to_commit
-from tidelog.client.errors import BufferFullError, ClosedError, TimedOutError
+from tidelog.client.errors import BufferFullError, ClosedError, ConfigError, TimedOutError
 from tidelog.client.producer.batch_builder import Delivery
-from tidelog.client.producer.core import PreparedRecord, ProducerCore
-from tidelog.client.producer.options import ProducerArguments, parse_producer_options
+from tidelog.client.producer.core import ClusterLink, PreparedRecord, ProducerCore
+from tidelog.client.producer.options import ProducerArguments, ProducerOptions, parse_producer_options
 from tidelog.client.producer.prepared_transaction import PreparedTransaction
 from tidelog.client.producer.record_metadata import Headers, OnDelivery
 from tidelog.client.producer.transaction_state import State
@@ -40,19 +41,46 @@ class Producer(ClosedAtExit):
     """
 
     def __init__(self, **options: Unpack[ProducerArguments]) -> None:
-        self._options = parse_producer_options(options)
-        self._background = Background.acquire()
+        self._begin(parse_producer_options(options), Background.acquire(), None)
+
+    def _begin(self, options: ProducerOptions, background: Background, link: ClusterLink | None) -> None:
+        self._options = options
+        self._background = background
         self._closing = threading.Lock()
         self._is_released = False
 
         async def make() -> ProducerCore:
-            return ProducerCore(ClientSeams.of(self._background.loop), self._options, self._wake)
+            return ProducerCore(ClientSeams.of(background.loop), options, self._wake, link)
 
         try:
-            self._core = self._background.call(make())
+            self._core = background.call(make())
         except BaseException:
-            self._background.release()
+            background.release()
             raise
+
+    def continue_as(self, transactional_id: str) -> Producer:
+        """End this producer, and return one with another transactional id that goes on over its connections, with all other
+        options the same. For those who have one id after another, as tasks do: to connect takes longer than a small transaction.
+
+        What was prepared or handed over stays open. Whatever else is under way should have its outcome: what has none gets
+        ClosedError, and the transaction that it belongs to is left to its time-out.
+        """
+        with self._closing:
+            if self._is_released:
+                raise ClosedError("the producer is closed")
+
+            async def give_up() -> ClusterLink:
+                self._core.in_transactions()
+                return self._core.give_up_link()
+
+            if not transactional_id:
+                raise ConfigError("transactional_id is empty; it is a name of one's own choice")
+            link = self._background.call(give_up())
+            self._is_released = True
+        successor = Producer.__new__(Producer)
+        options = dataclasses.replace(self._options, transactional_id=transactional_id)
+        successor._begin(options, self._background, link)  # noqa: SLF001 - of this class
+        return successor
 
     def _wake(self, run: Callable[[], None]) -> None:
         if self._background.is_here:
@@ -178,15 +206,22 @@ class Producer(ClosedAtExit):
 
     # Transactions.
 
-    def init_transactions(self, *, keep_prepared_txn: bool = False, timeout_ms: float | None = None) -> None:
+    def init_transactions(
+        self, *, keep_prepared_txn: bool = False, unless_open: bool = False, timeout_ms: float | None = None
+    ) -> None:
         """Take over the transactional id: once, before the first transaction. A producer that had it before is fenced, and
-        what it left open is aborted; with `keep_prepared_txn` (KIP-939) it is kept, and `prepared_transaction` names it.
+        what it left open is aborted; with `keep_prepared_txn` (KIP-939) it is kept, and `prepared_transaction` names it; with
+        `unless_open` nothing happens where something is open, but for a TransactionStateError.
 
         TimedOutError after `timeout_ms`, or `max_block_ms`; RefusedError where the cluster does not allow it. Either may be tried
         again.
         """
         transactions = self._core.in_transactions()
-        self._background.call(transactions.init(keep_prepared=keep_prepared_txn, timeout_ms=self._block_ms(timeout_ms)))
+        self._background.call(
+            transactions.init(
+                keep_prepared=keep_prepared_txn, unless_open=unless_open, timeout_ms=self._block_ms(timeout_ms)
+            )
+        )
 
     def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on belongs to it."""

@@ -110,13 +110,16 @@ class Transactions:
 
     # What an application calls.
 
-    async def init(self, *, keep_prepared: bool, timeout_ms: float) -> None:
-        """Become the one producer of the transactional id. What an earlier one left open is aborted first, or kept."""
+    async def init(self, *, keep_prepared: bool, timeout_ms: float, unless_open: bool = False) -> None:
+        """Become the one producer of the transactional id. What an earlier one left open is aborted first, or kept; with
+        `unless_open` it is left alone, and TransactionStateError says so."""
         if keep_prepared and not self._options.transaction_two_phase_commit_enable:
             raise TransactionStateError("keep_prepared_txn needs transaction_two_phase_commit_enable=True")
         self._move(State.INITIALIZING, "init_transactions")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
+                if unless_open:
+                    await self._check_nothing_open()
                 answer = await self._init_producer_id(None, keep_prepared=keep_prepared)
         except BaseException as error:
             if self.state is State.INITIALIZING:
@@ -136,6 +139,18 @@ class Transactions:
             self._set(State.PREPARED)
         else:
             self._set(State.READY)
+
+    async def _check_nothing_open(self) -> None:
+        try:
+            found = await self._requests.describe()
+        except CoordinatorRefusal as refused:
+            if refused.reason.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return
+            raise refused.reason from None
+        if found.transaction_state == _ONGOING:
+            raise TransactionStateError(
+                f"a transaction is open under transactional id {self.transactional_id!r}: it is left alone"
+            )
 
     def begin(self) -> None:
         """Open a transaction. The cluster hears of it with the first record."""
