@@ -14,8 +14,9 @@ from tests.spark.test_sink_committer import (  # noqa: F401 - tests and a fixtur
     test_a_decision_of_which_nothing_came_to_be_is_made_anew,
     test_a_new_run_aborts_what_runs_before_it_left_open,
     test_a_replayed_batch_is_aborted,
-    test_a_superseded_run_fails_and_ends_nothing,
+    test_a_superseded_run_fails_and_aborts_what_it_has_just_written,
     test_a_transaction_that_has_timed_out_before_is_not_decided_on,
+    test_an_abort_ends_what_a_failed_commit_has_pinned,
     test_each_row_is_there_once_wherever_a_driver_dies,
     test_others_are_left_alone_however_alike_their_names,
     test_recovery_commits_what_is_decided_and_aborts_the_rest,
@@ -29,6 +30,12 @@ pytestmark = pytest.mark.compat
 def version() -> int:
     """Kafka's own since 4.0."""
     return 2
+
+
+@pytest.fixture(scope="module")
+def can_pin() -> bool:
+    """Its two-phase commit cannot keep a transaction."""
+    return False
 
 
 @pytest.fixture(scope="module")

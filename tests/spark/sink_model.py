@@ -1,41 +1,65 @@
-"""A cluster and its drivers for the sink's protocol, in memory: everything that can go wrong is a choice of the test's.
+"""Clusters, tables and drivers for the sink's protocol, in memory: everything that can go wrong is a choice of the test's.
 
-A driver runs batch after batch as Spark does: tasks write, each in a transaction of its own, then `commit`; where that raises,
-`abort`, and the run is over. Before, in the middle of and after every effect it may die, fail, or fall asleep and go on later,
-when another run has long taken its place. Transactions may time out.
+A driver runs batch after batch as Spark does: tasks write, each in a transaction of its own or into a staging place, then
+`commit`; where that raises, `abort`, and the run is over. Before, in the middle of and after every effect it may die, fail, or
+fall asleep and go on later, when another run has long taken its place. Transactions may time out, and tables may not take their
+rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from tidelog.spark.errors import LostTransactionError, SinkError, UnfinishedError
-from tidelog.spark.sink.sink_batch import BatchWork
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
-from tidelog.spark.sink.sink_protocol import (
+from tidelog.spark.outputs.staged import StagedOutput, Target
+from tidelog.spark.sink.audit_entry import AuditEntry
+from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
+from tidelog.spark.sink.sink_effects import (
     AbortOrphans,
     Answer,
+    CheckStaged,
+    Discard,
     Effect,
     End,
     Ending,
+    EndStaged,
     ListOpen,
     OpenTransaction,
+    Pin,
     Record,
     TakeOver,
-    abort,
-    commit,
+    Unended,
+    Warn,
 )
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id
+from tidelog.spark.sink.sink_protocol import abort, commit
 from tidelog.spark.sink.sink_state import SinkState
 
 IDENTITY = SinkIdentity("orders")
 TASKS = 2
 
-Row = tuple[int, int]
-"""Batch and task."""
+Row = tuple[str, int, int]
+"""Sink, batch and task."""
 
 Choose = Callable[[int], int]
 """One of so many; 0 is that all goes well."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sinks of a query: topics by the cluster that they are on, and names of tables."""
+
+    topics: tuple[str, ...] = ("",)
+    """An empty name is the cluster of the decisions."""
+    tables: tuple[str, ...] = ()
+    can_pin: bool = True
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        return (*(f"topic{each}" for each in self.topics), *self.tables)
 
 
 @dataclass
@@ -43,45 +67,63 @@ class Transaction:
     producer_id: int
     epoch: int
     rows: list[Row]
+    pinned_epoch: int | None = None
     is_open: bool = True
+
+    @property
+    def last_epoch(self) -> int:
+        """Of whoever may end it."""
+        return self.epoch if self.pinned_epoch is None else self.pinned_epoch
 
 
 @dataclass
 class Cluster:
-    """Transactions, the rows that committed ones have made visible, and the topic of decisions."""
+    """Transactions, and the rows that committed ones have made visible."""
 
+    can_pin: bool = True
     transactions: dict[str, Transaction] = field(default_factory=dict)
     endings: dict[tuple[str, int], Ending] = field(default_factory=dict)
     seen: list[Row] = field(default_factory=list)
-    states: list[SinkState] = field(default_factory=list)
-    decider_epoch: int = 0
 
-    def write(self, name: str, rows: list[Row]) -> Participant | None:
-        """A task attempt. None where the id is not free: its transaction has not ended."""
+    def write(self, name: str, rows: list[Row]) -> Participant:
+        """A task attempt. What is open under its id is aborted, as InitProducerId does."""
         before = self.transactions.get(name)
-        if before is not None and before.is_open:
-            return None
+        if before is not None:
+            self.abort(name)
         number = len(self.transactions) if before is None else before.producer_id
-        epoch = 0 if before is None else before.epoch + 1
+        epoch = 0 if before is None else before.last_epoch + 1
         self.transactions[name] = Transaction(number, epoch, rows)
         return Participant.of(name, number, epoch, records=len(rows), partitions=[("out", 0)])
 
-    def end(self, participant: Participant, *, is_committed: bool) -> Ending:
+    def pin(self, participant: Participant) -> Participant | None:
+        found = self.transactions[participant.transactional_id]
+        if not found.is_open:
+            return None
+        found.pinned_epoch = found.last_epoch + 1
+        if found.epoch != participant.producer_epoch:
+            return None
+        return msgspec.structs.replace(participant, producer_epoch=found.pinned_epoch)
+
+    def end(self, participant: Participant) -> Ending:
         name, epoch = participant.transactional_id, participant.producer_epoch
         found = self.transactions[name]
-        if found.is_open and found.epoch == epoch:
-            self._end(name, is_committed=is_committed)
-        return self.endings.get((name, epoch), Ending.UNKNOWN) if found.epoch == epoch else Ending.UNKNOWN
+        if found.last_epoch != epoch:
+            return Ending.UNKNOWN
+        if found.is_open:
+            self._end(name, is_committed=True)
+        return self.endings[name, epoch]
 
-    def abort(self, name: str) -> None:
+    def abort(self, name: str) -> bool:
         """A time-out, or somebody who cleans up."""
-        if self.transactions[name].is_open:
+        is_open = name in self.transactions and self.transactions[name].is_open
+        if is_open:
             self._end(name, is_committed=False)
+        return is_open
 
     def _end(self, name: str, *, is_committed: bool) -> None:
         found = self.transactions[name]
         found.is_open = False
-        self.endings[name, found.epoch] = Ending.COMMITTED if is_committed else Ending.ABORTED
+        self.endings[name, found.last_epoch] = Ending.COMMITTED if is_committed else Ending.ABORTED
         if is_committed:
             self.seen += found.rows
             assert len(set(self.seen)) == len(self.seen), "a row is there twice"
@@ -89,6 +131,144 @@ class Cluster:
     @property
     def open_names(self) -> list[str]:
         return [name for name, each in self.transactions.items() if each.is_open]
+
+
+@dataclass
+class Table:
+    """A table that knows its last batch, and staged rows by the path of their manifest."""
+
+    staged: dict[str, list[Row]] = field(default_factory=dict)
+    ended: dict[int, str] = field(default_factory=dict)
+    seen: list[Row] = field(default_factory=list)
+
+    def stage(self, path: str, rows: list[Row]) -> None:
+        self.staged[path] = rows
+
+    def end(self, path: str) -> None:
+        batch_id = int(path.split("/")[1])
+        if batch_id in self.ended:
+            assert self.ended[batch_id] == path, "a batch is ended from two manifests"
+        if batch_id <= max(self.ended, default=-1):
+            return
+        assert path in self.staged, "what is decided was discarded"
+        self.ended[batch_id] = path
+        self.seen += self.staged[path]
+
+    def discard(self, path: str) -> None:
+        assert path not in self.ended.values(), "what counts is discarded"
+        self.staged.pop(path, None)
+
+
+class Model:
+    """Everything outside of drivers: clusters by name, tables, and the topic of decisions."""
+
+    def __init__(self, shape: Shape = Shape()) -> None:  # noqa: B008 - immutable
+        self.shape = shape
+        self.clusters = {each: Cluster(shape.can_pin) for each in ("", *shape.topics)}
+        self.tables = {each: Table() for each in shape.tables}
+        self.states: list[SinkState | None] = []
+        self.audit: list[AuditEntry] = []
+        self.warnings: list[str] = []
+        self.decider_epoch = 0
+
+    @property
+    def newest(self) -> SinkState | None:
+        return self.states[-1] if self.states else None
+
+    @property
+    def seen(self) -> list[Row]:
+        places: list[Cluster | Table] = [*self.clusters.values(), *self.tables.values()]
+        return [row for each in places for row in each.seen]
+
+    @property
+    def open_names(self) -> list[tuple[str, str]]:
+        return [(cluster, name) for cluster, each in self.clusters.items() for name in each.open_names]
+
+    def work(self, run: str, batch_id: int, *, source: str = "") -> BatchWork:
+        """Every task at every sink, and one attempt that nobody hears of. `source` tells inputs apart."""
+        topics = []
+        for cluster in self.shape.topics:
+            sink = f"topic{cluster}"
+            written = [
+                self._write(cluster, attempt_id(IDENTITY, run, task, 0, 0, sink), [(sink, batch_id, task)])
+                for task in range(TASKS)
+            ]
+            self._write(cluster, attempt_id(IDENTITY, run, 0, 0, 1, sink), [(sink, batch_id, 0)])
+            target = Target("topic", cluster) if cluster else None
+            topics.append(TopicOutput(sink, target, tuple(written)))
+        staged = []
+        for name, table in self.tables.items():
+            path = f"{name}/{batch_id}/{run}"
+            table.stage(path, [(name, batch_id, task) for task in range(TASKS)])
+            staged.append(StagedOutput(name, Target("files", name), path, 1, "", TASKS, 0))
+        given = BatchInput(f"{batch_id}{source}", TASKS, batch_id)
+        return BatchWork(batch_id, given, tuple(topics), tuple(staged))
+
+    def _write(self, cluster: str, name: str, rows: list[Row]) -> Participant:
+        named = self.newest.named_ids if self.newest is not None else ()
+        assert name not in named, "a task uses the id of a decided transaction"
+        return self.clusters[cluster].write(name, rows)
+
+    def perform(self, effect: Effect, taken_over: int) -> Answer:
+        """`taken_over` is the decider's epoch of whoever asks."""
+        match effect:
+            case TakeOver():
+                self.decider_epoch += 1
+                return self.newest
+            case Record(state, audit):
+                if taken_over != self.decider_epoch:
+                    return False
+                self.states.append(state)
+                self.audit += [] if audit is None else [audit]
+                return True
+            case CheckStaged(staged):
+                return ("",) * len(staged)
+            case Pin(topics):
+                return tuple(self._pin(each) for each in topics)
+            case EndStaged(output):
+                self.tables[output.sink].end(output.manifest_path)
+                return None
+            case End(topics):
+                return tuple(self._on(topic.cluster).end(each) for topic in topics for each in topic.participants)
+            case Discard(staged):
+                for each in staged:
+                    self.tables[each.sink].discard(each.manifest_path)
+                return None
+            case ListOpen(age_ms_min=age_ms_min) if age_ms_min:
+                return ()
+            case ListOpen(clusters):
+                return tuple(
+                    OpenTransaction(name, self._on(cluster).transactions[name].producer_id, cluster)
+                    for cluster in clusters
+                    for name in self._on(cluster).open_names
+                )
+            case AbortOrphans(orphans):
+                return tuple(
+                    each.transactional_id for each in orphans if self._on(each.cluster).abort(each.transactional_id)
+                )
+            case Warn(text):
+                self.warnings.append(text)
+                return None
+
+    def _pin(self, topic: TopicOutput) -> tuple[Participant | None, ...] | None:
+        cluster = self._on(topic.cluster)
+        return tuple(cluster.pin(each) for each in topic.participants) if cluster.can_pin else None
+
+    def _on(self, target: Target | None) -> Cluster:
+        return self.clusters["" if target is None else target.place]
+
+    def run(self, steps: Generator[Effect, Answer, None]) -> None:
+        """All of it, without anything that goes wrong."""
+        taken_over = -1
+        try:
+            effect = next(steps)
+            while True:
+                answer = self.perform(effect, taken_over)
+                if isinstance(effect, TakeOver):
+                    taken_over = self.decider_epoch
+                effect = steps.send(answer)
+        except StopIteration:
+            return
 
 
 class Driver:
@@ -118,7 +298,7 @@ class Driver:
         world = self._world
         batch_id = world.checkpoint
         while batch_id < world.batches:
-            work = BatchWork.of_topic(batch_id, world.tasks(self.run, batch_id))
+            work = world.model.work(self.run, batch_id)
             try:
                 yield from commit(IDENTITY, self.run, work)
             except SinkError as error:
@@ -133,10 +313,18 @@ class Driver:
 
 
 class World:
-    """The cluster, Spark's checkpoint, one driver that runs and others that sleep."""
+    """The model, Spark's checkpoint, one driver that runs and others that sleep."""
 
     def __init__(
-        self, choose: Choose, *, batches: int = 2, faults: int = 0, sleepers: int = 0, timeouts: int = 0
+        self,
+        choose: Choose,
+        shape: Shape = Shape(),  # noqa: B008 - immutable
+        *,
+        batches: int = 2,
+        faults: int = 0,
+        sleepers: int = 0,
+        timeouts: int = 0,
+        refusals: int = 0,
     ) -> None:
         """How often something of each kind may go wrong. Each is chosen for, wherever it can be."""
         self._choose = choose
@@ -144,9 +332,10 @@ class World:
         self._faults_left = faults
         self._sleepers_left = sleepers
         self._timeouts_left = timeouts
+        self._refusals_left = refusals
         self._sleeping: list[Driver] = []
         self._runs = 0
-        self.cluster = Cluster()
+        self.model = Model(shape)
         self.batches = batches
         self.checkpoint = 0
         self.errors: list[SinkError] = []
@@ -164,7 +353,7 @@ class World:
         assert self.checkpoint == self.batches, f"the query does not come to its end: {self.errors}"
         while self._sleeping:
             self._wake(self._sleeping.pop())
-        self._faults_left = self._sleepers_left = self._timeouts_left = 0
+        self._faults_left = self._sleepers_left = self._timeouts_left = self._refusals_left = 0
         self.checkpoint -= 1
         driver = self._new_driver()
         while driver.pending is not None:
@@ -176,31 +365,24 @@ class World:
         return any(isinstance(each, LostTransactionError) for each in self.errors)
 
     def check(self) -> None:
-        rows = {(batch_id, task) for batch_id in range(self.batches) for task in range(TASKS)}
+        model = self.model
+        rows = [
+            (sink, batch_id, task)
+            for sink in model.shape.sinks
+            for batch_id in range(self.batches)
+            for task in range(TASKS)
+        ]
         if self._is_stuck:
             assert self._was_decided, "only a time-out of what is decided can lose a row"
-            assert set(self.cluster.seen) < rows
+            assert set(model.seen) < set(rows)
             return
-        assert sorted(self.cluster.seen) == sorted(rows), self.cluster.seen
-        assert self.cluster.open_names == []
-        newest = self.cluster.states[-1]
+        assert sorted(model.seen) == sorted(rows), model.seen
+        assert model.open_names == []
+        newest = model.newest
+        assert newest is not None
         assert newest.decision is None
         assert newest.finished_batch_id == self.batches - 1
-
-    def tasks(self, run: str, batch_id: int) -> list[Participant]:
-        """Every task, and one attempt that nobody hears of. Ids are used again where their last transaction has ended."""
-        participants: list[Participant] = []
-        number = 0
-        for task in range(TASKS):
-            while True:
-                name = transactional_id(IDENTITY, run, "worker", number)
-                participant = self.cluster.write(name, [(batch_id, task)])
-                number += 1
-                if participant is not None:
-                    participants.append(participant)
-                    break
-        self.cluster.write(transactional_id(IDENTITY, run, f"lost{batch_id}", 0), [(batch_id, 0)])
-        return participants
+        assert model.warnings == []
 
     def _new_driver(self) -> Driver:
         self._runs += 1
@@ -225,17 +407,30 @@ class World:
             self._sleepers_left -= 1
             self._sleeping.append(driver)
             return False
+        if self._refusals_left and isinstance(effect, CheckStaged | EndStaged) and (kind := self._choose(3)):
+            self._refusals_left -= 1
+            if isinstance(effect, EndStaged):
+                driver.answer(Unended("it is full", is_refused=kind == 1))
+            else:
+                driver.answer(("",) * (len(effect.staged) - 1) + ("it is full",))
+            return True
         driver.answer(self._perform(driver, effect))
         return True
 
     def _time_out(self, effect: Effect) -> None:
-        if self._timeouts_left and (names := self.cluster.open_names) and (chosen := self._choose(1 + len(names))):
+        model = self.model
+        if not self._timeouts_left:
+            return
+        names = [
+            each for each in model.open_names if model.clusters[each[0]].transactions[each[1]].pinned_epoch is None
+        ]
+        if names and (chosen := self._choose(1 + len(names))):
             self._timeouts_left -= 1
-            name = names[chosen - 1]
+            cluster, name = names[chosen - 1]
             # A decision that is on its way counts: its transactions were open when they were looked at.
-            states = [*self.cluster.states[-1:], *([effect.state] if isinstance(effect, Record) else [])]
-            self._was_decided |= any(name in each.named_ids for each in states)
-            self.cluster.abort(name)
+            states = [model.newest, *([effect.state] if isinstance(effect, Record) else [])]
+            self._was_decided |= any(each is not None and name in each.named_ids for each in states)
+            model.clusters[cluster].abort(name)
 
     def _let_others(self) -> None:
         if self._sleeping and self._choose(2):
@@ -254,36 +449,29 @@ class World:
         """How much of an effect may be done: nothing, some, all."""
         parts: list[Effect | None] = [None, effect]
         match effect:
-            case End(participants, is_committed):
-                parts += [End((each,), is_committed) for each in participants if len(participants) > 1]
-            case AbortOrphans(names):
-                parts += [AbortOrphans((each,)) for each in names if len(names) > 1]
-            case ListOpen():
+            case End(topics) | Pin(topics):
+                parts += [type(effect)((each,)) for each in _singly(topics)]
+            case AbortOrphans(orphans):
+                parts += [AbortOrphans((each,)) for each in orphans if len(orphans) > 1]
+            case Discard(staged):
+                parts += [Discard((each,)) for each in staged if len(staged) > 1]
+            case ListOpen() | CheckStaged() | Warn():
                 # Looking changes nothing.
                 return [None]
         return parts
 
     def _perform(self, driver: Driver, effect: Effect) -> Answer:
-        cluster = self.cluster
-        match effect:
-            case TakeOver():
-                cluster.decider_epoch += 1
-                driver.decider_epoch = cluster.decider_epoch
-                return cluster.states[-1] if cluster.states else None
-            case Record(state):
-                if driver.decider_epoch != cluster.decider_epoch:
-                    return False
-                cluster.states.append(state)
-                return True
-            case End(participants, is_committed):
-                return tuple(cluster.end(each, is_committed=is_committed) for each in participants)
-            case ListOpen(age_ms_min=age_ms_min) if age_ms_min:
-                return ()
-            case ListOpen():
-                return tuple(
-                    OpenTransaction(each, cluster.transactions[each].producer_id) for each in cluster.open_names
-                )
-            case AbortOrphans(names):
-                for each in names:
-                    cluster.abort(each)
-                return names
+        answer = self.model.perform(effect, driver.decider_epoch)
+        if isinstance(effect, TakeOver):
+            driver.decider_epoch = self.model.decider_epoch
+        return answer
+
+
+def _singly(topics: Iterable[TopicOutput]) -> list[TopicOutput]:
+    """One participant at a time."""
+    return [
+        msgspec.structs.replace(topic, participants=(each,))
+        for topic in topics
+        for each in topic.participants
+        if len(topic.participants) > 1
+    ]

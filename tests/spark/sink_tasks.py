@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from enum import Enum
 from uuid import uuid4
 
+import msgspec
+
 from tidelog import Admin, Producer
 from tidelog.client.admin import TransactionState
 from tidelog.client.seams import ClientSeams
 from tidelog.spark.sink.sink_cluster import SinkCluster
 from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.spark.sink.sink_effects import Answer, Effect, End, Pin
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
-from tidelog.spark.sink.sink_protocol import Answer, Effect, End
 
 # The longest wait for something that the cluster does by itself within milliseconds.
 DEADLINE_S = 30
@@ -74,14 +76,18 @@ class Died(Exception):  # noqa: N818 - no error of the sink's
 
 
 class MortalCommitter(SinkCommitter):
-    """Dies at one moment of one effect; effects are counted from 0 on. `done` are those that came to their end."""
+    """Dies at one moment of one effect: one that is counted from 0 on, or the first of its class. `done` are those that came to
+    their end."""
 
-    effect_number = -1
+    effect: int | type[Effect] = -1
     moment = Moment.BEFORE
 
-    def dying(self, effect_number: int, moment: Moment) -> MortalCommitter:
-        self.effect_number, self.moment = effect_number, moment
+    def dying(self, effect: int | type[Effect], moment: Moment) -> MortalCommitter:
+        self.effect, self.moment = effect, moment
         return self
+
+    def dies_at(self, effect: Effect) -> bool:
+        return len(self.done) == self.effect if isinstance(self.effect, int) else isinstance(effect, self.effect)
 
     def _cluster(self, seams: ClientSeams) -> SinkCluster:
         self.done: list[Effect] = []
@@ -98,12 +104,13 @@ class _MortalCluster(SinkCluster):
 
     async def perform(self, effect: Effect) -> Answer:
         committer = self._committer
-        if len(committer.done) != committer.effect_number:
+        if not committer.dies_at(effect):
             answer = await super().perform(effect)
             committer.done.append(effect)
             return answer
         if committer.moment is Moment.AFTER:
             await super().perform(effect)
-        elif committer.moment is Moment.WITHIN and isinstance(effect, End):
-            await super().perform(End(effect.participants[:1], effect.is_committed))
+        elif committer.moment is Moment.WITHIN and isinstance(effect, End | Pin):
+            topic = effect.topics[0]
+            await super().perform(type(effect)((msgspec.structs.replace(topic, participants=topic.participants[:1]),)))
         raise Died

@@ -10,11 +10,12 @@ import pytest
 
 from tests.spark.sink_tasks import DEADLINE_S, Died, Moment, MortalCommitter, Tasks
 from tests.spark.written import committed_numbers, transactional_ids
-from tidelog import Admin
+from tidelog import Admin, Producer
 from tidelog.client.admin import TransactionState
 from tidelog.client.admin.cluster import UpgradeType
 from tidelog.client.admin.transactions import TransactionDescription
 from tidelog.spark.errors import (
+    BatchInputError,
     BatchOrderError,
     LostTransactionError,
     SinkError,
@@ -22,10 +23,11 @@ from tidelog.spark.errors import (
     UndecidedError,
     UnfinishedError,
 )
-from tidelog.spark.sink.sink_batch import BatchWork
+from tidelog.spark.sink.sink_batch import BatchInput, BatchWork
 from tidelog.spark.sink.sink_cluster import ending_of
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_decisions import TOPIC
+from tidelog.spark.sink.sink_effects import Effect, End, Ending, Pin
 from tidelog.spark.sink.sink_participant import (
     Participant,
     SinkIdentity,
@@ -33,7 +35,6 @@ from tidelog.spark.sink.sink_participant import (
     parse_transactional_id,
     transactional_id,
 )
-from tidelog.spark.sink.sink_protocol import Effect, End, Ending
 from tidelog.spark.sink.sink_recovery import recover
 from tidelog.testing import EmbeddedCluster
 
@@ -56,6 +57,12 @@ def bootstrap(version: int) -> Iterator[str]:
             with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
                 admin.update_features({"transaction.version": 1}, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
         yield cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def can_pin(version: int) -> bool:
+    """Whether the cluster has two-phase commit, which needs transactions of version 2."""
+    return version > 1
 
 
 @pytest.fixture
@@ -140,7 +147,7 @@ def test_an_aborted_batch_is_not_seen_and_may_come_again(tasks: Tasks) -> None:
     assert seen(tasks) == [1]
 
 
-def test_a_superseded_run_fails_and_ends_nothing(tasks: Tasks) -> None:
+def test_a_superseded_run_fails_and_aborts_what_it_has_just_written(tasks: Tasks) -> None:
     committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [0])]))
     committer(tasks, "run2").commit(BatchWork.of_topic(1, [tasks.write("run2", [1])]))
     late = tasks.write("run1", [1])
@@ -150,10 +157,9 @@ def test_a_superseded_run_fails_and_ends_nothing(tasks: Tasks) -> None:
     with pytest.raises(SupersededError):
         committer(tasks, "run1").abort(BatchWork.of_topic(1, [late]))
 
-    assert still_open(tasks) == [late.transactional_id]
+    assert still_open(tasks) == []
     committer(tasks, "run2").commit(BatchWork.of_topic(2, [tasks.write("run2", [2])]))
     assert seen(tasks) == [0, 1, 2]
-    assert still_open(tasks) == []
 
 
 def test_a_new_run_aborts_what_runs_before_it_left_open(tasks: Tasks) -> None:
@@ -206,7 +212,7 @@ def test_others_are_left_alone_however_alike_their_names(tasks: Tasks) -> None:
 def test_a_decided_batch_is_finished_by_the_abort_that_follows_a_failed_commit(tasks: Tasks) -> None:
     batch = [tasks.write("run1", [1]), tasks.write("run1", [2], partition=1)]
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(BatchWork.of_topic(0, batch))
+        committer(tasks, "run1").dying(End, Moment.WITHIN).commit(BatchWork.of_topic(0, batch))
     assert len(still_open(tasks)) == 1
 
     committer(tasks, "run1").abort(BatchWork.of_topic(0, batch))
@@ -230,11 +236,15 @@ def test_a_transaction_that_has_timed_out_before_is_not_decided_on(tasks: Tasks)
     assert seen(tasks) == [1, 2]
 
 
-def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_partitions(tasks: Tasks) -> None:
+def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_partitions(
+    tasks: Tasks, can_pin: bool
+) -> None:
+    if can_pin:
+        pytest.skip("what is decided has no time-out here")
     kept = tasks.write("run1", [1])
     lost = tasks.write("run1", [2, 3], partition=1, timeout_ms=_SHORT_MS)
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.WITHIN).commit(BatchWork.of_topic(4, [kept, lost]))
+        committer(tasks, "run1").dying(End, Moment.WITHIN).commit(BatchWork.of_topic(4, [kept, lost]))
     wait_for_time_out(tasks, lost)
     again = tasks.write("run2", [1, 2, 3])
 
@@ -259,10 +269,12 @@ def test_a_decided_transaction_that_times_out_stops_the_query_with_batch_and_par
     assert still_open(tasks) == []
 
 
-def test_a_decision_of_which_nothing_came_to_be_is_made_anew(tasks: Tasks) -> None:
+def test_a_decision_of_which_nothing_came_to_be_is_made_anew(tasks: Tasks, can_pin: bool) -> None:
+    if can_pin:
+        pytest.skip("what is decided has no time-out here")
     batch = [tasks.write("run1", [each], timeout_ms=_SHORT_MS) for each in (1, 2)]
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(BatchWork.of_topic(0, batch))
+        committer(tasks, "run1").dying(End, Moment.BEFORE).commit(BatchWork.of_topic(0, batch))
     for each in batch:
         wait_for_time_out(tasks, each)
 
@@ -274,6 +286,106 @@ def test_a_decision_of_which_nothing_came_to_be_is_made_anew(tasks: Tasks) -> No
     assert still_open(tasks) == []
 
 
+def test_what_is_decided_waits_for_ever_and_what_is_not_ends_by_itself(tasks: Tasks, can_pin: bool) -> None:
+    if not can_pin:
+        pytest.skip("the cluster has no two-phase commit")
+    batch = [tasks.write("run1", [each], timeout_ms=_SHORT_MS) for each in (1, 2)]
+    orphan = tasks.write("run1", [-1], timeout_ms=_SHORT_MS)
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(End, Moment.BEFORE).commit(BatchWork.of_topic(0, batch))
+
+    wait_for_time_out(tasks, orphan)
+    assert [tasks.state(each) for each in batch] == [TransactionState.ONGOING] * 2
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [1, 2])]))
+
+    assert seen(tasks) == [1, 2]
+    assert still_open(tasks) == []
+
+
+def test_transactions_that_were_pinned_and_not_decided_are_ended_by_recovery(tasks: Tasks, can_pin: bool) -> None:
+    batch = [tasks.write("run1", [each]) for each in (1, 2)]
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(Pin, Moment.AFTER).commit(BatchWork.of_topic(0, batch))
+    timeout_ms = {tasks.admin.describe_transaction(each.transactional_id).timeout_ms for each in batch}
+    assert timeout_ms == {2**31 - 1 if can_pin else 60_000}
+
+    report = recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap})
+
+    assert [sorted(each.aborted) for each in report.sinks] == [sorted(each.transactional_id for each in batch)]
+    assert still_open(tasks) == []
+    assert seen(tasks) == []
+
+
+def test_an_abort_ends_what_a_failed_commit_has_pinned(tasks: Tasks) -> None:
+    batch = [tasks.write("run1", [each]) for each in (1, 2)]
+    with pytest.raises(Died):
+        committer(tasks, "run1").dying(Pin, Moment.AFTER).commit(BatchWork.of_topic(0, batch))
+
+    committer(tasks, "run1").abort(BatchWork.of_topic(0, batch))
+
+    assert still_open(tasks) == []
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [1, 2])]))
+    assert seen(tasks) == [1, 2]
+
+
+def test_a_transaction_that_another_producer_has_taken_is_not_decided_on(tasks: Tasks, can_pin: bool) -> None:
+    taken, other = tasks.write("run1", [1]), tasks.write("run1", [2])
+    # Somebody uses the id: what was open is aborted, and something else is open.
+    with Producer(bootstrap_servers=tasks.bootstrap, transactional_id=taken.transactional_id, linger_ms=0) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(tasks.topic, b"-1", partition=0).result(DEADLINE_S)
+        if can_pin:
+            with pytest.raises(UndecidedError, match="1 of its 2 transactions"):
+                committer(tasks, "run1").commit(BatchWork.of_topic(0, [taken, other]))
+        committer(tasks, "run1").abort(BatchWork.of_topic(0, [taken, other]))
+
+    assert seen(tasks) == []
+    assert still_open(tasks) == []
+
+
+def test_a_batch_is_known_by_its_input(tasks: Tasks, caplog: pytest.LogCaptureFixture) -> None:
+    given = BatchInput("a hash", 1, 2**64 - 1)
+    committer(tasks, "run1").commit(BatchWork.of_topic(0, [tasks.write("run1", [1])], given))
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [1])], given))
+    assert caplog.messages == []
+    other = BatchWork.of_topic(0, [tasks.write("run3", [2])], BatchInput("another", 1, 5))
+
+    with pytest.raises(BatchInputError, match="from other input"):
+        committer(tasks, "run3").commit(other)
+    committer(tasks, "run3").abort(other)
+    committer(tasks, "run3").commit(BatchWork.of_topic(0, [tasks.write("run3", [1])], BatchInput("a hash", 2, 7)))
+
+    assert seen(tasks) == [1]
+    assert still_open(tasks) == []
+    assert "is a replay of the same input, but had 1 rows then and 2 now" in "".join(caplog.messages)
+
+
+def test_a_batch_that_nobody_comes_with_again_leaves_no_key(tasks: Tasks) -> None:
+    work = BatchWork.of_topic(0, [tasks.write("run1", [1])], BatchInput(None, 1, 1), is_once=True)
+
+    committer(tasks, "run1").commit(work)
+
+    assert seen(tasks) == [1]
+    assert recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap}).sinks == ()
+
+
+def test_a_long_lived_driver_keeps_its_connections(tasks: Tasks) -> None:
+    with committer(tasks, "run1") as sink:
+        for batch_id in range(3):
+            sink.commit(BatchWork.of_topic(batch_id, [tasks.write("run1", [batch_id])]))
+        kept = sink._kept
+        assert kept is not None
+        # Another run takes over in between.
+        committer(tasks, "run2").commit(BatchWork.of_topic(3, [tasks.write("run2", [3])]))
+        with pytest.raises(SupersededError):
+            sink.commit(BatchWork.of_topic(4, [tasks.write("run1", [4])]))
+        assert sink._kept is None
+
+    assert seen(tasks) == [0, 1, 2, 3]
+    assert still_open(tasks) == []
+
+
 def test_recovery_commits_what_is_decided_and_aborts_the_rest(tasks: Tasks) -> None:
     batch = [tasks.write("run1", [1]), tasks.write("run1", [2])]
     orphan = tasks.write("run1", [-1])
@@ -281,14 +393,16 @@ def test_recovery_commits_what_is_decided_and_aborts_the_rest(tasks: Tasks) -> N
     undecided = late.write("run1", [-2])
     late.close()
     with pytest.raises(Died):
-        committer(tasks, "run1").dying(5, Moment.BEFORE).commit(BatchWork.of_topic(3, batch))
+        committer(tasks, "run1").dying(End, Moment.BEFORE).commit(BatchWork.of_topic(3, batch))
 
     report = recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap})
 
     found = {each.identity: each for each in report.sinks}
     assert report.is_complete
     assert found[tasks.identity].last_batch_id == 3
-    assert found[tasks.identity].committed == tuple(batch)
+    assert [each.transactional_id for each in found[tasks.identity].committed] == [
+        each.transactional_id for each in batch
+    ]
     assert found[tasks.identity].aborted == (orphan.transactional_id,)
     assert found[late.identity].last_batch_id is None
     assert found[late.identity].aborted == (undecided.transactional_id,)
@@ -351,16 +465,16 @@ def _effects(tasks: Tasks) -> list[type[Effect]]:
     return [type(each) for each in sink.done]
 
 
-def test_each_row_is_there_once_wherever_a_driver_dies(tasks: Tasks, version: int) -> None:
+def test_each_row_is_there_once_wherever_a_driver_dies(tasks: Tasks, version: int, can_pin: bool) -> None:
     names = [each.__name__ for each in _effects(tasks)]
-    assert names == [
-        *("TakeOver", "ListOpen", "Record", "ListOpen", "Record", "End", "Record", "ListOpen", "AbortOrphans")
-    ]
+    looks = ["Pin"] if can_pin else ["Pin", "ListOpen"]
+    assert names == [*("TakeOver", "ListOpen", "Record", *looks, "Record", "End", "Record", "ListOpen", "AbortOrphans")]
     end = names.index(End.__name__)
     # The version makes a difference to ends alone.
     numbers = range(len(names)) if version > 1 else range(end, end + 2)
     deaths = [(number, moment) for number in numbers for moment in (Moment.BEFORE, Moment.AFTER)]
     deaths.append((end, Moment.WITHIN))
+    deaths += [(names.index(Pin.__name__), Moment.WITHIN)] if can_pin else []
 
     batch_id, run_id, expected = 0, 0, [1, 2]
     for number, moment in deaths:

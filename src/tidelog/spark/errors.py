@@ -11,6 +11,8 @@ SinkError
 ├── UnfinishedError        a batch that is decided and not all there yet: the next run goes on with it
 ├── SupersededError        another run of the query has taken over
 ├── BatchOrderError        a batch from before the last one that counts, as from an old checkpoint
+├── BatchInputError        a batch under the number of the last one that counts, made from other input
+├── OutputStoppedError     a table or database refuses rows of a batch that is decided
 └── LostTransactionError   part of a batch that was decided has been aborted, and cannot be had back
 """
 
@@ -55,6 +57,14 @@ class SupersededError(SinkError):
 
 class BatchOrderError(SinkError):
     """A batch that is older than the last one that was decided."""
+
+
+class BatchInputError(SinkError):
+    """A batch has the number of the last one that was finished, and is another one: its rows are not there."""
+
+
+class OutputStoppedError(SinkError):
+    """A batch is decided, and a table or database does not take its rows as things are: somebody has to see to it."""
 
 
 class LostTransactionError(SinkError):

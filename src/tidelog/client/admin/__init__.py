@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tidelog.client.admin.transactions import (
         FencedProducer,
         OpenTransaction,
+        PinnedTransaction,
         ProducerState,
         TransactionDescription,
         TransactionListing,
@@ -102,6 +103,7 @@ __all__ = [
     "PartitionReassignment",
     "PatternType",
     "PermissionType",
+    "PinnedTransaction",
     "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
@@ -161,6 +163,7 @@ _MODULES = {
     "NewTopic": "topics",
     "OffsetSpec": "records",
     "OpenTransaction": "transactions",
+    "PinnedTransaction": "transactions",
     "PartitionDescription": "topics",
     "PartitionLag": "group_offsets",
     "PartitionReassignment": "reassignments",

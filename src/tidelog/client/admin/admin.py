@@ -115,6 +115,7 @@ class Admin(ClosedAtExit):
     end_transaction = _waiting(AsyncAdmin.end_transaction)
     fence_producers = _waiting(AsyncAdmin.fence_producers)
     fence_producer = _waiting(AsyncAdmin.fence_producer)
+    pin_transaction = _waiting(AsyncAdmin.pin_transaction)
     describe_producers = _waiting(AsyncAdmin.describe_producers)
     abort_transaction = _waiting(AsyncAdmin.abort_transaction)
     abort_hanging = _waiting(AsyncAdmin.abort_hanging)

@@ -43,6 +43,9 @@ PARTITIONS_PER_ROUND = 500
 
 # Above this EndTxn belongs to version 2 of transactions.
 _END_VERSION_1_MAX = 4
+# Not stable in Apache Kafka: used only where it is asked for.
+_PIN_VERSION = 6
+_NO_TIMEOUT_MS = 2**31 - 1
 _FEATURE = "transaction.version"
 
 
@@ -109,6 +112,16 @@ class FencedProducer:
 
     producer_id: int
     producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTransaction:
+    """Who may end a transactional id's open transaction from now on, and by whom it was written."""
+
+    producer_id: int
+    producer_epoch: int
+    written_by: tuple[int, int] | None
+    """Producer id and epoch; None where no transaction is open."""
 
 
 class TransactionCalls(TopicCalls):
@@ -231,6 +244,44 @@ class TransactionCalls(TopicCalls):
         )
         value_of(_transaction_error(transactional_id, answer.error_code))
         return FencedProducer(answer.producer_id, answer.producer_epoch)
+
+    async def pin_transaction(self, transactional_id: str) -> PinnedTransaction:
+        """Take a transactional id from its producer, and leave its open transaction as it is, from now on without a time-out: to
+        be ended by `end_transaction` with what is returned (KIP-939). Asking again raises the epoch once more.
+
+        UnsupportedError, or RefusedError with UNSUPPORTED_VERSION or TRANSACTIONAL_ID_AUTHORIZATION_FAILED, where the cluster
+        has no two-phase commit or does not allow it.
+
+        >>> pinned = await admin.pin_transaction("payments-1")
+        >>> await admin.end_transaction("payments-1", pinned.producer_id, pinned.producer_epoch, commit=True)
+        """
+
+        def request(version: int) -> InitProducerIdRequest:
+            if version < _PIN_VERSION:
+                raise UnsupportedError("the cluster does not offer two-phase commit")
+            return InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=_NO_TIMEOUT_MS,
+                producer_id=-1,
+                producer_epoch=-1,
+                enable_2pc=True,
+                keep_prepared_txn=True,
+            )
+
+        answer = await self._requests.ask(
+            TransactionCoordinator(transactional_id),
+            request,
+            InitProducerIdResponse,
+            codes=lambda each: [each.error_code],
+            version_max=lambda: _PIN_VERSION,
+        )
+        value_of(_transaction_error(transactional_id, answer.error_code))
+        has_open = answer.ongoing_txn_producer_id >= 0
+        return PinnedTransaction(
+            answer.producer_id,
+            answer.producer_epoch,
+            (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) if has_open else None,
+        )
 
     # Of partitions.
 

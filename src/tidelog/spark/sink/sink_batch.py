@@ -59,6 +59,32 @@ class ReplayCheck(Enum):
     """Its number alone."""
 
 
+class Likeness(Enum):
+    """How a batch is to the finished one of the same number."""
+
+    SAME = "same"
+    OTHER_ROWS = "other rows"
+    """From the same input. Sums of fractions, collected lists and functions of users differ from run to run."""
+    NUMBER = "number"
+    """Nothing else is known."""
+    DIFFERENT = "different"
+
+
+def compare(finished: BatchInput | None, now: BatchInput | None, check: ReplayCheck) -> Likeness:
+    """Whether a batch under a finished number is a replay."""
+    if finished is None or now is None:
+        return Likeness.NUMBER
+    has_rows = (finished.rows, finished.checksum) == (now.rows, now.checksum)
+    if finished.hash is not None and now.hash is not None:
+        if finished.hash != now.hash:
+            return Likeness.DIFFERENT
+        return Likeness.SAME if has_rows else Likeness.OTHER_ROWS
+    is_same = {ReplayCheck.CHECKSUM: has_rows, ReplayCheck.COUNT: finished.rows == now.rows, ReplayCheck.NONE: True}[
+        check
+    ]
+    return Likeness.SAME if is_same else Likeness.DIFFERENT
+
+
 class BatchWork(msgspec.Struct, frozen=True):
     """What `commit` and `abort` are given."""
 
@@ -70,6 +96,8 @@ class BatchWork(msgspec.Struct, frozen=True):
     """In declared order: they are ended one after another, and topics after them."""
     replay_check: ReplayCheck = ReplayCheck.CHECKSUM
     audit: AuditEntry | None = None
+    is_once: bool = False
+    """Nobody comes with this batch again, and nobody has used its identity before: nothing is looked for, nothing kept."""
 
     @staticmethod
     def of_topic(
@@ -77,11 +105,13 @@ class BatchWork(msgspec.Struct, frozen=True):
         participants: Iterable[Participant],
         input: BatchInput | None = None,  # noqa: A002 - the field's name
         replay_check: ReplayCheck = ReplayCheck.CHECKSUM,
+        *,
+        is_once: bool = False,
     ) -> BatchWork:
         """Of a query whose one sink is a topic on the cluster of the decisions."""
         written = tuple(participants)
         topics = (TopicOutput("", participants=written),) if written else ()
-        return BatchWork(batch_id, input, topics, replay_check=replay_check)
+        return BatchWork(batch_id, input, topics, replay_check=replay_check, is_once=is_once)
 
     @property
     def participants(self) -> tuple[Participant, ...]:

@@ -1,32 +1,41 @@
-"""The cluster that a sink writes to, as its driver sees it: what does the effects of `sink_protocol`."""
+"""The clusters and tables that a sink writes to, as its driver sees them: what does the effects of `sink_protocol`."""
 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.outcomes import each_of, value_of
-from tidelog.client.admin.transactions import TransactionDescription, TransactionListing, TransactionState
+from tidelog.client.admin.transactions import TransactionDescription, TransactionState
 from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
+from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
-from tidelog.spark.client_settings import common_settings
+from tidelog.spark.client_settings import PREFIX, client_settings as settings_of, common_settings
+from tidelog.spark.outputs.staged import Target
+from tidelog.spark.sink.open_transactions import list_open
+from tidelog.spark.sink.sink_batch import TopicOutput
 from tidelog.spark.sink.sink_decisions import SinkDecisions
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
-from tidelog.spark.sink.sink_protocol import (
+from tidelog.spark.sink.sink_effects import (
     AbortOrphans,
     Answer,
+    CheckStaged,
+    Discard,
     Effect,
     End,
     Ending,
+    EndStaged,
     ListOpen,
     OpenTransaction,
+    Pin,
     Record,
     TakeOver,
+    Warn,
 )
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.staged_ends import StagedEnds
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +49,8 @@ _HAS_ENDED = frozenset(
     }
 )
 """What a coordinator answers where the transaction meant is not open, and did not end as asked now."""
+_NO_TWO_PHASE = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
+"""What a cluster answers that knows two-phase commit, and has it switched off or not allowed."""
 # An end raises the epoch once, a time-out once before it: with a later one the id has been used again.
 _EPOCHS_MAX = 2
 
@@ -52,92 +63,157 @@ def admin_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:
     return settings
 
 
+def settings_of_cluster(target: Target) -> Mapping[str, object]:
+    """Client settings of another cluster, from what a decision says of it; references stay references. OptionError for what this
+    release does not understand."""
+    options = {name if name.startswith(PREFIX) else f"{PREFIX}{name}": text for name, text in target.options.items()}
+    return settings_of(ProducerOptions, {**options, f"{PREFIX}bootstrap.servers": target.place})
+
+
 class SinkCluster:
     """Does one effect after another, on the loop of `seams`."""
 
     def __init__(self, seams: ClientSeams, identity: SinkIdentity, client_settings: Mapping[str, object]) -> None:
-        settings = common_settings(client_settings)
+        self._seams = seams
         self._identity = identity
         self._admin = AsyncAdmin.on(seams, **admin_settings(client_settings))
-        self._decisions = SinkDecisions(seams, self._admin, identity, settings)
+        self._others: list[tuple[Target, AsyncAdmin]] = []
+        self._pinning: list[Target | None] = []
+        """Clusters that are known to do it."""
+        self._decisions = SinkDecisions(seams, self._admin, identity, common_settings(client_settings))
+        self._staged = StagedEnds(seams.clock)
 
     async def perform(self, effect: Effect) -> Answer:
-        """The answer to an effect. ClientError or SourceError where it cannot be had: then nobody knows what was done."""
+        """The answer to an effect. ClientError, SourceError or SinkError where it cannot be had: then nobody knows what was
+        done."""
         match effect:
-            case TakeOver():
-                return await self._decisions.take_over()
-            case Record(state):
-                return await self._decisions.record(state)
-            case End(participants, is_committed):
-                return await self._end(participants, is_committed=is_committed)
-            case ListOpen(is_for_sweep, age_ms_min):
-                return await self._open(is_for_sweep=is_for_sweep, age_ms_min=age_ms_min)
-            case AbortOrphans(transactional_ids):
-                outcomes = await each_of(transactional_ids, self._abort)
-                return tuple(each for each, outcome in outcomes.items() if outcome is True)
+            case TakeOver(run, is_fresh):
+                return await self._decisions.take_over(run, is_fresh=is_fresh)
+            case Record(state, audit):
+                return await self._decisions.record(state, audit)
+            case CheckStaged(staged):
+                return await self._staged.check(staged)
+            case Pin(topics):
+                # Clusters one after another, the participants of each side by side.
+                return tuple([await self._pin(each) for each in topics])
+            case EndStaged(output):
+                return await self._staged.end(output)
+            case End(topics):
+                return await self._end(topics)
+            case Discard(staged):
+                await self._staged.discard(staged)
+                return None
+            case ListOpen(clusters, is_for_sweep, age_ms_min):
+                found = [await self._open(each, is_for_sweep=is_for_sweep, age_ms_min=age_ms_min) for each in clusters]
+                return tuple(each for listed in found for each in listed)
+            case AbortOrphans(orphans):
+                outcomes = await each_of(orphans, self._abort)
+                return tuple(each.transactional_id for each, outcome in outcomes.items() if outcome is True)
+            case Warn(text):
+                log.warning("%s", text)
+                return None
 
     async def close(self) -> None:
         await self._decisions.close()
+        for _, admin in self._others:
+            await admin.close()
         await self._admin.close()
 
-    async def _end(self, participants: tuple[Participant, ...], *, is_committed: bool) -> tuple[Ending, ...]:
-        async def end(participant: Participant) -> Ending:
-            return await end_participant(self._admin, participant, is_committed=is_committed)
+    def _admin_of(self, cluster: Target | None) -> AsyncAdmin:
+        if cluster is None:
+            return self._admin
+        for target, admin in self._others:
+            if target == cluster:
+                return admin
+        admin = AsyncAdmin.on(self._seams, **admin_settings(settings_of_cluster(cluster)))
+        self._others.append((cluster, admin))
+        return admin
 
+    async def _pin(self, topic: TopicOutput) -> tuple[Participant | None, ...] | None:
+        admin = self._admin_of(topic.cluster)
+        participants = topic.participants
+        found: dict[Participant, Participant | ClientError | None] = {}
+        if topic.cluster not in self._pinning:
+            # One alone, to see whether the cluster does it: pinned is all of it or nothing.
+            try:
+                found[participants[0]] = await pin_participant(admin, participants[0])
+            except (UnsupportedError, RefusedError) as error:
+                if isinstance(error, UnsupportedError) or error.code in _NO_TWO_PHASE:
+                    return None
+                raise
+            self._pinning.append(topic.cluster)
+        found |= await each_of(
+            [each for each in participants if each not in found], lambda each: pin_participant(admin, each)
+        )
+        return tuple(value_of(found[each]) for each in participants)
+
+    async def _end(self, topics: tuple[TopicOutput, ...]) -> tuple[Ending, ...]:
+        async def end(which: tuple[int, Participant]) -> Ending:
+            return await end_participant(self._admin_of(topics[which[0]].cluster), which[1])
+
+        each_one = [(index, each) for index, topic in enumerate(topics) for each in topic.participants]
         # All are tried before the first that fails is told of.
-        outcomes = await each_of(participants, end)
-        return tuple(value_of(outcomes[each]) for each in participants)
+        outcomes = await each_of(each_one, end)
+        return tuple(value_of(outcomes[each]) for each in each_one)
 
-    async def _open(self, *, is_for_sweep: bool, age_ms_min: int) -> tuple[OpenTransaction, ...]:
+    async def _open(self, cluster: Target | None, *, is_for_sweep: bool, age_ms_min: int) -> Sequence[OpenTransaction]:
         try:
-            listed = await list_open(self._admin, self._identity.ids_start, age_ms_min=age_ms_min)
+            listed = await list_open(self._admin_of(cluster), self._identity.ids_start, age_ms_min=age_ms_min)
         except ClientError as error:
             if not is_for_sweep:
                 raise
-            log.warning("open transactions of %s cannot be listed, and stay: %s", self._identity, error)
+            where = "" if cluster is None else f" on {cluster.place}"
+            log.warning("open transactions of %s%s cannot be listed, and stay: %s", self._identity, where, error)
             return ()
-        return tuple(OpenTransaction(each.transactional_id, each.producer_id) for each in listed)
+        return [OpenTransaction(each.transactional_id, each.producer_id, cluster) for each in listed]
 
-    async def _abort(self, transactional_id: str) -> bool:
+    async def _abort(self, orphan: OpenTransaction) -> bool:
+        transactional_id = orphan.transactional_id
+        admin = self._admin_of(orphan.cluster)
         try:
-            found = await self._admin.describe_transaction(transactional_id)
-            if found.state is TransactionState.ONGOING:
-                await self._admin.end_transaction(
-                    transactional_id, found.producer_id, found.producer_epoch, commit=False
-                )
-                return True
+            found = await admin.describe_transaction(transactional_id)
+            if found.state is not TransactionState.ONGOING:
+                return False
+            try:
+                await admin.end_transaction(transactional_id, found.producer_id, found.producer_epoch, commit=False)
+            except RefusedError as error:
+                if error.code not in _HAS_ENDED:
+                    raise
+                # Pinned, so that only who has pinned it may end it: or whoever takes the id.
+                await admin.fence_producer(transactional_id)
         except ClientError as error:
             if error.code not in _HAS_ENDED:
                 log.warning("the open transaction of %s is not aborted: %s", transactional_id, error)
-        return False
+            return False
+        return True
 
 
-async def list_open(admin: AsyncAdmin, ids_start: str, *, age_ms_min: int = 0) -> list[TransactionListing]:
-    """The open transactions whose ids begin like this; those that are as old, where the cluster knows ages."""
-    states = [TransactionState.ONGOING]
-    duration_ms = age_ms_min or None
-    try:
-        listed = await admin.list_transactions(
-            states=states, duration_ms=duration_ms, pattern=f"{re.escape(ids_start)}.*"
-        )
-    except UnsupportedError:
-        # Apache Kafka before 4.1 does not look at names.
-        listed = await admin.list_transactions(states=states, duration_ms=duration_ms)
-    return [each for each in listed if each.transactional_id.startswith(ids_start)]
+async def pin_participant(admin: AsyncAdmin, participant: Participant) -> Participant | None:
+    """Who may end the transaction from now on; None where it is not open any more, or another one is."""
+    pinned = await admin.pin_transaction(participant.transactional_id)
+    if pinned.written_by != (participant.producer_id, participant.producer_epoch):
+        return None
+    return Participant(
+        participant.transactional_id,
+        pinned.producer_id,
+        pinned.producer_epoch,
+        participant.records,
+        participant.checksum,
+        participant.partition_count,
+        participant.partitions,
+    )
 
 
-async def end_participant(admin: AsyncAdmin, participant: Participant, *, is_committed: bool) -> Ending:
-    """End a transaction by what was recorded of it, or find out how it has ended. Asking twice is as good as once."""
+async def end_participant(admin: AsyncAdmin, participant: Participant) -> Ending:
+    """Commit a transaction by what was recorded of it, or find out how it has ended. Asking twice is as good as once."""
     transactional_id = participant.transactional_id
     try:
-        await admin.end_transaction(
-            transactional_id, participant.producer_id, participant.producer_epoch, commit=is_committed
-        )
+        await admin.end_transaction(transactional_id, participant.producer_id, participant.producer_epoch, commit=True)
     except RefusedError as error:
         if error.code not in _HAS_ENDED:
             raise
     else:
-        return Ending.COMMITTED if is_committed else Ending.ABORTED
+        return Ending.COMMITTED
     try:
         return ending_of(participant, await admin.describe_transaction(transactional_id))
     except RefusedError as error:

@@ -14,18 +14,18 @@ batch after batch in one process has its connections kept in between:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self
 
 from tidelog.client.background import Background
 from tidelog.client.errors import ClientError
 from tidelog.client.seams import ClientSeams
+from tidelog.model.clock import system_now_ms
 from tidelog.spark.errors import SourceError, UnfinishedError
 from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_cluster import SinkCluster
+from tidelog.spark.sink.sink_effects import Answer, Effect, Steps, T
 from tidelog.spark.sink.sink_participant import SinkIdentity
-from tidelog.spark.sink.sink_protocol import Answer, Effect, Steps, abort, commit
-
-T = TypeVar("T")
+from tidelog.spark.sink.sink_protocol import abort, commit
 
 
 class Performs(Protocol):
@@ -56,13 +56,15 @@ class SinkCommitter:
         which case these are aborted. Where it raises, Spark calls `abort`, and a new run goes on.
 
         UndecidedError: nothing of the batch counts. UnfinishedError: it may be decided; the next run sees to it.
-        SupersededError, BatchOrderError, LostTransactionError: the query stops.
+        SupersededError, BatchOrderError, BatchInputError, LostTransactionError, OutputStoppedError: the query stops.
         """
-        self._run_steps(commit(self._identity, self._run, work), f"batch {work.batch_id}")
+        self._run_steps(commit(self._identity, self._run, work, now_ms=system_now_ms), f"batch {work.batch_id}")
 
     def abort(self, work: BatchWork) -> None:
         """Abort what these tasks have written, but for what is decided: that is committed. Errors as of `commit`."""
-        self._run_steps(abort(self._identity, self._run, work), f"the end of batch {work.batch_id}")
+        self._run_steps(
+            abort(self._identity, self._run, work, now_ms=system_now_ms), f"the end of batch {work.batch_id}"
+        )
 
     def close(self) -> None:
         """Let go of the connections. What is under way on the cluster stays as it is."""

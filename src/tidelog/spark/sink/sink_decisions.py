@@ -11,31 +11,39 @@ runs has written lately: the search goes backwards from the end, in ever larger 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import cast
 
 import pyarrow as pa
 
-from tidelog.client.admin import AsyncAdmin
+from tidelog.client.admin import AsyncAdmin, ConfigResource, ResourceKind
 from tidelog.client.admin.outcomes import value_of
 from tidelog.client.admin.records import OffsetSpec
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ProducerFencedError, RefusedError
+from tidelog.client.errors import ClientError, ProducerFencedError, RefusedError
 from tidelog.client.options import parse_options
 from tidelog.client.producer.async_producer import AsyncProducer
 from tidelog.client.producer.options import ProducerArguments
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
+from tidelog.spark.errors import SinkError
+from tidelog.spark.sink.audit_entry import AuditEntry, encode_audit, encode_audit_key
 from tidelog.spark.sink.sink_participant import SinkIdentity
 from tidelog.spark.sink.sink_state import SinkState, decode_key, decode_state, encode_key, encode_state
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.range_reader import RangeReader
 
+log = logging.getLogger(__name__)
+
 TOPIC = "__tidelog_spark_sink"
+AUDIT_TOPIC = "__tidelog_pipeline_audit"
+# Long enough to ask about the last closing of the books.
+AUDIT_RETENTION_MS = 30 * 24 * 60 * 60 * 1000
 _PARTITION = TopicPartition(TOPIC, 0)
 _REPLICAS_MAX = 3
-# Some thousand tasks, each of which has written to some hundred partitions; compressed it is a tenth.
+# Some ten thousand tasks; compressed it is a tenth.
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 # Small segments, since only what is not the active one is compacted.
 _SEGMENT_BYTES = 32 * 1024 * 1024
@@ -50,7 +58,7 @@ _STEP_FACTOR = 16
 
 
 class SinkDecisions:
-    """The topic on the output cluster, for one sink. `settings` are those that all clients have."""
+    """The topic on the cluster of the decisions, for one sink. `settings` are those that all clients have."""
 
     def __init__(
         self, seams: ClientSeams, admin: AsyncAdmin, identity: SinkIdentity, settings: Mapping[str, object]
@@ -60,34 +68,33 @@ class SinkDecisions:
         self._identity = identity
         self._settings = settings
         self._decider: AsyncProducer | None = None
+        self._has_audit_topic = False
 
-    async def take_over(self) -> SinkState | None:
-        """Become the decider, and read what the last one has written."""
+    async def take_over(self, run: str, *, is_fresh: bool = False) -> SinkState | None:
+        """Become the decider, and read what the last one has written. Where that was not `run`, look at the topic as well:
+        SinkError where it does not keep what is written."""
         await self.close()
         await ensure_topic(self._admin)
         self._decider = AsyncProducer.on(self._seams, **self._decider_arguments())
         await self._decider.init_transactions()
-        key = encode_key(self._identity)
-        async with _reader(self._seams, self._settings) as reader:
-            first, end = await _ends(self._admin)
-            step = _FIRST_STEP
-            while end > first:
-                start = max(first, end - step)
-                found: bytes | None = None
-                async for records in _records(reader, start, end):
-                    found = _newest(records, key) or found
-                if found is not None:
-                    return decode_state(found)
-                end, step = start, step * _STEP_FACTOR
-        return None
+        state = None if is_fresh else await self._newest()
+        if state is None or state.owner != run:
+            await check_topic(self._admin)
+        return state
 
-    async def record(self, state: SinkState) -> bool:
-        """Write a state; False where another decider has taken over."""
+    async def record(self, state: SinkState | None, audit: AuditEntry | None = None) -> bool:
+        """Write a state, or that there is none any more; False where another decider has taken over."""
         decider = self._decider
         assert decider is not None, "only a decider writes"
+        if audit is not None and not self._has_audit_topic:
+            await ensure_audit_topic(self._admin)
+            self._has_audit_topic = True
+        value = None if state is None else encode_state(state)
         try:
             await decider.begin_transaction()
-            await decider.send(TOPIC, encode_state(state), key=encode_key(self._identity), partition=0)
+            await decider.send(TOPIC, value, key=encode_key(self._identity), partition=0)
+            if audit is not None:
+                await decider.send(AUDIT_TOPIC, encode_audit(audit), key=encode_audit_key(audit), partition=0)
             await decider.commit_transaction()
         except ProducerFencedError:
             return False
@@ -97,6 +104,21 @@ class SinkDecisions:
         decider, self._decider = self._decider, None
         if decider is not None:
             await decider.close(timeout_ms=0)
+
+    async def _newest(self) -> SinkState | None:
+        key = encode_key(self._identity)
+        async with _reader(self._seams, self._settings) as reader:
+            first, end = await _ends(self._admin)
+            step = _FIRST_STEP
+            while end > first:
+                start = max(first, end - step)
+                found: list[bytes | None] = []
+                async for records in _records(reader, start, end):
+                    found = _newest(records, key) or found
+                if found:
+                    return None if found[0] is None else decode_state(found[0])
+                end, step = start, step * _STEP_FACTOR
+        return None
 
     def _decider_arguments(self) -> ProducerArguments:
         return cast(
@@ -116,8 +138,8 @@ class SinkDecisions:
 async def identities_of(
     query: str, prefix: str, seams: ClientSeams, admin: AsyncAdmin, settings: Mapping[str, object]
 ) -> list[SinkIdentity]:
-    """All sinks of a query that have ever decided anything."""
-    found: dict[str, None] = {}
+    """All sinks of a query of which anything is recorded."""
+    found: dict[str, bool] = {}
     try:
         first, end = await _ends(admin)
     except RefusedError as error:
@@ -126,36 +148,85 @@ async def identities_of(
         raise
     async with _reader(seams, settings) as reader:
         async for records in _records(reader, first, end):
-            for key in records.column("key"):
+            for key, value in zip(records.column("key"), records.column("value"), strict=True):
                 parsed = decode_key(key.as_py() or b"")
                 if parsed is not None and parsed[0] == query:
-                    found[parsed[1]] = None
-    return [SinkIdentity(query, sink, prefix) for sink in sorted(found)]
+                    found[parsed[1]] = value.is_valid
+    return [SinkIdentity(query, sink, prefix) for sink, is_known in sorted(found.items()) if is_known]
 
 
 async def ensure_topic(admin: AsyncAdmin) -> None:
     """Have the topic, made with the first batch that is ever written exactly once."""
+    await _ensure(admin, TOPIC, {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT_BYTES)})
+
+
+async def ensure_audit_topic(admin: AsyncAdmin) -> None:
+    """Have the topic of audit entries. How long they stay is its `retention.ms`, which may be altered as with any topic."""
+    await _ensure(admin, AUDIT_TOPIC, {"cleanup.policy": "delete", "retention.ms": str(AUDIT_RETENTION_MS)})
+
+
+async def _ensure(admin: AsyncAdmin, name: str, configs: Mapping[str, str]) -> None:
     try:
-        await admin.describe_topic(TOPIC)
+        await admin.describe_topic(name)
     except RefusedError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
     else:
         return
     replicas = min(_REPLICAS_MAX, len((await admin.describe_cluster()).brokers))
-    configs = {
-        "cleanup.policy": "compact",
+    durable = {
         "min.insync.replicas": str(max(1, replicas - 1)),
         "unclean.leader.election.enable": "false",
         "max.message.bytes": str(RECORD_BYTES_MAX),
-        "segment.bytes": str(_SEGMENT_BYTES),
     }
     try:
-        await admin.create_topic(TOPIC, partitions=1, replication_factor=replicas, configs=configs)
+        await admin.create_topic(name, partitions=1, replication_factor=replicas, configs={**durable, **configs})
     except RefusedError as refused:
         # Another sink was quicker.
         if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
+
+
+async def check_topic(admin: AsyncAdmin) -> None:
+    """SinkError where the topic does not keep the newest state of every query; what may lose it with a broker is told."""
+    resource = ConfigResource(ResourceKind.TOPIC, TOPIC)
+    try:
+        configs = value_of(
+            (await admin.describe_configs([resource], keys=["cleanup.policy", "min.insync.replicas"]))[resource]
+        )
+        replicas = min(len(each.replicas) for each in (await admin.describe_topic(TOPIC)).partitions)
+        brokers = len((await admin.describe_cluster()).brokers)
+    except ClientError as error:
+        log.info("the topic %s cannot be looked at: %s", TOPIC, error)
+        return
+    problem, warnings = topic_problems(
+        {name: each.value or "" for name, each in configs.items()}, replicas=replicas, brokers=brokers
+    )
+    if problem:
+        raise SinkError(problem)
+    for each in warnings:
+        log.warning("%s", each)
+
+
+def topic_problems(configs: Mapping[str, str], *, replicas: int, brokers: int) -> tuple[str, list[str]]:
+    """Why the topic of decisions cannot be used, or an empty text; and what is wrong with it without that."""
+    policy = configs.get("cleanup.policy", "compact")
+    if {each.strip() for each in policy.split(",")} != {"compact"}:
+        return (
+            f"the topic {TOPIC} has cleanup.policy={policy}, so that decisions are deleted by their age, and batches may be "
+            f"written twice: set it to compact, as by `tidelog config set topic {TOPIC} cleanup.policy=compact`"
+        ), []
+    warnings = []
+    wanted = min(_REPLICAS_MAX, brokers)
+    if replicas < wanted:
+        warnings.append(
+            f"the topic {TOPIC} has {replicas} of {wanted} replicas: with its broker the decisions of all queries are lost"
+        )
+    if replicas > 1 and configs.get("min.insync.replicas", "1") == "1":
+        warnings.append(
+            f"the topic {TOPIC} has min.insync.replicas=1: a decision may be lost with one broker; set it to {replicas - 1}"
+        )
+    return "", warnings
 
 
 async def _ends(admin: AsyncAdmin) -> tuple[int, int]:
@@ -190,11 +261,10 @@ async def _records(reader: RangeReader, start: int, end: int) -> AsyncIterator[p
         yield fetched.records
 
 
-def _newest(records: pa.RecordBatch, key: bytes) -> bytes | None:
-    """The value of the last record with a key."""
+def _newest(records: pa.RecordBatch, key: bytes) -> list[bytes | None]:
+    """The value of the last record with a key, None for a tombstone; empty where there is no such record."""
     keys, values = records.column("key"), records.column("value")
     for index in range(records.num_rows - 1, -1, -1):
         if keys[index].as_py() == key:
-            value: bytes | None = values[index].as_py()
-            return value
-    return None
+            return [values[index].as_py()]
+    return []

@@ -5,46 +5,67 @@
     while True:
         effect = steps.send(do(effect))             # until StopIteration
 
-Each effect is done before the next one is asked for, and answered with what its class says. A driver may die before, in the
-middle of, or after any of them, and whatever keeps an effect from being done is the same as dying there: whoever comes next goes
-on from what is recorded.
+Each effect is done before the next one is asked for, and answered with what its class says (`sink_effects`). A driver may die
+before, in the middle of, or after any of them, and whatever keeps an effect from being done is the same as dying there: whoever
+comes next goes on from what is recorded.
 
-    commit            TakeOver   [claim]   [finish]   ListOpen   Record decision   finish   sweep
-    commit, replay    TakeOver   [claim]   [finish]   End, abort   sweep
-    abort             TakeOver   [claim]   End, abort   [finish]   sweep
+    commit            TakeOver   [claim]   [finish]   CheckStaged   Pin [ListOpen]   Record decision   finish   sweep
+    commit, replay    TakeOver   [claim]   [finish]   AbortOrphans   Discard   sweep
+    abort             TakeOver   [claim]   AbortOrphans   [finish]   Discard   sweep
 
-    claim             ListOpen   Record owner              where another run has the sink
-    finish            End, commit   Record finished        what is decided
+    claim             ListOpen   Record owner                       where another run has the sink
+    finish            EndStaged...   End   Record finished          what is decided: staged outputs in declared order, topics last
     sweep             ListOpen   AbortOrphans
 
-Three rules carry it; docs/internals/spark-sink.md has the argument for every step.
+Four rules carry it; docs/internals/spark-sink.md has the argument for every step.
 
-1. A batch counts from the moment at which its decision is recorded; before that all of its transactions are seen to be open.
-2. What a decision names is committed, by whoever finds it, and by nobody aborted, until it is recorded as finished.
+1. A batch counts from the moment at which its decision is recorded; before that all of its transactions are seen to be open, and
+   pinned, and everything that is staged is seen to be acceptable.
+2. What a decision names is ended, by whoever finds it, and by nobody aborted or discarded, until it is recorded as finished; what
+   is staged not after that either.
 3. A transaction of another run is aborted only after that run is recorded as superseded, from which moment it decides nothing.
+4. A batch is known again by its input. Its number alone never makes rows go away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from enum import Enum
-from typing import TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import msgspec
 
 from tidelog.spark.errors import (
+    BatchInputError,
     BatchOrderError,
     LostTransactionError,
+    OutputStoppedError,
     SinkError,
     SupersededError,
     UndecidedError,
     UnfinishedError,
 )
-from tidelog.spark.sink.sink_batch import BatchWork
+from tidelog.spark.outputs.staged import StagedOutput, Target
+from tidelog.spark.sink.audit_entry import AuditEntry, ReplayedWith
+from tidelog.spark.sink.sink_batch import BatchWork, Likeness, TopicOutput, compare
+from tidelog.spark.sink.sink_effects import (
+    AbortOrphans,
+    CheckStaged,
+    Discard,
+    End,
+    Ending,
+    EndStaged,
+    ListOpen,
+    OpenTransaction,
+    Pin,
+    Record,
+    Steps,
+    T,
+    TakeOver,
+    Unended,
+    Warn,
+)
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, parse_transactional_id
 from tidelog.spark.sink.sink_state import Decision, SinkState
-
-T = TypeVar("T")
 
 # A driver that is fenced looks again whether it is still the owner: an older one that did not know better has then had its turn.
 TAKEOVERS_MAX = 5
@@ -54,57 +75,7 @@ STRANGER_AGE_MS_MAX = 15 * 60_000
 # A sentence names so many partitions of those that are lost.
 _NAMED_MAX = 20
 
-
-class Ending(Enum):
-    """What became of a transaction that was to be ended."""
-
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-    UNKNOWN = "unknown"
-    """The cluster has forgotten it, or somebody else has used its transactional id."""
-
-
-class TakeOver(msgspec.Struct, frozen=True):
-    """Take the decider's transactional id from whoever has it, then read the newest state. Answer: it, or None."""
-
-
-class Record(msgspec.Struct, frozen=True):
-    """Write a state, as the decider. Answer: whether it is written; False where another one has taken over."""
-
-    state: SinkState
-
-
-class End(msgspec.Struct, frozen=True):
-    """End transactions, side by side, in any order. Answer: the Ending of each. One that has ended before is not an error."""
-
-    participants: tuple[Participant, ...]
-    is_committed: bool
-
-
-class OpenTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is open now."""
-
-    transactional_id: str
-    producer_id: int
-
-
-class ListOpen(msgspec.Struct, frozen=True):
-    """Answer: the OpenTransactions whose ids begin as the identity's do, and that have been open for so long. For a sweep it
-    may as well be none, if that fails."""
-
-    is_for_sweep: bool = False
-    age_ms_min: int = 0
-
-
-class AbortOrphans(msgspec.Struct, frozen=True):
-    """Abort what is open under these ids, as far as it goes: nothing depends on it. Answer: the ids of which it is done."""
-
-    transactional_ids: tuple[str, ...]
-
-
-Effect: TypeAlias = TakeOver | Record | End | ListOpen | AbortOrphans
-Answer: TypeAlias = SinkState | bool | tuple[Ending, ...] | tuple[OpenTransaction, ...] | tuple[str, ...] | None
-Steps: TypeAlias = Generator[Effect, Answer, T]
+NowMs = Callable[[], int]
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -112,30 +83,48 @@ class Recovered(msgspec.Struct, frozen=True):
 
     state: SinkState
     committed: tuple[Participant, ...]
+    ended: tuple[str, ...]
+    """Sinks whose staged rows count, now or from before."""
     aborted: tuple[str, ...]
     lost: tuple[Participant, ...]
+    stopped: tuple[str, ...]
+    """Sentences about sinks that do not take their rows."""
+    skipped: tuple[str, ...]
 
 
-def commit(identity: SinkIdentity, run: str, work: BatchWork) -> Steps[None]:
+def commit(identity: SinkIdentity, run: str, work: BatchWork, *, now_ms: NowMs = lambda: 0) -> Steps[None]:
     """Make a batch count. SinkError where it does not, or nobody knows yet whether it does."""
-    _check(work)
-    return _again_if_fenced(identity, lambda: _Turn(identity, run).commit(work))
+    is_first = True
+
+    def turn() -> Steps[None]:
+        nonlocal is_first
+        # Once fenced, somebody else has written for it: then there is something to be found.
+        is_fresh, is_first = work.is_once and is_first, False
+        return _Turn(identity, run, work, now_ms).commit(is_fresh=is_fresh)
+
+    return _again_if_fenced(identity, turn)
 
 
-def abort(identity: SinkIdentity, run: str, work: BatchWork) -> Steps[None]:
+def abort(identity: SinkIdentity, run: str, work: BatchWork, *, now_ms: NowMs = lambda: 0) -> Steps[None]:
     """Make it not count, unless it is decided."""
-    _check(work)
-    return _again_if_fenced(identity, lambda: _Turn(identity, run).abort(work))
+    return _again_if_fenced(identity, lambda: _Turn(identity, run, work, now_ms).abort())
 
 
-def _check(work: BatchWork) -> None:
-    if work.staged or any(each.cluster is not None for each in work.topics):
-        raise SinkError("this release decides on topics of one cluster alone")
-
-
-def recover(identity: SinkIdentity, run: str, *, accept_loss: bool = False) -> Steps[Recovered]:
-    """End whatever is open. With `accept_loss` a decided batch that cannot be had in full counts as it is."""
-    return _again_if_fenced(identity, lambda: _Turn(identity, run).recover(accept_loss=accept_loss))
+def recover(
+    identity: SinkIdentity,
+    run: str,
+    *,
+    accept_loss: bool = False,
+    skip_sinks: Iterable[str] = (),
+    now_ms: NowMs = lambda: 0,
+) -> Steps[Recovered]:
+    """End whatever is open. With `accept_loss` a decided batch that cannot be had in full counts as it is; `skip_sinks` are those
+    that it counts without, if they do not take their rows."""
+    skipped = frozenset(skip_sinks)
+    work = BatchWork(-1)
+    return _again_if_fenced(
+        identity, lambda: _Turn(identity, run, work, now_ms).recover(accept_loss=accept_loss, skip_sinks=skipped)
+    )
 
 
 class _FencedError(Exception):
@@ -151,132 +140,336 @@ def _again_if_fenced(identity: SinkIdentity, turn: Callable[[], Steps[T]]) -> St
     raise UnfinishedError(f"another process keeps taking over the sink of {identity}: stop one of the two")
 
 
+class _Finish(msgspec.Struct, frozen=True):
+    """What became of the outputs of a decision."""
+
+    state: SinkState
+    endings: tuple[Ending, ...] = ()
+    unended: tuple[tuple[StagedOutput, Unended], ...] = ()
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Whether none of it will ever be seen, for certain: the batch may then be decided anew."""
+        decision = self.state.decision
+        return decision is not None and not decision.staged and all(each is Ending.ABORTED for each in self.endings)
+
+
 class _Turn:
     """One attempt to do what Spark asks, as the decider all the while."""
 
-    def __init__(self, identity: SinkIdentity, run: str) -> None:
+    def __init__(self, identity: SinkIdentity, run: str, work: BatchWork, now_ms: NowMs) -> None:
         self._identity = identity
         self._run = run
+        self._work = work
+        self._now_ms = now_ms
+        self._clusters = _unique([None, *(each.cluster for each in work.topics)])
+        """Where transactions of this run, or named by the open decision, may be."""
 
-    def commit(self, work: BatchWork) -> Steps[None]:
-        batch_id, participants = work.batch_id, work.participants
-        state = yield from self._owned_state()
-        known: frozenset[Participant] = frozenset()
-        if (decision := state.decision) is not None:
-            known = frozenset(decision.participants)
-            endings = yield from self._end(decision.participants, is_committed=True)
-            if all(each is Ending.COMMITTED for each in endings):
-                state = yield from self._record(state.with_finished(decision.finished))
-            elif decision.batch_id != batch_id or not _came_to_nothing(endings):
-                raise self._lost(decision, endings)
-        if state.finished_batch_id is not None and batch_id <= state.finished_batch_id:
-            if batch_id < state.finished_batch_id:
-                raise BatchOrderError(
-                    f"batch {batch_id} of {self._identity} comes after batch {state.finished_batch_id} was written: the "
-                    "checkpoint is an old one; use the newest, or a new one to write everything again"
-                )
-            # A replay: these rows are there already.
-            yield from self._end(tuple(each for each in participants if each not in known), is_committed=False)
-        elif participants:
-            state = yield from self._decide(state, work)
+    def commit(self, *, is_fresh: bool) -> Steps[None]:
+        work = self._work
+        if is_fresh and not (work.participants or work.staged):
+            # Nothing is recorded of it, so that there is nothing to decide either.
+            yield from self._sweep(SinkState(self._identity.prefix, self._run))
+            return
+        state = yield from self._owned_state(is_fresh=is_fresh)
+        named = state.named_ids
+        if state.decision is not None:
+            done = yield from self._finish(state)
+            if state.decision.batch_id != work.batch_id or not done.came_to_nothing:
+                self._check_finished(done)
+            state = done.state
+        if state.finished_batch_id is not None and work.batch_id <= state.finished_batch_id:
+            state = yield from self._replay(state, named)
+        elif work.participants or work.staged:
+            state = yield from self._decide(state)
         else:
-            state = yield from self._record(state.with_finished(Decision.of(work).finished))
+            state = yield from self._record_finished(state, Decision.of(work))
         yield from self._sweep(state)
 
-    def abort(self, work: BatchWork) -> Steps[None]:
-        batch_id, participants = work.batch_id, work.participants
+    def abort(self) -> Steps[None]:
         state = yield from self._owned_state()
-        undecided = tuple(each for each in participants if each.transactional_id not in state.named_ids)
-        yield from self._end(undecided, is_committed=False)
-        lost: SinkError | None = None
-        if (decision := state.decision) is not None:
-            endings = yield from self._end(decision.participants, is_committed=True)
-            if all(each is Ending.COMMITTED for each in endings):
-                state = yield from self._record(state.with_finished(decision.finished))
-            elif decision.batch_id != batch_id or not _came_to_nothing(endings):
-                lost = self._lost(decision, endings)
+        yield from self._abort_orphans(self._own_orphans(state.named_ids))
+        problem: SinkError | None = None
+        if state.decision is not None:
+            done = yield from self._finish(state)
+            if state.decision.batch_id != self._work.batch_id or not done.came_to_nothing:
+                problem = self._problem(done)
+            state = done.state
+        yield from self._discard(state)
         yield from self._sweep(state)
-        if lost is not None:
-            raise lost
+        if problem is not None:
+            raise problem
 
-    def recover(self, *, accept_loss: bool) -> Steps[Recovered]:
-        state = yield from self._owned_state()
-        committed: list[Participant] = []
-        lost: list[Participant] = []
-        if (decision := state.decision) is not None:
-            endings = yield from self._end(decision.participants, is_committed=True)
-            for participant, ending in zip(decision.participants, endings, strict=True):
-                (committed if ending is Ending.COMMITTED else lost).append(participant)
-            if accept_loss or not lost:
-                state = yield from self._record(state.with_finished(decision.finished))
+    def recover(self, *, accept_loss: bool, skip_sinks: frozenset[str]) -> Steps[Recovered]:
+        state = yield from self._owned_state(is_for_all=True)
+        decision = state.decision
+        self._check_skipped(decision, skip_sinks)
+        done = _Finish(state)
+        if decision is not None:
+            done = yield from self._finish(state, skip_sinks=skip_sinks, accept_loss=accept_loss)
+            state = done.state
         aborted = yield from self._sweep(state)
-        return Recovered(state, tuple(committed), aborted, tuple(lost))
+        if decision is None:
+            return Recovered(state, (), (), aborted, (), (), ())
+        each_ending = list(zip(decision.participants, done.endings, strict=True))
+        after = state.decision or decision
+        skipped = (after if state.decision is not None or state.finished is None else state.finished).skipped
+        unended = {output.sink for output, _ in done.unended}
+        return Recovered(
+            state,
+            tuple(each for each, ending in each_ending if ending is Ending.COMMITTED),
+            tuple(each.sink for each in decision.staged if each.sink not in unended and each.sink not in skipped),
+            aborted,
+            tuple(each for each, ending in each_ending if ending is not Ending.COMMITTED),
+            tuple(str(self._stopped(decision, output, why)) for output, why in done.unended),
+            tuple(skipped),
+        )
 
     # The parts of it.
 
-    def _owned_state(self) -> Steps[SinkState]:
+    def _owned_state(self, *, is_fresh: bool = False, is_for_all: bool = False) -> Steps[SinkState]:
         """Take over, and claim what another run has."""
-        state = cast("SinkState | None", (yield TakeOver()))
+        state = cast("SinkState | None", (yield TakeOver(self._run, is_fresh)))
         if state is None:
-            state = SinkState(self._identity.prefix, owner="")
+            state = SinkState(self._identity.prefix, owner=self._run if self._work.is_once else "")
         if state.prefix != self._identity.prefix:
             raise SinkError(
                 f"{self._identity} was written with transactionalIdPrefix={state.prefix}, now it is {self._identity.prefix}: "
                 "go on with the former, since what is open has its name"
             )
         if self._run in state.superseded:
+            # Nobody can decide on what this run has open and no decision names. What it has staged may be what counts.
+            yield from self._abort_orphans(self._own_orphans(state.named_ids))
             raise SupersededError(
                 f"a newer run of {self._identity} ({state.owner}) has taken over from this one ({self._run}), which ends here"
             )
-        if state.owner == self._run:
-            return state
-        # Whatever is open now belongs to this run or to one that it takes the place of.
-        runs = self._ours((yield from self._open())).values()
-        return (yield from self._record(state.claimed(self._run, runs)))
+        used = [] if state.decision is None else [each.cluster for each in state.decision.topics]
+        self._clusters = _unique([*self._clusters, *used])
+        if state.owner != self._run:
+            return (yield from self._claim(state, is_for_all=is_for_all))
+        if any(each is not None and each not in state.clusters for each in self._clusters):
+            # Before anything is pinned there: from then on somebody has to look.
+            state = yield from self._record(state.with_clusters(self._clusters))
+        return state
 
-    def _decide(self, state: SinkState, work: BatchWork) -> Steps[SinkState]:
-        batch_id, participants = work.batch_id, work.participants
-        is_open = {(each.transactional_id, each.producer_id) for each in (yield from self._open())}
-        missing = [each for each in participants if (each.transactional_id, each.producer_id) not in is_open]
+    def _claim(self, state: SinkState, *, is_for_all: bool) -> Steps[SinkState]:
+        """Whatever is open now belongs to this run or to one that it takes the place of."""
+        found = yield from self._open(self._clusters)
+        # A cluster that the query does not write to any more may be gone for good.
+        if left := tuple(each for each in state.clusters if each not in self._clusters):
+            in_left = yield from self._open(left, is_for_sweep=True)
+            found += in_left
+            kept = [each for each in left if is_for_all or any(one.cluster == each for one in in_left)]
+            self._clusters = _unique([*self._clusters, *kept])
+        claimed = state.claimed(self._run, self._ours(found).values()).with_clusters(self._clusters)
+        return (yield from self._record(claimed))
+
+    def _replay(self, state: SinkState, named: frozenset[str]) -> Steps[SinkState]:
+        """These rows are there already, or it is an error. `named` are ids of the decision that was finished just now."""
+        work, finished = self._work, state.finished
+        assert finished is not None
+        if work.batch_id < finished.batch_id:
+            raise BatchOrderError(
+                f"batch {work.batch_id} of {self._identity} comes after batch {finished.batch_id} was written: the "
+                "checkpoint is an old one; use the newest, or a new one to write everything again"
+            )
+        match compare(finished.input, work.input, work.replay_check):
+            case Likeness.DIFFERENT:
+                raise self._differs(state)
+            case Likeness.NUMBER:
+                yield Warn(
+                    f"batch {work.batch_id} of {self._identity} is taken for a replay by its number alone: an earlier release, "
+                    "which did not record its input, has written it"
+                )
+            case Likeness.OTHER_ROWS:
+                assert work.input is not None
+                assert finished.input is not None
+                yield Warn(
+                    f"batch {work.batch_id} of {self._identity} is a replay of the same input, but had {finished.input.rows} "
+                    f"rows then and {work.input.rows} now, or others: what was written first counts"
+                )
+                audit = work.audit and work.audit.replayed(
+                    self._now_ms(), ReplayedWith(work.input.rows, work.input.checksum)
+                )
+                noted = msgspec.structs.replace(finished, replayed_with=work.input)
+                state = yield from self._record(msgspec.structs.replace(state, finished=noted), audit)
+        yield from self._abort_orphans(self._own_orphans(named))
+        yield from self._discard(state)
+        return state
+
+    def _decide(self, state: SinkState) -> Steps[SinkState]:
+        work = self._work
+        if work.staged:
+            refusals = cast("tuple[str, ...]", (yield CheckStaged(work.staged)))
+            for output, refusal in zip(work.staged, refusals, strict=True):
+                if refusal:
+                    raise UndecidedError(
+                        f"batch {work.batch_id} of {self._identity} is not written: its sink {output.sink} does not take "
+                        f"it: {refusal}"
+                    )
+        decision = Decision.of(msgspec.structs.replace(work, topics=(yield from self._pinned())))
+        if decision.audit is not None:
+            decision = msgspec.structs.replace(decision, audit=decision.audit.decided(self._now_ms()))
+        state = yield from self._record(state.decided(decision))
+        done = yield from self._finish(state)
+        if done.came_to_nothing:
+            raise UndecidedError(
+                f"batch {work.batch_id} of {self._identity} is not written: its transactions ran into their time-out while it "
+                "was decided; start the query again"
+            )
+        self._check_finished(done)
+        return done.state
+
+    def _pinned(self) -> Steps[tuple[TopicOutput, ...]]:
+        """The batch's topics with what cannot time out any more, where their clusters can do that; elsewhere as they are, if they
+        are all open."""
+        topics = tuple(each for each in self._work.topics if each.participants)
+        if not topics:
+            return ()
+        pinned: list[TopicOutput] = []
+        missing: list[Participant] = []
+        unpinned: list[TopicOutput] = []
+        answers = cast("tuple[tuple[Participant | None, ...] | None, ...]", (yield Pin(topics)))
+        for topic, answer in zip(topics, answers, strict=True):
+            if answer is None:
+                unpinned.append(topic)
+                pinned.append(topic)
+                continue
+            missing += [each for each, found in zip(topic.participants, answer, strict=True) if found is None]
+            found = tuple(each for each in answer if each is not None)
+            pinned.append(msgspec.structs.replace(topic, participants=found))
+        if unpinned:
+            listed = yield from self._open(_unique([each.cluster for each in unpinned]))
+            for topic in unpinned:
+                is_open = {
+                    (each.transactional_id, each.producer_id) for each in listed if each.cluster == topic.cluster
+                }
+                missing += [
+                    each for each in topic.participants if (each.transactional_id, each.producer_id) not in is_open
+                ]
         if missing:
             raise UndecidedError(
-                f"batch {batch_id} of {self._identity} is not written: {len(missing)} of its {len(participants)} transactions, "
-                f"such as {missing[0].transactional_id}, have ended by time-out or from outside; smaller batches take less time"
+                f"batch {self._work.batch_id} of {self._identity} is not written: {len(missing)} of its "
+                f"{len(self._work.participants)} transactions, such as {missing[0].transactional_id}, have ended by time-out or "
+                "from outside; smaller batches take less time"
             )
-        state = yield from self._record(state.decided(decision := Decision.of(work)))
-        endings = yield from self._end(participants, is_committed=True)
-        if _came_to_nothing(endings):
-            raise UndecidedError(
-                f"batch {batch_id} of {self._identity} is not written: its transactions ran into their time-out while it was "
-                "decided; start the query again"
-            )
-        if not all(each is Ending.COMMITTED for each in endings):
-            raise self._lost(decision, endings)
-        return (yield from self._record(state.with_finished(decision.finished)))
+        return tuple(pinned)
+
+    def _finish(
+        self, state: SinkState, *, skip_sinks: frozenset[str] = frozenset(), accept_loss: bool = False
+    ) -> Steps[_Finish]:
+        """End what the open decision names, and record it as finished where nothing is left.
+
+        A staged output that is not ended now keeps no other from being ended: the batch counts, readers of its topics wait for
+        it, and on some clusters their transactions have a time-out.
+        """
+        decision = state.decision
+        assert decision is not None
+        unended: list[tuple[StagedOutput, Unended]] = []
+        for output in decision.staged:
+            if output.sink in decision.skipped:
+                continue
+            why = cast("Unended | None", (yield EndStaged(output)))
+            if why is not None and output.sink in skip_sinks:
+                decision = msgspec.structs.replace(decision, skipped=(*decision.skipped, output.sink))
+                state = yield from self._record(state.decided(decision))
+            elif why is not None:
+                unended.append((output, why))
+        endings = yield from self._end(decision.topics)
+        is_whole = accept_loss or all(each is Ending.COMMITTED for each in endings)
+        if is_whole and not unended:
+            state = yield from self._record_finished(state, decision)
+        elif is_whole and decision.topics:
+            # The transactional ids may be used again, or forgotten by the cluster, while the rest waits for somebody.
+            state = yield from self._record(state.decided(msgspec.structs.replace(decision, topics=())))
+        return _Finish(state, endings, tuple(unended))
+
+    def _record_finished(self, state: SinkState, decision: Decision) -> Steps[SinkState]:
+        audit = decision.audit and decision.audit.finished(self._now_ms(), frozenset(decision.skipped))
+        after = state.with_finished(decision.finished)
+        if self._work.is_once and self._run == state.owner:
+            # Nobody asks for it again.
+            if not (yield Record(None, audit)):
+                raise _FencedError
+            return after
+        return (yield from self._record(after, audit))
+
+    def _discard(self, state: SinkState) -> Steps[None]:
+        """Remove what this work has staged, where it is certain that it does not count."""
+        last = state.last_batch_id
+        if not self._work.staged or (last is not None and self._work.batch_id < last):
+            return
+        counts = set() if state.finished is None else {*state.finished.manifests}
+        if state.decision is not None:
+            counts |= {each.manifest_path for each in state.decision.staged}
+        if left := tuple(each for each in self._work.staged if each.manifest_path not in counts):
+            yield Discard(left)
 
     def _sweep(self, state: SinkState) -> Steps[tuple[str, ...]]:
         """Abort what no decision names: of this run, whose batch is over, and of runs that can decide nothing."""
-        ours = self._ours((yield from self._open(is_for_sweep=True)))
+        found = yield from self._open(self._clusters, is_for_sweep=True)
+        ours = self._ours(found)
         known = {self._run, *state.superseded}
         if any(run not in known for run in ours.values()):
-            old = self._ours((yield from self._open(is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)))
+            old = self._ours((yield from self._open(self._clusters, is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)))
             if strangers := set(old.values()) - known:
                 state = yield from self._record(state.claimed(self._run, sorted(strangers)))
         gone = {self._run, *state.superseded}
         named = state.named_ids
-        orphans = tuple(each for each, run in ours.items() if run in gone and each not in named)
-        if not orphans:
-            return ()
-        return cast("tuple[str, ...]", (yield AbortOrphans(orphans)))
+        return (
+            yield from self._abort_orphans(
+                each for each, run in ours.items() if run in gone and each.transactional_id not in named
+            )
+        )
 
-    def _ours(self, listed: Iterable[OpenTransaction]) -> dict[str, str]:
-        """The runs of this identity's own transactions, by transactional id."""
-        found: dict[str, str] = {}
+    def _ours(self, listed: Iterable[OpenTransaction]) -> dict[OpenTransaction, str]:
+        """This identity's own transactions, and their runs."""
+        found: dict[OpenTransaction, str] = {}
         for each in listed:
             parsed = parse_transactional_id(each.transactional_id, self._identity.prefix)
             if parsed is not None and parsed.identity == self._identity:
-                found[each.transactional_id] = parsed.run
+                found[each] = parsed.run
         return found
+
+    def _own_orphans(self, named: frozenset[str]) -> list[OpenTransaction]:
+        """What the tasks have handed over and no decision names."""
+        return [
+            OpenTransaction(each.transactional_id, each.producer_id, topic.cluster)
+            for topic in self._work.topics
+            for each in topic.participants
+            if each.transactional_id not in named
+        ]
+
+    # What went wrong.
+
+    def _check_finished(self, done: _Finish) -> None:
+        if (problem := self._problem(done)) is not None:
+            raise problem
+
+    def _problem(self, done: _Finish) -> SinkError | None:
+        """Why a decision is not finished; None where it is."""
+        decision = done.state.decision
+        if decision is None:
+            return None
+        if not all(each is Ending.COMMITTED for each in done.endings):
+            return self._lost(decision, done.endings)
+        for output, why in done.unended:
+            if why.is_refused:
+                return self._stopped(decision, output, why)
+        output, why = done.unended[0]
+        return UnfinishedError(
+            f"batch {decision.batch_id} of {self._identity} is decided, and its sink {output.sink} does not have it yet: "
+            f"{why.reason}; it goes on when the query is started again"
+        )
+
+    def _stopped(self, decision: Decision, output: StagedOutput, why: Unended) -> OutputStoppedError:
+        return OutputStoppedError(
+            f"batch {decision.batch_id} of {self._identity} is decided, but its sink {output.sink} ({output.target.place}"
+            f"{' ' if output.target.table else ''}{output.target.table}) "
+            f"{'refuses' if why.is_refused else 'does not take'} its {output.rows} rows, which are staged in "
+            f"{output.manifest_path}: {why.reason}; put that right and start the query again, or go on without these rows by "
+            f"`tidelog pipeline recover {self._identity.query} --skip-sink {output.sink}`"
+        )
 
     def _lost(self, decision: Decision, endings: Sequence[Ending]) -> LostTransactionError:
         lost = [each for each, end in zip(decision.participants, endings, strict=True) if end is not Ending.COMMITTED]
@@ -290,22 +483,64 @@ class _Turn:
             f"the query go on without it by `tidelog pipeline recover {self._identity.query} --accept-loss`"
         )
 
+    def _differs(self, state: SinkState) -> BatchInputError:
+        work, finished = self._work, state.finished
+        assert finished is not None
+        assert finished.input is not None
+        assert work.input is not None
+        if finished.input.hash is not None and work.input.hash is not None:
+            return BatchInputError(
+                f"batch {work.batch_id} of {self._identity} is written already, and from other input: nothing of this one is "
+                "written. The checkpoint is an older one, or a copy of one with which another run has gone on: use the one that "
+                f"the query ran with last ({state.owner}), or a new checkpoint, which writes everything again"
+            )
+        return BatchInputError(
+            f"batch {work.batch_id} of {self._identity} is written already, with {finished.input.rows} rows, and this one has "
+            f"{work.input.rows}, or others: nothing of it is written. Give each write a txnAppId of its own, or the next "
+            "txnVersion; if it is the same write and its rows differ from run to run, say replayCheck=count or none"
+        )
+
+    def _check_skipped(self, decision: Decision | None, skip_sinks: frozenset[str]) -> None:
+        topics = set() if decision is None else {each.sink for each in decision.topics}
+        known = set() if decision is None else {each.sink for each in decision.staged}
+        for each in sorted(skip_sinks - known):
+            if each in topics:
+                raise SinkError(
+                    f"the sink {each} of {self._identity} is a topic: what it has lost is accepted as a whole"
+                )
+            raise SinkError(
+                f"no batch of {self._identity} waits for a sink {each}"
+                + (f"; it waits for {', '.join(sorted(known))}" if known else "")
+            )
+
     # Single effects, with their answers' types.
 
-    def _record(self, state: SinkState) -> Steps[SinkState]:
-        if not (yield Record(state)):
+    def _record(self, state: SinkState, audit: AuditEntry | None = None) -> Steps[SinkState]:
+        if not (yield Record(state, audit)):
             raise _FencedError
         return state
 
-    def _end(self, participants: tuple[Participant, ...], *, is_committed: bool) -> Steps[tuple[Ending, ...]]:
-        if not participants:
+    def _end(self, topics: tuple[TopicOutput, ...]) -> Steps[tuple[Ending, ...]]:
+        if not any(each.participants for each in topics):
             return ()
-        return cast("tuple[Ending, ...]", (yield End(participants, is_committed)))
+        return cast("tuple[Ending, ...]", (yield End(topics)))
 
-    def _open(self, *, is_for_sweep: bool = False, age_ms_min: int = 0) -> Steps[tuple[OpenTransaction, ...]]:
-        return cast("tuple[OpenTransaction, ...]", (yield ListOpen(is_for_sweep, age_ms_min)))
+    def _open(
+        self, clusters: tuple[Target | None, ...], *, is_for_sweep: bool = False, age_ms_min: int = 0
+    ) -> Steps[tuple[OpenTransaction, ...]]:
+        return cast("tuple[OpenTransaction, ...]", (yield ListOpen(clusters, is_for_sweep, age_ms_min)))
+
+    def _abort_orphans(self, orphans: Iterable[OpenTransaction]) -> Steps[tuple[str, ...]]:
+        named = tuple(orphans)
+        if not named:
+            return ()
+        return cast("tuple[str, ...]", (yield AbortOrphans(named)))
 
 
-def _came_to_nothing(endings: Sequence[Ending]) -> bool:
-    """Whether none of the transactions will ever be seen, for certain: the batch may then be decided anew."""
-    return all(each is Ending.ABORTED for each in endings)
+def _unique(clusters: Iterable[Target | None]) -> tuple[Target | None, ...]:
+    """Each once, in order. A target has mappings, and no hash."""
+    found: list[Target | None] = []
+    for each in clusters:
+        if each not in found:
+            found.append(each)
+    return tuple(found)

@@ -17,7 +17,8 @@ from tidelog.client.errors import ClientError
 from tidelog.client.seams import ClientSeams
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import SinkError, SourceError, UnfinishedError
-from tidelog.spark.sink.sink_cluster import SinkCluster, admin_settings, list_open
+from tidelog.spark.sink.open_transactions import list_open
+from tidelog.spark.sink.sink_cluster import SinkCluster, admin_settings
 from tidelog.spark.sink.sink_committer import run_steps
 from tidelog.spark.sink.sink_decisions import identities_of
 from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, Participant, SinkIdentity, parse_transactional_id

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tidelog.spark.errors import SinkError
-from tidelog.spark.outputs.staged import StagedOutput
+from tidelog.spark.outputs.staged import StagedOutput, Target
 from tidelog.spark.sink.audit_entry import AuditEntry
 from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
@@ -26,6 +26,8 @@ VERSION = 2
 # A run that comes back after so many others have claimed the sink is taken for a new one. That is no harm to what is decided: its
 # transactions have ended long ago, and a batch of transactions that are not open is never decided.
 SUPERSEDED_MAX = 64
+# Every batch asks each of them for open transactions.
+CLUSTERS_MAX = 16
 
 
 class FinishedBatch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,7 +70,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
         return FinishedBatch(self.batch_id, self.input, manifests, self.skipped)
 
 
-class SinkState(msgspec.Struct, frozen=True):
+class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """One sink of a query, after some decision."""
 
     prefix: str
@@ -76,6 +78,8 @@ class SinkState(msgspec.Struct, frozen=True):
     superseded: tuple[str, ...] = ()
     finished: FinishedBatch | None = None
     decision: Decision | None = None
+    clusters: tuple[Target, ...] = ()
+    """Others than that of the decisions, on which transactions may be pinned."""
 
     @property
     def finished_batch_id(self) -> int | None:
@@ -96,6 +100,12 @@ class SinkState(msgspec.Struct, frozen=True):
         gone = dict.fromkeys([*self.superseded, *([self.owner] if self.owner else []), *others])
         gone.pop(run, None)
         return msgspec.structs.replace(self, owner=run, superseded=tuple(gone)[-SUPERSEDED_MAX:])
+
+    def with_clusters(self, clusters: Iterable[Target | None]) -> SinkState:
+        others = tuple(each for each in clusters if each is not None)
+        if len(others) > CLUSTERS_MAX:
+            raise SinkError(f"a query writes to {CLUSTERS_MAX} other clusters at most, and this one to {len(others)}")
+        return msgspec.structs.replace(self, clusters=others)
 
     def decided(self, decision: Decision) -> SinkState:
         """With an open decision, in place of one that came to nothing."""

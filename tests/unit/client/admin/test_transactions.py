@@ -13,6 +13,7 @@ from tidelog.client.admin import (
     AsyncAdmin,
     FencedProducer,
     OpenTransaction,
+    PinnedTransaction,
     ProducerState,
     TransactionDescription,
     TransactionListing,
@@ -348,6 +349,57 @@ def test_a_coordinator_that_is_still_busy_is_asked_until_there_is_no_time() -> N
             await admin.fence_producer("payments")
 
     play(world, main, default_api_timeout_ms=5000)
+
+
+def test_an_open_transaction_is_pinned_and_one_that_is_not_open_is_told() -> None:
+    kept = InitProducerIdResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        producer_id=5,
+        producer_epoch=8,
+        ongoing_txn_producer_id=5,
+        ongoing_txn_producer_epoch=7,
+    )
+    asked: list[InitProducerIdRequest] = []
+
+    def keeping(request: Request) -> Response:
+        assert isinstance(request, InitProducerIdRequest)
+        asked.append(request)
+        return kept
+
+    world = AdminCluster()
+    world.versions[ApiKey.INIT_PRODUCER_ID] = (0, 6)
+    world.brokers[1].script = first(1, InitProducerIdRequest, keeping)
+
+    async def main(admin: AsyncAdmin) -> None:
+        assert await admin.pin_transaction("payments") == PinnedTransaction(5, 8, (5, 7))
+        assert await admin.pin_transaction("payments") == PinnedTransaction(5, 8, None)
+
+    play(world, main)
+    assert [(each.enable_2pc, each.keep_prepared_txn, each.producer_id) for each in asked] == [(True, True, -1)]
+
+
+def test_a_cluster_without_two_phase_commit_pins_nothing() -> None:
+    world = AdminCluster()
+    world.versions[ApiKey.INIT_PRODUCER_ID] = (0, 5)
+    refusing = AdminCluster()
+    refusing.versions[ApiKey.INIT_PRODUCER_ID] = (0, 6)
+    refused = InitProducerIdResponse(
+        throttle_time_ms=0, error_code=ErrorCode.UNSUPPORTED_VERSION, producer_id=-1, producer_epoch=-1
+    )
+    refusing.brokers[1].script = first(1, InitProducerIdRequest, lambda _request: refused)
+
+    async def too_old(admin: AsyncAdmin) -> None:
+        with pytest.raises(UnsupportedError, match="does not offer two-phase commit"):
+            await admin.pin_transaction("payments")
+
+    async def switched_off(admin: AsyncAdmin) -> None:
+        with pytest.raises(RefusedError) as raised:
+            await admin.pin_transaction("payments")
+        assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+    play(world, too_old)
+    play(refusing, switched_off)
 
 
 def test_a_marker_follows_the_leader() -> None:

@@ -159,6 +159,17 @@ def test_a_transaction_of_one_phase_may_be_kept_too_and_keeps_its_time() -> None
     assert [due.is_committed for due in driver.sent] == [False]
 
 
+def test_a_transaction_of_one_phase_that_is_kept_for_two_has_no_time_out_any_more() -> None:
+    driver = prepared(timeout_ms=60_000)
+
+    assert pairs(keep(driver)) == ((4_000, 101), (4_000, 100))
+
+    assert driver.known().timeout_ms == NO_TIMEOUT_MS
+    driver.advance(80_000)
+    assert driver.sent == []
+    assert ended(driver, 4_000, 101) == (4_000, 102)
+
+
 def test_below_version_2_nothing_can_be_kept() -> None:
     driver = TransactionDriver(TransactionSettings(is_two_phase_commit_enabled=True, transaction_version=lambda: 1))
 

@@ -1,0 +1,95 @@
+"""Open transactions of queries, seen from outside: whose they are, and for how long they have been open.
+
+Those who read what is committed wait for the oldest open transaction of a partition. A query that never comes back may have left
+one, so that the start of another one tells of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import msgspec
+
+from tidelog.client.admin import AsyncAdmin
+from tidelog.client.admin.transactions import TransactionListing, TransactionState
+from tidelog.client.errors import ClientError, UnsupportedError
+from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, SinkIdentity, parse_transactional_id
+
+# Younger ones most likely belong to a batch that is being written.
+OLD_MS_MIN = 60_000
+# A sentence names so many topics.
+_NAMED_MAX = 5
+
+
+class OpenElsewhere(msgspec.Struct, frozen=True):
+    """What one query has open on topics that another one is about to write to or read from."""
+
+    identity: SinkIdentity
+    topics: tuple[str, ...]
+    age_ms: int
+    """Of the oldest."""
+    count: int
+
+    def __str__(self) -> str:
+        more = f" and {len(self.topics) - _NAMED_MAX} more" if len(self.topics) > _NAMED_MAX else ""
+        prefix = "" if self.identity.prefix == DEFAULT_PREFIX else f" --prefix {self.identity.prefix}"
+        return (
+            f"the query {self.identity} has {self.count} transactions open on {', '.join(self.topics[:_NAMED_MAX])}{more} for "
+            f"{_duration(self.age_ms)}, and readers of what is committed wait for them: if it does not come back, end them by "
+            f"`tidelog pipeline recover {self.identity.query}{prefix}`"
+        )
+
+
+async def list_open(admin: AsyncAdmin, ids_start: str, *, age_ms_min: int = 0) -> list[TransactionListing]:
+    """The open transactions whose ids begin like this; those that are as old, where the cluster knows ages."""
+    states = [TransactionState.ONGOING]
+    duration_ms = age_ms_min or None
+    try:
+        listed = await admin.list_transactions(
+            states=states, duration_ms=duration_ms, pattern=f"{re.escape(ids_start)}.*"
+        )
+    except UnsupportedError:
+        # Apache Kafka before 4.1 does not look at names.
+        listed = await admin.list_transactions(states=states, duration_ms=duration_ms)
+    return [each for each in listed if each.transactional_id.startswith(ids_start)]
+
+
+async def open_elsewhere(
+    admin: AsyncAdmin,
+    topics: Collection[str],
+    prefix: str = DEFAULT_PREFIX,
+    *,
+    now_ms: int,
+    but: SinkIdentity | None = None,
+    age_ms_min: int = OLD_MS_MIN,
+) -> list[OpenElsewhere]:
+    """What queries other than `but` have open on these topics, and have had for so long, the oldest first. ClientError where the
+    cluster does not tell."""
+    wanted = frozenset(topics)
+    by_identity: dict[SinkIdentity, list[str]] = {}
+    for each in await list_open(admin, f"{prefix}.", age_ms_min=age_ms_min):
+        parsed = parse_transactional_id(each.transactional_id, prefix)
+        if parsed is not None and parsed.identity != but:
+            by_identity.setdefault(parsed.identity, []).append(each.transactional_id)
+    found: list[OpenElsewhere] = []
+    for identity, names in by_identity.items():
+        described = [
+            each
+            for each in (await admin.describe_transactions(names)).values()
+            if not isinstance(each, ClientError) and each.state is TransactionState.ONGOING
+        ]
+        there = [each for each in described if any(topic in wanted for topic, _ in each.partitions)]
+        if there:
+            hit = sorted({topic for each in there for topic, _ in each.partitions if topic in wanted})
+            oldest_ms = min(each.start_time_ms or now_ms for each in there)
+            found.append(OpenElsewhere(identity, tuple(hit), max(0, now_ms - oldest_ms), len(there)))
+    return sorted(found, key=lambda each: -each.age_ms)
+
+
+def _duration(age_ms: int) -> str:
+    seconds = age_ms // 1000
+    if seconds < 120:
+        return f"{seconds} s"
+    minutes = seconds // 60
+    return f"{minutes} minutes" if minutes < 120 else f"{minutes // 60} hours"

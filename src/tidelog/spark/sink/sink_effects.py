@@ -1,0 +1,138 @@
+"""What the protocol of the sink asks for, one thing at a time, and what it is answered. Pure.
+
+Whoever does effects (`sink_cluster`, a model in tests) does one wholly before it answers. An exception in place of an answer is
+the same as dying there: nobody knows what was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from enum import Enum
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from tidelog.spark.outputs.staged import StagedOutput, Target
+from tidelog.spark.sink.audit_entry import AuditEntry
+from tidelog.spark.sink.sink_batch import TopicOutput
+from tidelog.spark.sink.sink_participant import Participant
+from tidelog.spark.sink.sink_state import SinkState
+
+T = TypeVar("T")
+
+
+class Ending(Enum):
+    """What became of a transaction that was to be committed."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+    """The cluster has forgotten it, or somebody else has used its transactional id."""
+
+
+class Unended(msgspec.Struct, frozen=True):
+    """Why a staged output does not count yet."""
+
+    reason: str
+    is_refused: bool
+    """For good, as things are. Else it was not reached, for as long as was waited."""
+
+
+class OpenTransaction(msgspec.Struct, frozen=True):
+    """A transaction that is open now, or was when it was handed over."""
+
+    transactional_id: str
+    producer_id: int
+    cluster: Target | None = None
+
+    def __hash__(self) -> int:
+        # A target has mappings, and no hash.
+        return hash((self.transactional_id, self.producer_id))
+
+
+class TakeOver(msgspec.Struct, frozen=True):
+    """Take the decider's transactional id from whoever has it, then read the newest state. Answer: it, or None."""
+
+    run: str
+    """Where it is not the owner, the topic of decisions is looked at as well: whether it keeps what is written to it."""
+    is_fresh: bool = False
+    """There cannot be a state: nobody has used this identity before."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """Write a state, as the decider, and an audit entry in the same transaction. Answer: whether it is written; False where
+    another one has taken over."""
+
+    state: SinkState | None
+    """None: forget the identity."""
+    audit: AuditEntry | None = None
+
+
+class CheckStaged(msgspec.Struct, frozen=True):
+    """See whether staged outputs would be taken. Answer: for each why not, or an empty text."""
+
+    staged: tuple[StagedOutput, ...]
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """Fence the tasks that wrote these transactions, and take away their time-outs (KIP-939), side by side.
+
+    Answer: for each topic output None, where its cluster cannot do that, or for each participant who may end it from now on; None
+    for one that is not open any more, or that somebody else has taken. Asking again is as good, with yet another epoch.
+    """
+
+    topics: tuple[TopicOutput, ...]
+
+
+class EndStaged(msgspec.Struct, frozen=True):
+    """Make staged rows count, once, however often it is asked. Answer: None, or why they do not yet."""
+
+    output: StagedOutput
+
+
+class End(msgspec.Struct, frozen=True):
+    """Commit transactions, side by side, in any order. Answer: the Ending of each. One that has ended before is not an error."""
+
+    topics: tuple[TopicOutput, ...]
+
+
+class Discard(msgspec.Struct, frozen=True):
+    """Remove what is staged and does not count, as far as it goes: nothing depends on it. Answer: None."""
+
+    staged: tuple[StagedOutput, ...]
+
+
+class ListOpen(msgspec.Struct, frozen=True):
+    """Answer: the OpenTransactions on these clusters whose ids begin as the identity's do, and that have been open for so long.
+    For a sweep it may as well be none, if that fails."""
+
+    clusters: tuple[Target | None, ...] = (None,)
+    is_for_sweep: bool = False
+    age_ms_min: int = 0
+
+
+class AbortOrphans(msgspec.Struct, frozen=True):
+    """Abort what is open under these ids, pinned or not, as far as it goes: nothing depends on it. Answer: the ids of which it is
+    done."""
+
+    orphans: tuple[OpenTransaction, ...]
+
+
+class Warn(msgspec.Struct, frozen=True):
+    """Tell people. Answer: None."""
+
+    text: str
+
+
+Effect: TypeAlias = TakeOver | Record | CheckStaged | Pin | EndStaged | End | Discard | ListOpen | AbortOrphans | Warn
+Answer: TypeAlias = (
+    SinkState
+    | bool
+    | Unended
+    | tuple[Ending, ...]
+    | tuple[OpenTransaction, ...]
+    | tuple[str, ...]
+    | tuple[tuple[Participant | None, ...] | None, ...]
+    | None
+)
+Steps: TypeAlias = Generator[Effect, Answer, T]
