@@ -98,9 +98,16 @@ def status(
 @app.command()
 def recover(
     query: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="QUERY", help="The id that Spark gave the query, as `status` shows it; or txnAppId."),
-    ],
+    ] = None,
+    is_for_all: Annotated[
+        bool, typer.Option("--all", help="All queries that have something open and from which nothing has come lately.")
+    ] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="With --all: for how long, as in 10m, which it is if not given."),
+    ] = None,
     prefix: Annotated[
         str | None, typer.Option(metavar="PREFIX", help="The sink's transactionalIdPrefix, if it had one.")
     ] = None,
@@ -108,6 +115,13 @@ def recover(
         bool,
         typer.Option("--accept-loss", help="Let the query go on behind a batch of which a part is lost."),
     ] = False,
+    skip_sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let the query go on without the rows that this sink of a pipeline does not take. May be given several times.",
+        ),
+    ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,11 +129,10 @@ def recover(
 
     The batch that was decided is committed, all else aborted. A query that does return goes on behind it.
     """
-    from tidelog.cli.pipeline.pipeline_recovery import recover_query  # noqa: PLC0415
+    from tidelog.cli.pipeline.pipeline_recovery import Recovery, recover_queries  # noqa: PLC0415
 
-    exit_with(
-        lambda: recover_query(query, bootstrap=bootstrap, prefix=prefix, accept_loss=accept_loss, as_json=as_json)
-    )
+    asked = Recovery(query, is_for_all, older_than, prefix, accept_loss, tuple(skip_sink or ()))
+    exit_with(lambda: recover_queries(asked, bootstrap=bootstrap, as_json=as_json))
 
 
 @app.command()

@@ -7,13 +7,18 @@ one, so that the start of another one tells of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any, cast
 
 import msgspec
 
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.transactions import TransactionListing, TransactionState
+from tidelog.client.background import Background
 from tidelog.client.errors import ClientError, UnsupportedError
+from tidelog.client.seams import ClientSeams
+from tidelog.model.clock import system_now_ms
+from tidelog.spark.client_settings import common_settings
 from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, SinkIdentity, parse_transactional_id
 
 # Younger ones most likely belong to a batch that is being written.
@@ -60,13 +65,14 @@ async def open_elsewhere(
     topics: Collection[str],
     prefix: str = DEFAULT_PREFIX,
     *,
-    now_ms: int,
     but: SinkIdentity | None = None,
     age_ms_min: int = OLD_MS_MIN,
+    now_ms: int | None = None,
 ) -> list[OpenElsewhere]:
     """What queries other than `but` have open on these topics, and have had for so long, the oldest first. ClientError where the
     cluster does not tell."""
     wanted = frozenset(topics)
+    until_ms = system_now_ms() if now_ms is None else now_ms
     by_identity: dict[SinkIdentity, list[str]] = {}
     for each in await list_open(admin, f"{prefix}.", age_ms_min=age_ms_min):
         parsed = parse_transactional_id(each.transactional_id, prefix)
@@ -82,9 +88,42 @@ async def open_elsewhere(
         there = [each for each in described if any(topic in wanted for topic, _ in each.partitions)]
         if there:
             hit = sorted({topic for each in there for topic, _ in each.partitions if topic in wanted})
-            oldest_ms = min(each.start_time_ms or now_ms for each in there)
-            found.append(OpenElsewhere(identity, tuple(hit), max(0, now_ms - oldest_ms), len(there)))
+            oldest_ms = min(each.start_time_ms or until_ms for each in there)
+            found.append(OpenElsewhere(identity, tuple(hit), max(0, until_ms - oldest_ms), len(there)))
     return sorted(found, key=lambda each: -each.age_ms)
+
+
+def tell_open_elsewhere(
+    client_settings: Mapping[str, object],
+    topics: Collection[str],
+    prefix: str = DEFAULT_PREFIX,
+    *,
+    but: SinkIdentity | None = None,
+    age_ms_min: int = OLD_MS_MIN,
+) -> list[str]:
+    """The same as sentences, for the start of a query; one that says so where the cluster does not tell."""
+    background = Background.acquire()
+
+    async def look() -> list[OpenElsewhere]:
+        async with AsyncAdmin.on(ClientSeams.of(background.loop), **admin_settings(client_settings)) as admin:
+            return await open_elsewhere(admin, topics, prefix, but=but, age_ms_min=age_ms_min)
+
+    try:
+        return [str(each) for each in background.call(look())]
+    except ClientError as error:
+        return [
+            f"whether older transactions are open on {', '.join(sorted(topics)[:_NAMED_MAX])} is not known: {error}"
+        ]
+    finally:
+        background.release()
+
+
+def admin_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:
+    """For an admin that waits no longer than the producer may."""
+    settings = common_settings(client_settings)
+    if "max_block_ms" in client_settings:
+        settings["default_api_timeout_ms"] = max(1, cast("int", client_settings["max_block_ms"]))
+    return settings
 
 
 def _duration(age_ms: int) -> str:

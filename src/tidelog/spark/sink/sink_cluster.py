@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.outcomes import each_of, value_of
@@ -15,7 +14,7 @@ from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import PREFIX, client_settings as settings_of, common_settings
 from tidelog.spark.outputs.staged import Target
-from tidelog.spark.sink.open_transactions import list_open
+from tidelog.spark.sink.open_transactions import admin_settings, list_open
 from tidelog.spark.sink.sink_batch import TopicOutput
 from tidelog.spark.sink.sink_decisions import SinkDecisions
 from tidelog.spark.sink.sink_effects import (
@@ -53,14 +52,6 @@ _NO_TWO_PHASE = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Erro
 """What a cluster answers that knows two-phase commit, and has it switched off or not allowed."""
 # An end raises the epoch once, a time-out once before it: with a later one the id has been used again.
 _EPOCHS_MAX = 2
-
-
-def admin_settings(client_settings: Mapping[str, object]) -> dict[str, Any]:
-    """For an admin that waits no longer than the producer may."""
-    settings = common_settings(client_settings)
-    if "max_block_ms" in client_settings:
-        settings["default_api_timeout_ms"] = max(1, cast("int", client_settings["max_block_ms"]))
-    return settings
 
 
 def settings_of_cluster(target: Target) -> Mapping[str, object]:

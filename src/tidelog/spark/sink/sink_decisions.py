@@ -15,6 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import cast
 
+import msgspec
 import pyarrow as pa
 
 from tidelog.client.admin import AsyncAdmin, ConfigResource, ResourceKind
@@ -135,11 +136,22 @@ class SinkDecisions:
         )
 
 
-async def identities_of(
-    query: str, prefix: str, seams: ClientSeams, admin: AsyncAdmin, settings: Mapping[str, object]
-) -> list[SinkIdentity]:
-    """All sinks of a query of which anything is recorded."""
-    found: dict[str, bool] = {}
+class KnownSink(msgspec.Struct, frozen=True):
+    """One key of the topic, and its newest state."""
+
+    identity: SinkIdentity
+    has_decision: bool
+    """Whether a batch is decided and not finished."""
+    written_ms: int
+    """When it was last written."""
+
+
+async def known_sinks(
+    prefix: str, seams: ClientSeams, admin: AsyncAdmin, settings: Mapping[str, object], *, query: str | None = None
+) -> list[KnownSink]:
+    """All sinks under a prefix of which anything is recorded, or those of one query. SinkError for a state that cannot be read,
+    where only one query is asked for; others are passed over."""
+    found: dict[tuple[str, str], tuple[bytes, int] | None] = {}
     try:
         first, end = await _ends(admin)
     except RefusedError as error:
@@ -148,11 +160,25 @@ async def identities_of(
         raise
     async with _reader(seams, settings) as reader:
         async for records in _records(reader, first, end):
-            for key, value in zip(records.column("key"), records.column("value"), strict=True):
+            columns = (records.column(name) for name in ("key", "value", "timestamp"))
+            for key, value, timestamp in zip(*columns, strict=True):
                 parsed = decode_key(key.as_py() or b"")
-                if parsed is not None and parsed[0] == query:
-                    found[parsed[1]] = value.is_valid
-    return [SinkIdentity(query, sink, prefix) for sink, is_known in sorted(found.items()) if is_known]
+                if parsed is not None and query in (None, parsed[0]):
+                    found[parsed] = (value.as_py(), timestamp.as_py()) if value.is_valid else None
+    known: list[KnownSink] = []
+    for (name, sink), newest in sorted(found.items()):
+        if newest is None:
+            continue
+        try:
+            state = decode_state(newest[0])
+        except SinkError as error:
+            if query is not None:
+                raise
+            log.warning("%s of %s is passed over: %s", sink or "the sink", name, error)
+            continue
+        if query is not None or state.prefix == prefix:
+            known.append(KnownSink(SinkIdentity(name, sink, prefix), state.decision is not None, newest[1]))
+    return known
 
 
 async def ensure_topic(admin: AsyncAdmin) -> None:
@@ -214,7 +240,7 @@ def topic_problems(configs: Mapping[str, str], *, replicas: int, brokers: int) -
     if {each.strip() for each in policy.split(",")} != {"compact"}:
         return (
             f"the topic {TOPIC} has cleanup.policy={policy}, so that decisions are deleted by their age, and batches may be "
-            f"written twice: set it to compact, as by `tidelog config set topic {TOPIC} cleanup.policy=compact`"
+            f"written twice: set it to compact, as by `tidelog configs set topic {TOPIC} cleanup.policy=compact`"
         ), []
     warnings = []
     wanted = min(_REPLICAS_MAX, brokers)

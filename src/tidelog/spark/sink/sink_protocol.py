@@ -90,6 +90,8 @@ class Recovered(msgspec.Struct, frozen=True):
     stopped: tuple[str, ...]
     """Sentences about sinks that do not take their rows."""
     skipped: tuple[str, ...]
+    staged: tuple[str, ...]
+    """All sinks with staged rows that the decision named, of which some may be skipped."""
 
 
 def commit(identity: SinkIdentity, run: str, work: BatchWork, *, now_ms: NowMs = lambda: 0) -> Steps[None]:
@@ -203,14 +205,13 @@ class _Turn:
     def recover(self, *, accept_loss: bool, skip_sinks: frozenset[str]) -> Steps[Recovered]:
         state = yield from self._owned_state(is_for_all=True)
         decision = state.decision
-        self._check_skipped(decision, skip_sinks)
         done = _Finish(state)
         if decision is not None:
             done = yield from self._finish(state, skip_sinks=skip_sinks, accept_loss=accept_loss)
             state = done.state
         aborted = yield from self._sweep(state)
         if decision is None:
-            return Recovered(state, (), (), aborted, (), (), ())
+            return Recovered(state, (), (), aborted, (), (), (), ())
         each_ending = list(zip(decision.participants, done.endings, strict=True))
         after = state.decision or decision
         skipped = (after if state.decision is not None or state.finished is None else state.finished).skipped
@@ -223,6 +224,7 @@ class _Turn:
             tuple(each for each, ending in each_ending if ending is not Ending.COMMITTED),
             tuple(str(self._stopped(decision, output, why)) for output, why in done.unended),
             tuple(skipped),
+            tuple(each.sink for each in decision.staged),
         )
 
     # The parts of it.
@@ -499,19 +501,6 @@ class _Turn:
             f"{work.input.rows}, or others: nothing of it is written. Give each write a txnAppId of its own, or the next "
             "txnVersion; if it is the same write and its rows differ from run to run, say replayCheck=count or none"
         )
-
-    def _check_skipped(self, decision: Decision | None, skip_sinks: frozenset[str]) -> None:
-        topics = set() if decision is None else {each.sink for each in decision.topics}
-        known = set() if decision is None else {each.sink for each in decision.staged}
-        for each in sorted(skip_sinks - known):
-            if each in topics:
-                raise SinkError(
-                    f"the sink {each} of {self._identity} is a topic: what it has lost is accepted as a whole"
-                )
-            raise SinkError(
-                f"no batch of {self._identity} waits for a sink {each}"
-                + (f"; it waits for {', '.join(sorted(known))}" if known else "")
-            )
 
     # Single effects, with their answers' types.
 

@@ -1,28 +1,33 @@
-"""Ending what a query has left open that never comes back.
+"""Ending what queries have left open that never come back.
 
-A recovery is a run of its own that claims every sink of the query: the transactions of a decided batch are committed, all others
-aborted. A query that does come back goes on behind what is decided.
+A recovery is a run of its own that claims every sink of the query: the outputs of a decided batch are ended, all other
+transactions aborted. A query that does come back goes on behind what is decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 
 from tidelog.client.admin import AsyncAdmin
+from tidelog.client.admin.transactions import TransactionState
 from tidelog.client.background import Background
 from tidelog.client.errors import ClientError
 from tidelog.client.seams import ClientSeams
+from tidelog.model.clock import system_now_ms
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import SinkError, SourceError, UnfinishedError
-from tidelog.spark.sink.open_transactions import list_open
-from tidelog.spark.sink.sink_cluster import SinkCluster, admin_settings
+from tidelog.spark.sink.open_transactions import admin_settings, list_open
+from tidelog.spark.sink.sink_cluster import SinkCluster
 from tidelog.spark.sink.sink_committer import run_steps
-from tidelog.spark.sink.sink_decisions import identities_of
+from tidelog.spark.sink.sink_decisions import known_sinks
 from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, Participant, SinkIdentity, parse_transactional_id
 from tidelog.spark.sink.sink_protocol import recover as recover_steps
+
+T = TypeVar("T")
 
 
 class RecoveredSink(msgspec.Struct, frozen=True):
@@ -33,23 +38,30 @@ class RecoveredSink(msgspec.Struct, frozen=True):
     """The last batch that counts; None where none does."""
     committed: tuple[Participant, ...]
     """Transactions of a decided batch that were committed now, or are known to have been before."""
+    ended: tuple[str, ...]
+    """Sinks of a pipeline whose staged rows of that batch count, now or from before."""
     aborted: tuple[str, ...]
     """Transactional ids of transactions that no decision named: aborted now."""
     lost: tuple[Participant, ...]
     """Transactions of a decided batch that are aborted, or of which nobody knows."""
+    stopped: tuple[str, ...]
+    """Sentences about sinks that do not take their rows of a decided batch."""
+    skipped: tuple[str, ...]
+    """Sinks that the batch counts without."""
 
 
 class RecoveryReport(msgspec.Struct, frozen=True):
     """What `recover` has done."""
 
     query: str
+    """Empty for all."""
     sinks: tuple[RecoveredSink, ...]
     """Empty where nothing is known of the query."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost: every batch is there in full or not at all."""
-        return not any(each.lost for each in self.sinks)
+        """Whether nothing is lost and nothing waits: every batch is there in full or not at all, but for skipped sinks."""
+        return not any(each.lost or each.stopped for each in self.sinks)
 
 
 def recover(
@@ -58,42 +70,127 @@ def recover(
     *,
     prefix: str = DEFAULT_PREFIX,
     accept_loss: bool = False,
+    skip_sinks: Collection[str] = (),
 ) -> RecoveryReport:
     """Finish the decided batch of every sink of a query and abort whatever else it has open.
 
     `query` is the id of a streaming query or `txnAppId`. A run of the query that is still there fails with its next batch, and
     nothing is harmed. `accept_loss` lets the query go on after a batch of which some transactions are lost: what is left of it
-    then counts as all of it. SinkError where the cluster cannot be reached or does not do it; calling it again goes on.
+    then counts as all of it. `skip_sinks` are tables of a pipeline that the batch counts without, if they still do not take
+    their rows. SinkError where the cluster cannot be reached or does not do it, or nothing waits for such a sink; calling it
+    again goes on.
     """
     if not query:
         raise SinkError("a query to recover needs a name: the id of a streaming query, or txnAppId")
-    background = Background.acquire()
 
-    async def work() -> RecoveryReport:
-        seams = ClientSeams.of(background.loop)
-        settings = common_settings(client_settings)
-        run = f"recovery-{UUID(int=seams.random.getrandbits(128), version=4)}"
+    async def work(seams: ClientSeams) -> RecoveryReport:
         async with AsyncAdmin.on(seams, **admin_settings(client_settings)) as admin:
             await admin.connect()
-            known = await identities_of(query, prefix, seams, admin, settings)
+            settings = common_settings(client_settings)
+            recorded = await known_sinks(prefix, seams, admin, settings, query=query)
+            known = [each.identity for each in recorded]
             # A query that has never come to its first decision has nothing but open transactions.
-            for each in await list_open(admin, SinkIdentity(query, prefix=prefix).all_ids_start):
-                parsed = parse_transactional_id(each.transactional_id, prefix)
+            for listed in await list_open(admin, SinkIdentity(query, prefix=prefix).all_ids_start):
+                parsed = parse_transactional_id(listed.transactional_id, prefix)
                 if parsed is not None and parsed.identity.query == query and parsed.identity not in known:
                     known.append(parsed.identity)
-        return RecoveryReport(query, tuple([await recovered(seams, each, run) for each in known]))
+        run = _new_run(seams)
+        waiting: set[str] = set()
+        sinks = []
+        for each in known:
+            sink, staged = await _recovered(
+                seams, each, run, client_settings, accept_loss=accept_loss, skip_sinks=skip_sinks
+            )
+            waiting.update(staged)
+            sinks.append(sink)
+        if strange := sorted(set(skip_sinks) - waiting):
+            names = f"; it waits for {', '.join(sorted(waiting))}" if waiting else ""
+            raise SinkError(f"no batch of {query} waits for a sink {strange[0]}, so that none is skipped{names}")
+        return RecoveryReport(query, tuple(sinks))
 
-    async def recovered(seams: ClientSeams, identity: SinkIdentity, run: str) -> RecoveredSink:
-        cluster = SinkCluster(seams, identity, client_settings)
-        try:
-            done = await run_steps(recover_steps(identity, run, accept_loss=accept_loss), cluster)
-        finally:
-            await cluster.close()
-        return RecoveredSink(identity, done.state.last_batch_id, done.committed, done.aborted, done.lost)
+    return _in_background(work, f"the recovery of {query}")
 
+
+def recover_all(
+    client_settings: Mapping[str, object], *, older_than_ms: int, prefix: str = DEFAULT_PREFIX
+) -> RecoveryReport:
+    """Do the same for all queries under a prefix that have something open, and from which nothing has come for so long: no
+    transaction was opened, and nothing recorded. Losses are not accepted and no sinks skipped; that is for one query alone."""
+
+    async def work(seams: ClientSeams) -> RecoveryReport:
+        async with AsyncAdmin.on(seams, **admin_settings(client_settings)) as admin:
+            await admin.connect()
+            silent = await _silent(seams, admin, client_settings, older_than_ms, prefix)
+        run = _new_run(seams)
+        sinks = [
+            (await _recovered(seams, each, run, client_settings, accept_loss=False, skip_sinks=()))[0]
+            for each in silent
+        ]
+        return RecoveryReport("", tuple(sinks))
+
+    return _in_background(work, "the recovery of all queries")
+
+
+async def _silent(
+    seams: ClientSeams, admin: AsyncAdmin, client_settings: Mapping[str, object], older_than_ms: int, prefix: str
+) -> list[SinkIdentity]:
+    """Those with something open of which nothing was heard since."""
+    heard_ms: dict[SinkIdentity, int] = {}
+    open_ids: dict[str, SinkIdentity] = {}
+    for listed in await list_open(admin, f"{prefix}."):
+        parsed = parse_transactional_id(listed.transactional_id, prefix)
+        if parsed is not None:
+            open_ids[listed.transactional_id] = parsed.identity
+    described = await admin.describe_transactions(open_ids)
+    for name, found in described.items():
+        if not isinstance(found, ClientError) and found.state is TransactionState.ONGOING:
+            identity = open_ids[name]
+            heard_ms[identity] = max(heard_ms.get(identity, 0), found.start_time_ms or 0)
+    for known in await known_sinks(prefix, seams, admin, common_settings(client_settings)):
+        if known.has_decision or known.identity in heard_ms:
+            heard_ms[known.identity] = max(heard_ms.get(known.identity, 0), known.written_ms)
+    until_ms = seams.clock.now_ms() - older_than_ms
+    return sorted((each for each, when_ms in heard_ms.items() if when_ms <= until_ms), key=str)
+
+
+async def _recovered(
+    seams: ClientSeams,
+    identity: SinkIdentity,
+    run: str,
+    client_settings: Mapping[str, object],
+    *,
+    accept_loss: bool,
+    skip_sinks: Collection[str],
+) -> tuple[RecoveredSink, tuple[str, ...]]:
+    """What became of a sink, and the staged outputs that its decision had."""
+    cluster = SinkCluster(seams, identity, client_settings)
     try:
-        return background.call(work())
+        steps = recover_steps(identity, run, accept_loss=accept_loss, skip_sinks=skip_sinks, now_ms=system_now_ms)
+        done = await run_steps(steps, cluster)
+    finally:
+        await cluster.close()
+    found = RecoveredSink(
+        identity,
+        done.state.last_batch_id,
+        done.committed,
+        done.ended,
+        done.aborted,
+        done.lost,
+        done.stopped,
+        done.skipped,
+    )
+    return found, done.staged
+
+
+def _new_run(seams: ClientSeams) -> str:
+    return f"recovery-{UUID(int=seams.random.getrandbits(128), version=4)}"
+
+
+def _in_background(work: Callable[[ClientSeams], Coroutine[object, object, T]], about: str) -> T:
+    background = Background.acquire()
+    try:
+        return background.call(work(ClientSeams.of(background.loop)))
     except (ClientError, SourceError) as error:
-        raise UnfinishedError(f"the recovery of {query} is not finished: {error}") from error
+        raise UnfinishedError(f"{about} is not finished: {error}") from error
     finally:
         background.release()
