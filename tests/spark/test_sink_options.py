@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from tidelog.spark.errors import OptionError
+from tidelog.spark.sink.sink_batch import ReplayCheck
 from tidelog.spark.sink.sink_options import DEFAULT_BATCH_BYTES, DEFAULT_PREFIX, Delivery, parse_sink_options
 
 CLUSTER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -142,3 +143,45 @@ def test_what_a_batch_cannot_be_is_told(given: dict[str, str], sentence: str) ->
 def test_a_stream_has_its_own_numbers() -> None:
     with pytest.raises(OptionError, match="are for batches: a stream has its query's id"):
         parse_sink_options({**CLUSTER, "txnAppId": "a", "txnVersion": "1"}, is_stream=True)
+
+
+KNOWN_AGAIN = {**CLUSTER, "txnAppId": "prices", "txnVersion": "7"}
+
+
+def test_by_what_a_batch_is_known_again() -> None:
+    assert parse_sink_options(KNOWN_AGAIN, is_stream=False).replay_check is ReplayCheck.CHECKSUM
+    for check in ReplayCheck:
+        given = {**KNOWN_AGAIN, "replayCheck": f" {check.value.upper()} "}
+        assert parse_sink_options(given, is_stream=False).replay_check is check
+
+
+def test_the_time_out_of_transactions() -> None:
+    assert "transaction_timeout_ms" not in parse_sink_options(CLUSTER, is_stream=True).client
+    options = parse_sink_options({**CLUSTER, "transactionTimeout": "2 min"}, is_stream=True)
+    assert options.client["transaction_timeout_ms"] == 120_000
+
+
+def test_where_spark_keeps_its_progress() -> None:
+    options = parse_sink_options({**CLUSTER, "checkpointLocation": "s3a://b/c", "queryName": "q"}, is_stream=True)
+    assert (options.checkpoint, options.query_name) == ("s3a://b/c", "q")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_stream", "message"),
+    [
+        ({**KNOWN_AGAIN, "replayCheck": "hash"}, False, "it can be checksum, count or none"),
+        ({**CLUSTER, "replayCheck": "count"}, True, "replayCheck needs txnAppId"),
+        ({**CLUSTER, "replayCheck": "count"}, False, "replayCheck needs txnAppId"),
+        ({**CLUSTER, "transactionTimeout": "soon"}, True, "it is a time such as"),
+        ({**CLUSTER, "transactionTimeout": "0"}, True, "1 ms to"),
+        ({**CLUSTER, "transactionTimeout": "25d"}, True, "1 ms to"),
+        ({**CLUSTER, "transactionTimeout": "1m"}, False, "needs delivery exactly_once"),
+        ({**CLUSTER, "transactionTimeout": "1m", "kafka.transaction.timeout.ms": "1"}, True, "give one of them"),
+        ({**CLUSTER, "asyncProgressTrackingEnabled": "true"}, True, "not possible here"),
+        ({**CLUSTER, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}, True, "not possible here"),
+        ({**CLUSTER, "kafka.transaction.two.phase.commit.enable": "true"}, True, "tasks have a time-out"),
+    ],
+)
+def test_what_cannot_be_of_replays_and_time_outs(given: dict[str, str], is_stream: bool, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_sink_options(given, is_stream=is_stream)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -10,16 +14,14 @@ import pytest
 
 from tests.spark.written import committed_numbers, transactional_ids
 from tidelog import Admin
-from tidelog.spark.errors import UnwritableError
-from tidelog.spark.sink import sink_transactions
+from tidelog.spark.errors import SinkError, UnwritableError
+from tidelog.spark.row_checksum import row_checksum
 from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
-from tidelog.spark.sink.sink_transactions import Attempt, close_transactions, open_attempt
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id
+from tidelog.spark.sink.sink_transactions import Attempt, TaskPlace, close_transactions, open_attempt
 from tidelog.testing import EmbeddedCluster
-
-NO_TIMEOUT_MS = 2**31 - 1
 
 
 @pytest.fixture(autouse=True)
@@ -37,14 +39,24 @@ class Query:
         self.identity = SinkIdentity(f"q-{topic}")
         self.run = run
         self.committer = SinkCommitter(self.identity, run, self.options.client)
+        self._attempts = itertools.count()
 
-    def attempt(self, batch_id: int, *values: int) -> Attempt:
-        attempt = open_attempt(self.options, self.identity, self.run, batch_id)
-        attempt.write(pa.RecordBatch.from_pydict({"value": [str(each) for each in values]}))
+    def attempt(self, batch_id: int, *values: int, partition: int = 0, task_attempt: int = 0) -> Attempt:
+        """One that Spark starts, which gives each a number of its own."""
+        place = TaskPlace(partition, task_attempt, next(self._attempts))
+        attempt = open_attempt(self.options, self.identity, self.run, batch_id, place)
+        attempt.write(rows(*values))
         return attempt
 
-    def task(self, batch_id: int, *values: int) -> Participant:
-        return self.attempt(batch_id, *values).hand_over()
+    def task(self, batch_id: int, *values: int, partition: int = 0, task_attempt: int = 0) -> Participant:
+        return self.attempt(batch_id, *values, partition=partition, task_attempt=task_attempt).hand_over()
+
+    def commit(self, batch_id: int, *participants: Participant) -> None:
+        self.committer.commit(BatchWork.of_topic(batch_id, participants))
+
+
+def rows(*values: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": [str(each) for each in values]})
 
 
 @pytest.fixture
@@ -55,30 +67,40 @@ def query(cluster: EmbeddedCluster, topic: str) -> Query:
 def test_each_attempt_has_an_id_of_its_own_and_the_decision_says_which_counts(
     cluster: EmbeddedCluster, topic: str, query: Query
 ) -> None:
-    first, again, other = query.task(0, 1, 2), query.task(0, 1, 2), query.task(0, 3)
-    assert len({each.transactional_id for each in (first, again, other)}) == 3
+    first, again = query.task(0, 1, 2), query.task(0, 1, 2, task_attempt=1)
+    other = query.task(0, 3, partition=1)
+    assert [each.transactional_id.removeprefix(query.identity.ids_start) for each in (first, again, other)] == [
+        "run-1.0.0.0",
+        "run-1.0.0.1",
+        "run-1.1.0.0",
+    ]
     assert [each.records for each in (first, again, other)] == [2, 2, 1]
+    assert first.checksum == again.checksum != other.checksum
     assert {each for participant in (first, other) for each in participant.partitions} <= {(topic, n) for n in range(3)}
 
-    query.committer.commit(BatchWork.of_topic(0, [again, other]))
+    query.commit(0, again, other)
 
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2, 3]
     assert not transactional_ids(cluster.bootstrap_servers, query.identity.query)
 
 
-def test_ids_are_used_again_once_their_transactions_have_ended(
+def test_a_run_has_as_many_ids_as_tasks_however_often_workers_are_started_anew(
     cluster: EmbeddedCluster, topic: str, query: Query
 ) -> None:
     ids: set[str] = set()
     for batch_id in range(5):
-        tasks = [query.task(batch_id, batch_id * 10 + number) for number in range(3)]
+        tasks = [query.task(batch_id, batch_id * 10 + number, partition=number) for number in range(3)]
         ids |= {each.transactional_id for each in tasks}
         if batch_id == 3:
             query.committer.abort(BatchWork.of_topic(batch_id, tasks))
         else:
-            query.committer.commit(BatchWork.of_topic(batch_id, tasks))
+            query.commit(batch_id, *tasks)
+        # Spark ends a worker that has nothing to do for a minute, which is every one where batches are rarer.
+        close_transactions()
 
     assert len(ids) == 3
+    used = transactional_ids(cluster.bootstrap_servers, query.identity.query, is_open=False)
+    assert ids == set(used) - {query.identity.decider_id}
     assert committed_numbers(cluster.bootstrap_servers, topic) == [0, 1, 2, 10, 11, 12, 20, 21, 22, 40, 41, 42]
 
 
@@ -98,6 +120,56 @@ def test_a_transaction_that_has_not_ended_is_left_alone(cluster: EmbeddedCluster
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1]
 
 
+def test_attempts_of_a_stage_that_is_tried_again_do_not_end_each_other(
+    cluster: EmbeddedCluster, topic: str, query: Query
+) -> None:
+    """Spark counts task attempts anew in each stage attempt, and takes the result of whichever comes first."""
+    first = query.attempt(0, 1, 2)
+    second = query.attempt(0, 1, 2)
+    loser, winner = second.hand_over(), first.hand_over()
+    third = query.task(0, 1, 2)
+    assert len({each.transactional_id for each in (winner, loser, third)}) == 3
+
+    query.commit(0, winner)
+
+    assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2]
+    assert not transactional_ids(cluster.bootstrap_servers, query.identity.query)
+
+
+def test_a_zombie_of_a_batch_that_wakes_in_the_next_one_ends_nothing_of_it(
+    cluster: EmbeddedCluster, topic: str, query: Query
+) -> None:
+    """An attempt that Spark waits for no longer begins to write late: under numbers that the next batch has as well."""
+    query.commit(0, query.task(0, 1, task_attempt=1))
+    next_batch = query.task(1, 2)
+    zombie = query.attempt(0, 1)
+    zombie_part = zombie.hand_over()
+
+    assert zombie_part.transactional_id != next_batch.transactional_id
+    query.commit(1, next_batch)
+    assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2]
+    # The owner has swept what no decision names.
+    assert not transactional_ids(cluster.bootstrap_servers, query.identity.query)
+
+
+def test_a_zombie_that_has_not_written_yet_is_fenced_by_the_next_batch(
+    cluster: EmbeddedCluster, topic: str, query: Query
+) -> None:
+    place = TaskPlace(0, 0, 1000)
+    zombie = open_attempt(query.options, query.identity, query.run, 0, place)
+    query.commit(0, query.task(0, 1, task_attempt=1))
+    next_batch = query.task(1, 2)
+    assert next_batch.transactional_id == attempt_id(query.identity, query.run, 0, 0, 0)
+
+    zombie.write(rows(1))
+    with pytest.raises(UnwritableError, match="rows were not written"):
+        zombie.hand_over()
+    zombie.abort()
+
+    query.commit(1, next_batch)
+    assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2]
+
+
 def test_a_failed_attempt_leaves_nothing(cluster: EmbeddedCluster, topic: str, query: Query) -> None:
     failed = query.attempt(0, 1, 2, 3)
     with pytest.raises(UnwritableError, match="rows were not written"):
@@ -105,38 +177,76 @@ def test_a_failed_attempt_leaves_nothing(cluster: EmbeddedCluster, topic: str, q
     failed.abort()
 
     assert not transactional_ids(cluster.bootstrap_servers, query.identity.query)
-    query.committer.commit(BatchWork.of_topic(0, [query.task(0, 1, 2, 3)]))
+    query.commit(0, query.task(0, 1, 2, 3, task_attempt=1))
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2, 3]
 
 
 def test_runs_share_no_ids(cluster: EmbeddedCluster, topic: str, query: Query) -> None:
     first = query.task(0, 1)
-    query.committer.commit(BatchWork.of_topic(0, [first]))
+    query.commit(0, first)
     again = Query(cluster.bootstrap_servers, topic, run="run-2")
 
     second = again.task(1, 2)
-    again.committer.commit(BatchWork.of_topic(1, [second]))
+    again.commit(1, second)
 
     assert second.transactional_id != first.transactional_id
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2]
 
 
-def test_a_run_that_was_forgotten_does_not_begin_anew(cluster: EmbeddedCluster, topic: str, query: Query) -> None:
-    """Its first id may be named by a decision that is still open."""
-    open_still = query.task(0, 1)
-    close_transactions()
+def test_sixty_attempts_in_a_worker_have_the_connections_of_one(topic: str) -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic(topic, partitions=2)
+        before = connections(cluster)
+        query = Query(cluster.bootstrap_servers, topic)
+        for number in range(60):
+            query.task(0, number, partition=number)
+        # To the data, to the coordinator, and perhaps the one that was there before the brokers were known.
+        assert connections(cluster) - before <= 3
+        close_transactions()
+        wait_until(lambda: connections(cluster) == before)
 
-    later = query.task(1, 2)
 
-    assert later.transactional_id != open_still.transactional_id
-    assert open_still.transactional_id in transactional_ids(cluster.bootstrap_servers, query.identity.query)
+def connections(cluster: EmbeddedCluster) -> int:
+    """Those that are established to a node of the cluster, as the operating system has them."""
+    port = int(cluster.bootstrap_servers.rpartition(":")[2])
+    found = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state = line.split()[:4]
+        found += state == "01" and int(local.rpartition(":")[2], 16) == port
+    return found
 
 
-def test_a_forked_worker_has_another_name() -> None:
-    name = sink_transactions._worker_name()
-    assert sink_transactions._worker_name() == name
-    sink_transactions._forked()
-    assert sink_transactions._worker_name() != name
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline_s, "it never came to be"
+        time.sleep(0.02)
+
+
+def test_only_a_task_writes() -> None:
+    with pytest.raises(SinkError, match="only a task of Spark's"):
+        TaskPlace.here()
+
+
+def test_the_checksum_is_of_what_becomes_records(cluster: EmbeddedCluster, topic: str) -> None:
+    query = Query(cluster.bootstrap_servers, topic)
+    headers = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+    columns: dict[str, Any] = {
+        "key": [None, b"k"],
+        "value": ["a", "b"],
+        "headers": pa.array([None, []], headers),
+        "other": [1, 2],
+    }
+    table = pa.RecordBatch.from_pydict(columns)
+    sums = []
+    for number, batch in enumerate([table, table.drop_columns(["other", "headers"]), table.slice(1)]):
+        attempt = open_attempt(query.options, query.identity, "run-1", 0, TaskPlace(number, 0, number))
+        attempt.write(batch)
+        sums.append(attempt.hand_over().checksum)
+    topics: dict[str, Any] = {"topic": [topic, topic], "key": [None, b"k"], "value": [b"a", b"b"]}
+
+    assert sums[0] == sums[1] == row_checksum(pa.RecordBatch.from_pydict(topics))
+    assert sums[2] not in (0, sums[0])
 
 
 def timeout_ms(bootstrap: str, participant: Participant) -> int:
@@ -144,31 +254,43 @@ def timeout_ms(bootstrap: str, participant: Participant) -> int:
         return admin.describe_transaction(participant.transactional_id).timeout_ms
 
 
-def test_with_two_phase_commit_there_is_no_time_out(cluster: EmbeddedCluster, topic: str, query: Query) -> None:
-    assert timeout_ms(cluster.bootstrap_servers, query.task(0, 1)) == NO_TIMEOUT_MS
-
-
-def test_a_time_out_that_is_given_counts(cluster: EmbeddedCluster, topic: str) -> None:
-    query = Query(cluster.bootstrap_servers, topic, **{"kafka.transaction.timeout.ms": "54321"})
-    assert timeout_ms(cluster.bootstrap_servers, query.task(0, 1)) == 54321
-
-
-def test_without_two_phase_commit_the_time_out_is_the_longest_that_the_cluster_allows() -> None:
+@pytest.mark.parametrize("two_phase", ["true", "false"])
+def test_the_time_out_is_the_longest_that_the_cluster_allows(two_phase: str) -> None:
     topic = f"t-{uuid4().hex[:8]}"
-    config = {"transaction.two.phase.commit.enable": "false", "transaction.max.timeout.ms": "765432"}
+    config = {"transaction.two.phase.commit.enable": two_phase, "transaction.max.timeout.ms": "765432"}
     with EmbeddedCluster(config=config) as cluster:
         cluster.create_topic(topic, partitions=3)
         query = Query(cluster.bootstrap_servers, topic)
-        tasks = [query.task(0, 1), query.task(0, 2)]
+        tasks = [query.task(0, 1), query.task(0, 2, partition=1)]
         assert [timeout_ms(cluster.bootstrap_servers, each) for each in tasks] == [765432, 765432]
-        query.committer.commit(BatchWork.of_topic(0, tasks))
-        query.committer.commit(BatchWork.of_topic(1, [query.task(1, 3)]))
+        query.commit(0, *tasks)
+        query.commit(1, query.task(1, 3))
         assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "given", [{"kafka.transaction.timeout.ms": "54321"}, {"transactionTimeout": "54321"}, {"transactionTimeout": "9m"}]
+)
+def test_a_time_out_that_is_given_counts(cluster: EmbeddedCluster, topic: str, given: dict[str, str]) -> None:
+    query = Query(cluster.bootstrap_servers, topic, **given)
+    assert timeout_ms(cluster.bootstrap_servers, query.task(0, 1)) == (540_000 if "9m" in given.values() else 54321)
+
+
+def test_what_nobody_comes_back_for_ends_by_itself(cluster: EmbeddedCluster, topic: str) -> None:
+    abandoned = Query(cluster.bootstrap_servers, topic, transactionTimeout="300ms")
+    abandoned.task(0, 1)
+    other = Query(cluster.bootstrap_servers, topic, run="other")
+    other.identity = SinkIdentity(f"another-{topic}")
+    other.committer = SinkCommitter(other.identity, other.run, other.options.client)
+    other.commit(0, other.task(0, 2))
+
+    wait_until(lambda: not transactional_ids(cluster.bootstrap_servers, abandoned.identity.query))
+    assert committed_numbers(cluster.bootstrap_servers, topic) == [2]
 
 
 def test_a_time_out_that_the_cluster_does_not_allow_is_told(cluster: EmbeddedCluster, topic: str) -> None:
     query = Query(cluster.bootstrap_servers, topic, **{"kafka.transaction.timeout.ms": "2000000000"})
-    with pytest.raises(UnwritableError, match=r"no transaction can be opened: .*transaction.max.timeout.ms"):
+    with pytest.raises(UnwritableError, match=r"no transaction can be opened for batch 0 .*transaction.max.timeout.ms"):
         query.task(0, 1)
 
 

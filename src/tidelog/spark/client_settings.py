@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,10 +39,22 @@ _REFUSED = {
     "group.remote.assignor": "Spark assigns the partitions, no member of a group does",
     "partition.assignment.strategy": "Spark assigns the partitions, no member of a group does",
     "transactional.id": "each task has one of its own; the option transactionalIdPrefix says how they begin",
-    "transaction.two.phase.commit.enable": "it is used where the cluster has it",
+    "transaction.two.phase.commit.enable": "the driver uses it where the cluster has it; tasks have a time-out",
     "partitioner.class": "give kafka.partitioner as default, sticky or round_robin",
     "observers": "an observer is an object, and options are text",
     "sasl.oauthbearer.token.callback": "a function is no text: use kafka.sasl.oauthbearer.token.endpoint.url",
+}
+_DURATION = re.compile(r"(\d{1,15})\s*([a-z]*)", re.ASCII)
+# Spark's own words for units of time; a number alone is of milliseconds.
+_UNITS_MS = {
+    "us": 0.001,
+    "ms": 1,
+    "": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
 }
 HIDDEN = "[hidden]"
 _SECRETS = secret_names()
@@ -93,6 +106,14 @@ def parse_whole(option: str, text: str) -> int:
     if not (bare.isascii() and bare.isdigit() and len(bare) <= 19 and -(2**63) <= int(digits) < 2**63):
         raise OptionError(f"{option} is {text!r}; it is a whole number")
     return int(digits)
+
+
+def parse_duration_ms(option: str, text: str) -> int:
+    """A time in Spark's words."""
+    parsed = _DURATION.fullmatch(text.strip().lower())
+    if parsed is None or parsed[2] not in _UNITS_MS:
+        raise OptionError(f"{option} is {text!r}; it is a time such as 500ms, 30s, 15m or 1h")
+    return int(int(parsed[1]) * _UNITS_MS[parsed[2]])
 
 
 def parse_flag(option: str, text: str) -> bool:

@@ -4,7 +4,9 @@
     includeTimestamp              whether the column timestamp is the records' time
     delivery                      exactly_once (a stream, unless told otherwise) or at_least_once (a batch)
     transactionalIdPrefix         the beginning of all transactional ids
+    transactionTimeout            after what time a cluster ends what nobody comes back for; else the longest that it allows
     txnAppId, txnVersion          a batch that may be written again: which work, and which step of it
+    replayCheck                   by what such a batch is known again: checksum, count or none
     kafka.*                       the producer
 
 Spark hands options over in lower case, and some of its own among them. Everything is checked here, before a job starts.
@@ -20,15 +22,28 @@ from typing import cast
 
 from tidelog.client.errors import ConfigError
 from tidelog.client.producer.options import ProducerArguments, ProducerOptions, parse_producer_options
-from tidelog.spark.client_settings import PREFIX, client_settings, parse_flag, parse_whole
+from tidelog.spark.client_settings import PREFIX, client_settings, parse_duration_ms, parse_flag, parse_whole
 from tidelog.spark.errors import OptionError
+from tidelog.spark.sink.sink_batch import ReplayCheck
 from tidelog.spark.source.source_options import NAMES as SOURCE_NAMES
 
-NAMES = ("topic", "includeTimestamp", "delivery", "transactionalIdPrefix", "txnAppId", "txnVersion")
+NAMES = (
+    "topic",
+    "includeTimestamp",
+    "delivery",
+    "transactionalIdPrefix",
+    "transactionTimeout",
+    "txnAppId",
+    "txnVersion",
+    "replayCheck",
+)
 _BY_LOWER = {name.lower(): name for name in NAMES}
 _FOR_READING = {name.lower(): name for name in SOURCE_NAMES}
 # What a stream's writer is told beside its options.
-_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+CHECKPOINT, QUERY_NAME = "checkpointlocation", "queryname"
+_SPARKS_OWN = frozenset({CHECKPOINT, QUERY_NAME})
+# How Spark's options for progress that is written later begin.
+_ASYNCHRONOUS = ("asyncprogresstracking", "_asyncprogresstracking")
 
 DEFAULT_PREFIX = "tidelog-spark"
 # A task has its rows at once: batches are as large as a request may be, and few requests fill a connection.
@@ -36,6 +51,8 @@ DEFAULT_BATCH_BYTES = 512 * 1024
 # Kafka's own limit is 32767; what is put behind prefix and name takes about a hundred.
 _NAME_CHARACTERS_MAX = 1000
 _TOPIC_CHARACTERS_MAX = 249
+# What the protocol has room for.
+_TIMEOUT_MS_MAX = 2**31 - 1
 
 
 class Delivery(Enum):
@@ -57,6 +74,10 @@ class SinkOptions:
     txn_app_id: str | None
     """None for a stream, which Spark gives an id, and for a batch that is not written again."""
     txn_version: int | None
+    replay_check: ReplayCheck
+    checkpoint: str | None
+    """Where Spark keeps the query's progress, as it was given; None for a batch, or where the session says it."""
+    query_name: str | None
     client: Mapping[str, object]
     """Keyword arguments of a producer; neither its transactional id nor what belongs to it."""
 
@@ -73,10 +94,12 @@ def parse_sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOpti
     txn_app_id, txn_version = _transaction(options, is_stream=is_stream)
     delivery = _delivery(options, default_is_once=is_stream or txn_app_id is not None)
     if delivery is Delivery.AT_LEAST_ONCE:
-        for name in ("txnAppId", "transactionalIdPrefix"):
+        for name in ("txnAppId", "transactionalIdPrefix", "transactionTimeout"):
             if name.lower() in options:
                 raise OptionError(f"{name} needs delivery exactly_once: at_least_once has no transactions")
     client = client_settings(ProducerOptions, options)
+    if (timeout_ms := _timeout_ms(options, client)) is not None:
+        client["transaction_timeout_ms"] = timeout_ms
     client.setdefault("client_id", DEFAULT_PREFIX)
     client.setdefault("batch_size", DEFAULT_BATCH_BYTES)
     _check_client(client, is_transactional=delivery is Delivery.EXACTLY_ONCE)
@@ -87,6 +110,9 @@ def parse_sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOpti
         prefix=_name(options, "transactionalIdPrefix") or DEFAULT_PREFIX,
         txn_app_id=txn_app_id,
         txn_version=txn_version,
+        replay_check=_replay_check(options, is_known_again=txn_app_id is not None),
+        checkpoint=options.get(CHECKPOINT),
+        query_name=options.get(QUERY_NAME),
         client=client,
     )
 
@@ -96,6 +122,10 @@ def _check_known(name: str) -> None:
         return
     if name == "path":
         raise OptionError("a topic has no path: name it by the option topic, and call save or start without one")
+    if name.startswith(_ASYNCHRONOUS):
+        raise OptionError(
+            f"{name} is not possible here: with progress that Spark writes later, a batch may come again with other rows"
+        )
     if name in _FOR_READING:
         raise OptionError(f"the option {_FOR_READING[name]} is for reading: leave it out")
     nearest = difflib.get_close_matches(name, _BY_LOWER, n=1)
@@ -117,6 +147,32 @@ def _transaction(options: Mapping[str, str], *, is_stream: bool) -> tuple[str | 
     if txn_version < 0:
         raise OptionError(f"txnVersion is {txn_version}; it can be 0 or more")
     return txn_app_id, txn_version
+
+
+def _timeout_ms(options: Mapping[str, str], client: Mapping[str, object]) -> int | None:
+    text = options.get("transactiontimeout")
+    if text is None:
+        return None
+    if "transaction_timeout_ms" in client:
+        raise OptionError("transactionTimeout and kafka.transaction.timeout.ms say the same: give one of them")
+    timeout_ms = parse_duration_ms("transactionTimeout", text)
+    if not 1 <= timeout_ms <= _TIMEOUT_MS_MAX:
+        raise OptionError(f"transactionTimeout is {text!r}; it can be 1 ms to {_TIMEOUT_MS_MAX} ms")
+    return timeout_ms
+
+
+def _replay_check(options: Mapping[str, str], *, is_known_again: bool) -> ReplayCheck:
+    text = options.get("replaycheck")
+    if text is None:
+        return ReplayCheck.CHECKSUM
+    if not is_known_again:
+        raise OptionError(
+            "replayCheck needs txnAppId and txnVersion: a stream's batches are known by their input, others do not come again"
+        )
+    try:
+        return ReplayCheck(text.strip().lower())
+    except ValueError:
+        raise OptionError(f"replayCheck is {text!r}; it can be checksum, count or none") from None
 
 
 def _delivery(options: Mapping[str, str], *, default_is_once: bool) -> Delivery:

@@ -72,6 +72,25 @@ _COLUMNS: dict[str, tuple[Callable[[DataType], bool], str]] = {
 }
 
 
+def records_checksum(topic: str, records: pa.RecordBatch) -> int:
+    """Of rows that become records of a topic: `row_checksum` of their columns, with one more that names the topic. A row without
+    headers is the same as one with an empty list of them, as it is for who reads it."""
+    from tidelog.spark.row_checksum import row_checksum  # noqa: PLC0415 - only tasks need it
+
+    if "headers" in records.schema.names:
+        records = _without_empty_headers(records)
+    return row_checksum(records, {"topic": topic})
+
+
+def _without_empty_headers(records: pa.RecordBatch) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415 - see below
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    headers = records.column("headers")
+    some = pc.if_else(pc.greater(pc.list_value_length(headers), pa.scalar(0)), headers, None)
+    return records.set_column(records.schema.get_field_index("headers"), "headers", some)
+
+
 class SinkRows:
     """What of each batch goes to which topic."""
 

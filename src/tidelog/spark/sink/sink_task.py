@@ -20,8 +20,9 @@ from tidelog.client.producer.options import ProducerArguments
 from tidelog.client.producer.producer import Producer
 from tidelog.spark.client_settings import client_arguments
 from tidelog.spark.errors import UnwritableError
+from tidelog.spark.outputs.staged import sum_checksums
 from tidelog.spark.sink.sink_options import SinkOptions
-from tidelog.spark.sink.sink_rows import SinkRows
+from tidelog.spark.sink.sink_rows import SinkRows, records_checksum
 
 # A worker serves one query after another; connections of long ago are not worth keeping.
 _KEPT_MAX = 8
@@ -35,8 +36,11 @@ class RowWriting:
     def __init__(self, producer: Producer, options: SinkOptions) -> None:
         self._producer = producer
         self._rows = SinkRows(options)
+        self._is_summed = options.is_exactly_once
         self._under_way: deque[ArrowDelivery] = deque()
         self.record_count = 0
+        self.checksum = 0
+        """Of all rows that were handed to the producer, where rows are written exactly once: see `records_checksum`."""
         self.partitions: set[tuple[str, int]] = set()
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -44,6 +48,9 @@ class RowWriting:
         try:
             for topic, records in self._rows.by_topic(batch):
                 self._under_way.append(self._producer.send_arrow(topic, records))
+                if self._is_summed:
+                    # While the producer's own thread sends the batch.
+                    self.checksum = sum_checksums((self.checksum, records_checksum(topic, records)))
             while self._under_way and self._under_way[0].is_done:
                 self._settle(self._under_way.popleft())
         except (ClientError, ValueError) as error:

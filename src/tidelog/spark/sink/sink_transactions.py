@@ -4,73 +4,89 @@
     attempt.write(batch)
     participant = attempt.hand_over()          # or attempt.abort()
 
-A producer stays open from batch to batch with its transactional id. The driver has ended its transaction by then, and the answer
-that tells the next epoch went to the driver; so the producer asks the coordinator what became of it (`resume_transactions`), and
-goes on only where the transaction has ended. InitProducerId is called for new ids alone, never for one that was handed over:
-it would abort what may be decided.
+A transaction is opened with an ordinary time-out, the longest that the cluster allows unless told otherwise: what nobody comes
+back for ends by itself. Just before a batch is decided its driver takes the time-out away, where the cluster can do that.
 
-Within a batch no id is used twice, whatever became of the first use. A worker keeps as many producers as it had tasks in its
-busiest batch.
+The transactional id is made of the numbers of the attempt in its task's context, so that a run has as many ids as it has tasks,
+however many batches it writes and however often Spark starts its workers anew:
+
+    partition       the task's
+    stage attempt   0: Python's context does not tell it (4.3). Where that id is taken, the number that this attempt has among all
+                    of its application, plus 1: no other one has that
+    task attempt    counted by Spark within a stage attempt
+
+InitProducerId on an id aborts whatever is open under it. That this is never what a decision counts on:
+
+- Batch N+1 of a run starts only after `commit` of batch N has returned, and that has ended all that batch N has decided. A run
+  whose `commit` fails is over, and the next one has other ids.
+- Whoever finds a transaction open under its id leaves it alone and takes the other id: an attempt of a retried stage beside one
+  of the first; a zombie of batch N that wakes up while batch N+1 is written; a write that is tried again by hand while a
+  decision is open; a task whose id an orphan holds, which the driver sweeps.
+- Where nothing is open yet, the later of two that have the same id fences the earlier, which fails then: a task attempt failed,
+  which Spark tries again or waits for no longer. Neither of the two has written anything by then.
+
+What is left is a zombie that stops between looking and InitProducerId, for the length of a batch, and wakes in the milliseconds
+between the decision about the next one and its end: then the query stops and says what is missing (`LostTransactionError`).
+
+A worker has one task at a time. A producer is given up with its task, and its connections are kept for the next one.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from uuid import uuid4
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
+from tidelog.client.errors import ClientError, TransactionStateError
 from tidelog.client.producer.producer import Producer
-from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import common_settings
-from tidelog.spark.errors import UnwritableError
+from tidelog.spark.errors import SinkError, UnwritableError
 from tidelog.spark.sink.sink_options import SinkOptions
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id
 from tidelog.spark.sink.sink_task import ClientKey, RowWriting, client_key, producer_arguments
 
 log = logging.getLogger(__name__)
 
-# A worker serves one query after another; what earlier runs have left is not worth keeping.
-_RUNS_MAX = 8
+# A worker serves one query after another; connections to clusters of long ago are not worth keeping.
+_CLUSTERS_MAX = 8
+# A task of a pipeline may write to a few clusters at once, to each in one transaction.
+_IDLE_MAX = 2
 # Kept short: the task has an error to report, perhaps that this cluster does not answer.
 _ABORT_TIMEOUT_MS = 10_000
 # Kafka's default of the broker's transaction.max.timeout.ms, where the cluster does not tell.
 _DEFAULT_TIMEOUT_MAX_MS = 15 * 60_000
 _TIMEOUT_MAX_KEY = "transaction.max.timeout.ms"
-# What a cluster answers that knows two-phase commit, and has it switched off or not allowed.
-_NO_TWO_PHASE = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
-
-_RunKey = tuple[ClientKey, SinkIdentity, str]
 
 
-@dataclass(slots=True)
-class _KeptProducer:
-    """A producer whose last transaction was handed over in a batch."""
+class TaskPlace(NamedTuple):
+    """Which attempt of which task this is, by its own context."""
 
-    producer: Producer
-    batch_id: int
+    partition: int
+    task_attempt: int
+    application_attempt: int
+    """The number of this attempt among all of its application: no other one has it."""
 
+    @staticmethod
+    def here() -> TaskPlace:
+        """Of the task that calls. SinkError outside of one."""
+        from pyspark import TaskContext  # noqa: PLC0415 - what has no Spark brings its place along
 
-@dataclass(slots=True)
-class _Run:
-    """What this worker has of one run of a sink."""
-
-    idle: list[_KeptProducer] = field(default_factory=list)
+        context = TaskContext.get()
+        if context is None:
+            raise SinkError("only a task of Spark's can write exactly once: there is none here")
+        return TaskPlace(context.partitionId(), context.attemptNumber(), context.taskAttemptId())
 
 
 class Attempt:
     """One attempt of a task, from its first row on. `hand_over` or `abort` ends it."""
 
-    def __init__(self, options: SinkOptions, run: _Run, producer: Producer, batch_id: int) -> None:
-        self._run = run
+    def __init__(self, options: SinkOptions, producer: Producer) -> None:
+        self._key = client_key(options)
         self._producer = producer
-        self._batch_id = batch_id
         self._writing = RowWriting(producer, options)
         producer.begin_transaction()
 
@@ -85,14 +101,14 @@ class Attempt:
             prepared = self._producer.hand_over_transaction()
         except ClientError as error:
             raise UnwritableError(f"rows were not written: {error}") from error
-        with _lock:
-            self._run.idle.append(_KeptProducer(self._producer, self._batch_id))
+        _keep(self._key, self._producer)
         return Participant.of(
             prepared.transactional_id,
             prepared.producer_id,
             prepared.producer_epoch,
             records=self._writing.record_count,
             partitions=self._writing.partitions,
+            checksum=self._writing.checksum,
         )
 
     def abort(self) -> None:
@@ -104,78 +120,85 @@ class Attempt:
         self._producer.close(timeout_ms=0)
 
 
-def open_attempt(options: SinkOptions, identity: SinkIdentity, run: str, batch_id: int) -> Attempt:
-    """Begin a transaction, under an id that nobody else has in this batch. UnwritableError where the cluster allows none."""
-    kept = _run_of((client_key(options), identity, run))
-    producer = _resumed(kept, batch_id)
-    if producer is None:
+def open_attempt(
+    options: SinkOptions, identity: SinkIdentity, run: str, batch_id: int, place: TaskPlace | None = None
+) -> Attempt:
+    """Begin the transaction of an attempt: the one that calls, or another. UnwritableError where the cluster allows none."""
+    place = place or TaskPlace.here()
+    first = attempt_id(identity, run, place.partition, 0, place.task_attempt)
+    own = attempt_id(identity, run, place.partition, place.application_attempt + 1, place.task_attempt)
+    try:
         try:
-            producer = _new_producer(options, transactional_id(identity, run, _worker_name(), next(_numbers)))
-        except ClientError as error:
-            raise UnwritableError(f"no transaction can be opened: {error}") from error
-    return Attempt(options, kept, producer, batch_id)
+            producer = _producer(options, first)
+        except TransactionStateError as error:
+            log.info("%s; this attempt at batch %d goes on as %s", error, batch_id, own)
+            producer = _producer(options, own)
+    except ClientError as error:
+        raise UnwritableError(f"no transaction can be opened for batch {batch_id} of {identity}: {error}") from error
+    return Attempt(options, producer)
 
 
 def close_transactions() -> None:
-    """Close the producers that no task uses. What they have handed over stays as it is."""
+    """Close the connections that no task uses. What was handed over stays as it is."""
     with _lock:
-        runs = list(_runs.values())
-        _runs.clear()
-    for run in runs:
-        _close_all(run)
+        idle = [each for producers in _idle.values() for each in producers]
+        _idle.clear()
+    for each in idle:
+        each.close(timeout_ms=0)
 
 
-def _resumed(kept: _Run, batch_id: int) -> Producer | None:
-    """A producer of an earlier batch, whose transaction has ended; None where there is none."""
-    while True:
-        with _lock:
-            found = next((each for each in kept.idle if each.batch_id < batch_id), None)
-            if found is None:
-                return None
-            kept.idle.remove(found)
-        try:
-            found.producer.resume_transactions()
-        except ClientError as error:
-            # Not ended yet, or by somebody who has taken the id: either way it is not for this attempt.
-            log.info("a transactional id is not used again: %s", error)
-            found.producer.close(timeout_ms=0)
-        else:
-            return found.producer
-
-
-def _new_producer(options: SinkOptions, transactional_id: str) -> Producer:
-    """Of two phases where the cluster has them, so that no time-out can end what is decided; else with the longest time-out."""
-    key = client_key(options)
-    arguments = producer_arguments(options)
-    arguments["transactional_id"] = transactional_id
-    if "transaction_timeout_ms" not in arguments:
-        timeout_ms = _timeouts_ms.get(key)
-        if timeout_ms is None:
-            arguments["transaction_two_phase_commit_enable"] = True
-            producer = Producer(**arguments)
-            try:
-                producer.init_transactions()
-            except (UnsupportedError, RefusedError) as error:
-                producer.close(timeout_ms=0)
-                if error.code not in _NO_TWO_PHASE:
-                    raise
-            else:
-                return producer
-            arguments["transaction_two_phase_commit_enable"] = False
-            timeout_ms = _timeouts_ms[key] = _timeout_max_ms(options)
-        arguments["transaction_timeout_ms"] = timeout_ms
-    producer = Producer(**arguments)
+def _producer(options: SinkOptions, transactional_id: str) -> Producer:
+    """A producer that has the id to itself. TransactionStateError where a transaction is open under it."""
+    with _lock:
+        producers = _idle.get(client_key(options))
+        earlier = producers.pop() if producers else None
+    producer = _continued(earlier, transactional_id) or _new_producer(options, transactional_id)
     try:
-        producer.init_transactions()
+        producer.init_transactions(unless_open=True)
+    except TransactionStateError:
+        _keep(client_key(options), producer)
+        raise
     except BaseException:
         producer.close(timeout_ms=0)
         raise
     return producer
 
 
+def _continued(earlier: Producer | None, transactional_id: str) -> Producer | None:
+    if earlier is None:
+        return None
+    try:
+        return earlier.continue_as(transactional_id)
+    except ClientError as error:
+        log.info("connections are made anew: %s", error)
+        earlier.close(timeout_ms=0)
+        return None
+
+
+def _new_producer(options: SinkOptions, transactional_id: str) -> Producer:
+    arguments = producer_arguments(options)
+    arguments["transactional_id"] = transactional_id
+    if "transaction_timeout_ms" not in arguments:
+        arguments["transaction_timeout_ms"] = _timeout_max_ms(options)
+    return Producer(**arguments)
+
+
 def _timeout_max_ms(options: SinkOptions) -> int:
-    """The longest that the cluster lets a transaction be open."""
-    # Only of clusters without two-phase commit; other workers need not wait for it.
+    """The longest that the cluster lets a transaction be open; asked for once."""
+    key = client_key(options)
+    with _lock:
+        known = _timeouts_ms.get(key)
+    if known is None:
+        known = _ask_timeout_max_ms(options)
+        with _lock:
+            _timeouts_ms[key] = known
+            while len(_timeouts_ms) > _CLUSTERS_MAX:
+                del _timeouts_ms[next(iter(_timeouts_ms))]
+    return known
+
+
+def _ask_timeout_max_ms(options: SinkOptions) -> int:
+    # Tasks that are given a time-out need not wait for it.
     from tidelog.client.admin import Admin, ConfigResource, ResourceKind  # noqa: PLC0415
 
     try:
@@ -192,48 +215,29 @@ def _timeout_max_ms(options: SinkOptions) -> int:
 
 # What the worker keeps.
 
-_runs: OrderedDict[_RunKey, _Run] = OrderedDict()
+_idle: OrderedDict[ClientKey, list[Producer]] = OrderedDict()
+"""Producers that are done, for their connections."""
 _timeouts_ms: dict[ClientKey, int] = {}
-"""Of clusters without two-phase commit."""
-_names: list[str] = []
-# One count for all runs: a run that was forgotten and comes again must not begin anew.
-_numbers = itertools.count()
 _lock = threading.Lock()
 
 
-def _worker_name() -> str:
-    """The name of this process, which no other one has."""
+def _keep(key: ClientKey, producer: Producer) -> None:
     with _lock:
-        if not _names:
-            _names.append(uuid4().hex)
-        return _names[0]
-
-
-def _run_of(key: _RunKey) -> _Run:
-    gone: list[_Run] = []
-    with _lock:
-        run = _runs.setdefault(key, _Run())
-        _runs.move_to_end(key)
-        while len(_runs) > _RUNS_MAX:
-            gone.append(_runs.popitem(last=False)[1])
-    for each in gone:
-        _close_all(each)
-    return run
-
-
-def _close_all(run: _Run) -> None:
-    with _lock:
-        idle, run.idle = run.idle, []
-    for each in idle:
-        each.producer.close(timeout_ms=0)
+        idle = _idle.setdefault(key, [])
+        _idle.move_to_end(key)
+        idle.append(producer)
+        surplus = [idle.pop(0)] if len(idle) > _IDLE_MAX else []
+        while len(_idle) > _CLUSTERS_MAX:
+            surplus += _idle.popitem(last=False)[1]
+    for each in surplus:
+        each.close(timeout_ms=0)
 
 
 def _forked() -> None:
     global _lock  # noqa: PLW0603 - one for the process
-    # The connections are the parent's, and so is its name; a thread that is not in the child may have held the lock.
+    # The connections are the parent's; a thread that is not in the child may have held the lock.
     _lock = threading.Lock()
-    _runs.clear()
-    _names.clear()
+    _idle.clear()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.client.consumer.options import ConsumerOptions
-from tidelog.spark.client_settings import PREFIX, client_settings, parse_flag, parse_whole
+from tidelog.spark.client_settings import PREFIX, client_settings, parse_duration_ms, parse_flag, parse_whole
 from tidelog.spark.errors import OptionError
 from tidelog.spark.source.chosen_topics import NAMES as TOPIC_NAMES, ChosenTopics, chosen_topics
 from tidelog.spark.source.offset_bounds import (
@@ -68,19 +67,6 @@ _CLUSTER_ONLY = (
     "kafkaConsumer.pollTimeoutMs",
     "groupIdPrefix",
 )
-
-_DURATION = re.compile(r"(\d{1,15})\s*([a-z]*)", re.ASCII)
-# Spark's own words for units of time; a number alone is of milliseconds.
-_UNITS_MS = {
-    "us": 0.001,
-    "ms": 1,
-    "": 1,
-    "s": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
 
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 DEFAULT_POLL_TIMEOUT_MS = 120_000
@@ -298,7 +284,4 @@ def _duration_ms(options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name.lower())
     if text is None:
         return default
-    parsed = _DURATION.fullmatch(text.strip().lower())
-    if parsed is None or parsed[2] not in _UNITS_MS:
-        raise OptionError(f"{name} is {text!r}; it is a time such as 500ms, 30s, 15m or 1h")
-    return int(int(parsed[1]) * _UNITS_MS[parsed[2]])
+    return parse_duration_ms(name, text)
