@@ -133,7 +133,7 @@ def test_no_rows_open_no_transaction(spark: SparkSession, cluster: EmbeddedClust
         ("cast(id as string) value", {}, "no topic is named"),
         ("id as value", {"topic": "t"}, "the column value is of type bigint"),
         ("cast(id as string) value", {"topic": "t", "txnAppId": "a"}, "txnAppId and txnVersion belong together"),
-        ("cast(id as string) value", {"topic": "t", "subscribe": "t"}, "subscribe is for reading"),
+        ("cast(id as string) value", {"topic": "t", "columns": "value"}, "columns is for reading"),
     ],
 )
 def test_what_cannot_be_is_told_before_any_job(

@@ -15,7 +15,7 @@ Spark finds the class through the package `pyspark_tidelog`. Method and argument
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -36,6 +36,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.spark.errors import OptionError
+from tidelog.spark.source.chosen_topics import NAMES as TOPIC_NAMES
 from tidelog.spark.source.record_schema import spark_schema
 from tidelog.spark.source.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
 
@@ -67,17 +68,21 @@ class TidelogSource(DataSource):
     def name(cls) -> str:
         return "tidelog"
 
-    def schema(self) -> str:
-        return spark_schema(parse_source_options(self.options).columns)
+    def schema(self) -> str | StructType:
+        if "provider" in self.options:
+            from tidelog.spark.catalog_table import schema_of_new
+
+            return schema_of_new(self.options)
+        return spark_schema(parse_source_options(_reading_side(self.options)).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = parse_source_options(self.options)
+        options = parse_source_options(self._for_reading(schema))
         _check_schema(options, schema)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         try:
-            options = parse_source_options(self.options)
+            options = parse_source_options(self._for_reading(schema))
             _check_schema(options, schema)
             stream_start(options)
         except OptionError as error:
@@ -88,14 +93,34 @@ class TidelogSource(DataSource):
         from tidelog.spark.sink.sink import BatchSink
         from tidelog.spark.sink.sink_options import parse_sink_options
 
-        return BatchSink(parse_sink_options(self.options, is_stream=False), schema, overwrite=overwrite)
+        return BatchSink(parse_sink_options(self._for_writing(), is_stream=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
         from tidelog.spark.sink.sink import StreamSink
         from tidelog.spark.sink.sink_options import parse_sink_options
 
         # In the mode complete each batch is the whole result, appended: a topic is not emptied for it.
-        return StreamSink(parse_sink_options(self.options, is_stream=True), schema)
+        return StreamSink(parse_sink_options(self._for_writing(), is_stream=True), schema)
+
+    # A statement that does not say where is about a table of Spark's catalog. A view may be read and written by its options.
+
+    def _for_reading(self, schema: StructType) -> Mapping[str, str]:
+        if not _says_where(self.options):
+            from tidelog.spark.catalog_table import reading_options
+
+            return reading_options(self.options, schema)
+        return _reading_side(self.options)
+
+    def _for_writing(self) -> Mapping[str, str]:
+        if not _says_where(self.options):
+            from tidelog.spark.catalog_table import no_writing_options
+
+            raise no_writing_options()
+        if _is_two_sided(self.options):
+            from tidelog.spark.catalog_table import writing_side
+
+            return writing_side(self.options)
+        return self.options
 
 
 class BatchReader(DataSourceReader):
@@ -206,6 +231,24 @@ def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.Reco
     from tidelog.spark.source.task_reading import read_range
 
     return read_range(options, partition.value)
+
+
+def _says_where(options: Mapping[str, str]) -> bool:
+    return any(name.lower() in {"kafka.bootstrap.servers", "path"} for name in options)
+
+
+def _is_two_sided(options: Mapping[str, str]) -> bool:
+    """Whether they name a topic to write and topics to read."""
+    names = {name.lower() for name in options}
+    return "topic" in names and not names.isdisjoint(name.lower() for name in TOPIC_NAMES)
+
+
+def _reading_side(options: Mapping[str, str]) -> Mapping[str, str]:
+    if not _is_two_sided(options):
+        return options
+    from tidelog.spark.catalog_table import reading_side
+
+    return reading_side(options)
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:

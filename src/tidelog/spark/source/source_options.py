@@ -107,6 +107,8 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
     """Options as Spark hands them over. OptionError for the first that is wrong, or that contradicts another one."""
     options = {name.lower(): text for name, text in given.items()}
     for name in options:
+        if name == "topic":
+            raise OptionError("the option topic is for writing: subscribe names the topics that are read")
         if name not in _BY_LOWER and not name.startswith(PREFIX):
             nearest = difflib.get_close_matches(name, _BY_LOWER, n=1)
             raise OptionError(
