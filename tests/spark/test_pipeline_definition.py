@@ -51,7 +51,7 @@ def test_a_pipeline_that_can_run_has_no_problem() -> None:
     assert problems_of([REVENUE]) == []
     assert problems_of([REVENUE, replace(REVENUE, name="copy", sink=ToTable("tables/copy"))]) == []
     assert problems(trigger="1 minute 30 seconds", checkpoint="s3a://bucket/revenue") == []
-    assert problems(trigger="available_now", output_mode="update") == []
+    assert problems(trigger="available_now", output_mode="complete") == []
     assert problems(transform=lambda orders: orders) == []
     assert problems(transform=None) == []
     everything = [
@@ -179,6 +179,11 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
         (
             {"sink": [ToTopic("a"), ToTopic("b", bootstrap="b:1", options={"kafka.sasl.password": "x", **LOGIN})]},
             "the sink b holds kafka.sasl.password itself, which every decision would show",
+        ),
+        ({"sink": ToTable(name="t"), "output_mode": "complete"}, "files are only added"),
+        (
+            {"sink": ToTopic("a", delivery="at_least_once"), "output_mode": "update"},
+            "Spark's own way to a topic only adds",
         ),
         ({"output_mode": "upsert"}, "output_mode is 'upsert'; it can be append, update, complete"),
         ({"trigger": "often"}, "trigger is 'often'; it is a time such as '10 seconds', or available_now"),

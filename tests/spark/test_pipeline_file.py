@@ -46,10 +46,30 @@ def test_all_pipelines_of_a_file_are_found_each_once_and_in_order(tmp_path: Path
         load_pipelines(path, ["copy-c"])
 
 
+def test_pipelines_may_be_in_a_list_a_tuple_or_a_dict(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        def copy(topic):
+            return Pipeline(name=f"copy-{topic}", source=FromTopic(topic), sink=ToTable(f"tables/{topic}"))
+
+        topics = ["a", "b"]
+        pipelines = [copy(topic) for topic in topics]
+        first = pipelines[0]
+        others = (copy("c"),)
+        by_name = {"d": copy("d"), "c": others[0]}
+        """,
+    )
+
+    assert [each.name for each in load_pipelines(path).pipelines] == ["copy-a", "copy-b", "copy-c", "copy-d"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("x = 5", "defines no pipeline"),
+        ("x = [5]", "defines no pipeline: .* or a list of them"),
+        ("x = [Pipeline(name='p'), 5, 6]", "x holds pipelines, and beside them int$"),
         ("x =", "jobs.py, line 2: invalid syntax"),
         ("\n\nPipeline(name=a)", "line 4: NameError: name 'a' is not defined"),
         ("import nowhere_at_all", "line 2: ModuleNotFoundError: No module named 'nowhere_at_all'"),

@@ -232,6 +232,8 @@ def test_a_value_that_cannot_be_decoded_stops_a_pipeline_without_dead_letters(
         ({"sink": ToTopic("t", key="nope")}, "`nope` cannot be resolved"),
         ({"sink": ToTopic("t", encode="columns")}, "encode is columns, and what comes out has no column value"),
         ({"source": FromTopic("o", name="orders")}, "nothing but record comes out"),
+        ({"sink": ToTable("t", format="xml2")}, "Spark has no format xml2: the jar that brings it is not there"),
+        ({"sink": ToTable("t", format="jdbc")}, "Spark writes no streams in the format jdbc"),
         ({"source": FromTopic("o", Json("id bigin"), name="orders")}, 'Unsupported data type "BIGIN"'),
         ({"source": FromTopic("o", Json("record string"), name="orders")}, "the values have a column record"),
     ],
@@ -243,6 +245,13 @@ def test_what_only_spark_can_know_is_told_before_anything_runs(
 
     with pytest.raises(DefinitionError, match=f"^p: .*{sentence}"):
         plan_pipeline(spark, replace(pipeline, **changes))  # type: ignore[arg-type]  # each by its name
+
+
+def test_formats_that_spark_has_are_none_of_its_business(spark: SparkSession) -> None:
+    pipeline = Pipeline(name="p", source=FromTopic("o", ORDER, name="orders"), sink=ToTopic("t"))
+
+    for name in ("parquet", "json", "csv", "orc", "console", "noop", "tidelog"):
+        assert plan_pipeline(spark, replace(pipeline, sink=ToTable("t", format=name)))
 
 
 def test_all_that_spark_can_know_is_told_at_once(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""A file with pipelines: Python that is run, and the `Pipeline` objects that it leaves in its names.
+"""A file with pipelines: Python that is run, and the `Pipeline` objects that it leaves in its names, alone or several in a list.
 
 Modules beside the file may be imported. Functions of theirs and of the file itself reach Spark's workers by value: nothing has
 to be installed there for them.
@@ -52,9 +52,9 @@ def load_pipelines(path: str | Path, only: Sequence[str] = ()) -> PipelineFile:
         sys.path.insert(0, str(file.parent))
     before = set(sys.modules)
     module = _run(file)
-    pipelines = list({id(each): each for each in vars(module).values() if isinstance(each, Pipeline)}.values())
+    pipelines = _pipelines_of(module, path)
     if not pipelines:
-        raise PipelineFileError(f"{path} defines no pipeline: give a name of it a Pipeline(...)")
+        raise PipelineFileError(f"{path} defines no pipeline: give a name of it a Pipeline(...), or a list of them")
     if only:
         unknown = sorted(set(only) - {each.name for each in pipelines})
         if unknown:
@@ -67,6 +67,19 @@ def load_pipelines(path: str | Path, only: Sequence[str] = ()) -> PipelineFile:
         if name not in before and _is_in(imported, file.parent) and imported is not module
     ]
     return PipelineFile(file, pipelines, [module, *beside])
+
+
+def _pipelines_of(module: ModuleType, path: str | Path) -> list[Pipeline]:
+    """Each once, in the order of the file. What else is in a list of pipelines is a mistake."""
+    found: dict[int, Pipeline] = {}
+    for name, value in vars(module).items():
+        held = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else [value]
+        several = [each for each in held if isinstance(each, Pipeline)]
+        others = sorted({type(each).__name__ for each in held if not isinstance(each, Pipeline)})
+        if several and others:
+            raise PipelineFileError(f"{path}: {name} holds pipelines, and beside them {', '.join(others)}")
+        found |= {id(each): each for each in several}
+    return list(found.values())
 
 
 def _run(file: Path) -> ModuleType:

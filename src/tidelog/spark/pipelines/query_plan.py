@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, TypeVar
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
@@ -37,6 +38,12 @@ _Made = TypeVar("_Made")
 _DECODED, _BROKEN = "__decoded", "__broken"
 _UNDECODABLE = "the value cannot be decoded"
 _HEADER = "tidelog.dead-letter."
+# What a class has to be, one of them, for Spark to write a stream with it.
+_WRITES_STREAMS = (
+    "org.apache.spark.sql.connector.catalog.TableProvider",
+    "org.apache.spark.sql.execution.datasources.FileFormat",
+    "org.apache.spark.sql.sources.StreamSinkProvider",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,8 @@ class _Planning:
             return None
         if not pipeline.is_decided:
             (sink,) = pipeline.sinks
+            if isinstance(sink, ToTable):
+                self._tried("sink", partial(_check_format, self._session, sink.format))
             if result is not None:
                 return self._tried("sink", lambda: _own_query(pipeline, sink, result))
             self._read_only("sink", sink)
@@ -335,6 +344,26 @@ def _dead_letters(session: SparkSession, pipeline: Pipeline) -> PlannedQuery:
 
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+
+
+def _check_format(session: SparkSession, name: str) -> None:
+    """Whether Spark has this format, and can write a stream in it. Without it the query would fail when it starts."""
+    jvm = session._jvm  # noqa: SLF001 - Spark has no other way to ask
+    if jvm is None:
+        return
+    try:
+        found = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(
+            name,
+            session._jsparkSession.sessionState().conf(),  # noqa: SLF001
+        )
+    except (Py4JJavaError, PySparkException) as error:
+        raise DefinitionError(
+            [
+                f"Spark has no format {name}: the jar that brings it is not there; spark= can name it, as spark.jars.packages"
+            ]
+        ) from error
+    if not any(jvm.java.lang.Class.forName(each).isAssignableFrom(found) for each in _WRITES_STREAMS):
+        raise DefinitionError([f"Spark writes no streams in the format {name}"])
 
 
 def _check_streaming(session: SparkSession, rows: DataFrame, output_mode: str) -> None:

@@ -34,6 +34,7 @@ from tidelog.spark.sink.sink_options import parse_sink_options
 _LABEL = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ENCODINGS = ("json", "columns")
+_FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 _DATABASES = ("sqlite", "postgresql", "postgres", "mariadb", "mysql")
 _STORES = ("", "file", "s3", "s3a")
 _SECRET = re.compile(r"password|secret|token|credential", re.IGNORECASE)
@@ -266,7 +267,7 @@ def _output_mode_problems(pipeline: Pipeline, sinks: Sequence[Sink]) -> list[str
                 found.append(f"output_mode {mode} changes rows of {each.label}: give merge_on=")
             case ToTable() if each.is_ours and not each.merge_on:
                 found.append(f"output_mode {mode} changes rows of {each.label}: give merge_on=")
-            case ToTable() if not each.is_ours and each.path is not None:
+            case ToTable() if not each.is_ours and (each.path is not None or each.format in _FILES):
                 found.append(f"files are only added: output_mode {mode} needs a topic, or a table that can change")
     return found
 

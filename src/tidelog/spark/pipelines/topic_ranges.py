@@ -15,7 +15,7 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
 from tidelog.spark.pipelines.sink_writing import TopicCluster
 from tidelog.spark.sink.audit_entry import PartitionRange
-from tidelog.spark.sink.sink_cluster import admin_settings
+from tidelog.spark.sink.open_transactions import admin_settings
 
 log = logging.getLogger(__name__)
 
