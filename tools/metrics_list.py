@@ -71,6 +71,9 @@ labels.
 - `requests_total` and the times count a request when it is answered. `local_time_ms` is what its handler took, `remote_time_ms`
   the wait for records, replicas or the controller; there are no queues, so there is no time in them.
 - `num_delayed_operations` counts a waiting request once, and not for each partition it waits for.
+- `tidelog_transactions_stable_offset_*` say who keeps readers of committed records waiting, by producer id. One command finds
+  its transactional id, `tidelog transactions list --producer-id N`, and another ends it, `tidelog transactions abort ID`; what no
+  coordinator knows is found by `tidelog transactions find-hanging`.
 - `process_*` are there as soon as the node serves, and on Linux only, except for the processor's time.
 
 ## All of them

@@ -30,6 +30,7 @@ from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_replication import NodeReplication
 from tidelog.broker.transactions.producer_ids import ProducerIds
+from tidelog.broker.transactions.stable_offset_holders import StableOffsetHolders
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transactions.transaction_gauges import register_transactions
@@ -203,6 +204,7 @@ class NodeBroker:
         register_transactions(
             registry, self.transactions, self.transaction_admission, self.partitions, self._parts.seams.clock
         )
+        StableOffsetHolders(self.partitions, self._parts.seams.clock).register(registry)
 
     async def leave(self, departure: Departure, timeout_ms: int) -> None:
         """Have others lead what this broker leads, and serve nobody any more."""

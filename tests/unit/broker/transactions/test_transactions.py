@@ -10,6 +10,7 @@ from tidelog.broker.handlers.describe_transactions import describe_transactions
 from tidelog.broker.handlers.init_producer_id import init_producer_id
 from tidelog.broker.handlers.list_transactions import list_transactions
 from tidelog.broker.handlers.produce import produce
+from tidelog.broker.transactions.stable_offset_holders import HELD_MS_MIN, SHOWN_MAX, StableOffsetHolders
 from tidelog.broker.transactions.transaction_gauges import LATE_MS, register_transactions
 from tidelog.broker.transactions.transaction_markers import RETRY_MS_MAX, RETRY_MS_MIN
 from tidelog.model.acl import AclOperation
@@ -480,3 +481,57 @@ def test_what_hangs_and_waits_and_is_refused_can_be_seen(node: TransactionNode) 
     assert values() == [0, 1, 1, 2]
     node.clock.advance(node.transactions.settings.max_timeout_ms + LATE_MS + 1_000)
     assert values() == [1, 1, 1, 2]
+
+
+def test_who_holds_a_last_stable_offset_back_can_be_seen(node: TransactionNode) -> None:
+    registry = Registry()
+    StableOffsetHolders(node.partitions, node.clock).register(registry)
+
+    def values() -> dict[str, list[object]]:
+        return {family.name.rpartition("offset_")[2]: list(family.read()) for family in registry}
+
+    nobody: dict[str, list[object]] = {"held_partitions": [((), 0)], "lag_records": [], "held_seconds": []}
+    assert values() == nobody
+    producer = node.producer()
+    producer.send("orders", "a")
+    node.clock.advance(5_000)
+    producer.send("orders", "b")
+    node.producer("others").send("orders", "c")
+    assert values() == nobody, "not for long enough"
+
+    node.clock.advance(HELD_MS_MIN)
+    labels = ("orders", "0", str(producer.producer_id))
+    assert values() == {
+        "held_partitions": [((), 1)],
+        "lag_records": [(labels, 3)],
+        "held_seconds": [(labels, 5 + HELD_MS_MIN / 1000)],
+    }
+    node.clock.advance(HELD_MS_MIN)
+    producer.send("orders", "d")
+    assert values()["held_seconds"] == [(labels, 5 + 2 * HELD_MS_MIN / 1000)], (
+        "it goes on writing, and holds it all the same"
+    )
+    producer.end(commit=True)
+    assert values() == nobody, "the next one holds it from now on"
+    node.clock.advance(HELD_MS_MIN)
+    labels = ("orders", "0", str(producer.producer_id + 1))
+    assert values()["held_seconds"] == [(labels, HELD_MS_MIN / 1000)]
+
+
+def test_records_of_long_ago_make_no_old_transaction_and_labels_are_few(node: TransactionNode) -> None:
+    registry = Registry()
+    holders = StableOffsetHolders(node.partitions, node.clock)
+    holders.register(registry)
+    node.create_topic("many", partitions=SHOWN_MAX + 5)
+    holders.look()
+    node.clock.advance(1_000)
+    producer = node.producer()
+    for index in range(SHOWN_MAX + 5):
+        producer.send("many", "a", index=index)
+    held, shown, _ = registry
+    assert list(held.read()) == [((), 0)]
+
+    node.clock.advance(HELD_MS_MIN)
+
+    assert list(held.read()) == [((), SHOWN_MAX + 5)]
+    assert len(list(shown.read())) == SHOWN_MAX
