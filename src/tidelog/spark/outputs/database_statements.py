@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidelog.spark.outputs.database_dialect import Dialect
+from tidelog.spark.outputs.kind import OutputRefusedError
 from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes
 
 if TYPE_CHECKING:
@@ -369,6 +370,9 @@ def staged_columns(merge: Merge, facts: TableFacts) -> dict[str, str]:
     """Of a table of staged rows, by name: the types are those of the target, so that a value which the target would refuse is
     refused when it is staged. The small numbers are the same in every database."""
     there = {_folded(merge.dialect, each.name): each for each in facts.columns}
+    missing = [each for each in merge.columns if _folded(merge.dialect, each) not in there]
+    if missing:
+        raise OutputRefusedError(f"{merge.table} has no column {missing[0]} any more")
     found = {each: there[_folded(merge.dialect, each)].type for each in merge.columns}
     found[ATTEMPT] = "bigint"
     if merge.changes is not None:

@@ -134,7 +134,7 @@ class DatabaseKind(OutputKind):
             self._check_unchanged(batch, facts)
             self.check_staging(session, batch, facts)
             merge, attempts = self.staged(session, batch)
-            for sentence, query in refusals(merge, facts, attempts):
+            for sentence, query in refusals(merge, facts, attempts) if attempts else ():
                 if session.execute(query).rows:
                     raise OutputRefusedError(sentence)
             self._begin_row(session, batch.manifest.app_id)
@@ -189,20 +189,25 @@ class DatabaseKind(OutputKind):
         return rows, checksum
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
-        """A connection whose errors are ours."""
-        session = None
+    def told(self) -> Iterator[None]:
+        """Errors of the database in our words."""
         try:
-            session = self.connect()
-            yield session
+            yield
         except Exception as error:
             found = self.failure(error)
             if found is None:
                 raise
             # The library's own error may have more of the connection in it than anybody should read.
             raise found from None
-        finally:
-            if session is not None:
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A connection whose errors are ours."""
+        with self.told():
+            session = self.connect()
+            try:
+                yield session
+            finally:
                 with suppress(Exception):
                     session.close()
 
