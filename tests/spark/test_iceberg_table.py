@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,25 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransform
 from pyiceberg.types import IntegerType, NestedField, StringType
 from sqlalchemy.orm import Session
 
+from tests.support.iceberg_sink import (
+    APP,
+    SCHEMA,
+    append_row,
+    before_commit,
+    catalog_of,
+    numbers,
+    schema_of,
+    staged,
+    table_of,
+)
 from tidelog.spark.outputs import iceberg_table
-from tidelog.spark.outputs.iceberg_catalog import OneTry
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, kind_of
-from tidelog.spark.outputs.manifest_store import kind_of_output, manifest_of, read_manifest, write_manifest
-from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedPart, Target, app_id
-
-APP = app_id("orders", "archive", "generation")
-
-
-def schema_of(**columns: pa.DataType) -> pa.Schema:
-    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
-
-
-SCHEMA = schema_of(day=pa.date32(), n=pa.int32(), text=pa.string())
-ROWS: list[dict[str, Any]] = [
-    {"day": None, "n": 1, "text": "a"},
-    {"day": dt.date(2026, 1, 1), "n": 2, "text": None},
-    {"day": dt.date(2026, 1, 1), "n": 3, "text": "c"},
-]
+from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
+from tidelog.spark.outputs.staged import Target
 
 
 class KilledError(BaseException):
@@ -59,27 +53,27 @@ def kind(target: Target, tmp_path: Path) -> OutputKind:
 
 
 def test_rows_are_seen_once_the_batch_is_ended_and_no_sooner(kind: OutputKind) -> None:
-    batch = _staged(kind, 3)
+    batch = staged(kind, 3)
 
     kind.check(batch)
-    before = _numbers(kind)
+    before = numbers(kind)
     kind.end(batch)
     kind.end(read_manifest(batch.output))
 
     assert before == []
-    assert _numbers(kind) == [1, 2, 3]
+    assert numbers(kind) == [1, 2, 3]
     assert kind.last_batch(APP) == 3
     assert kind.read_back(batch) == (3, batch.output.checksum)
-    with _table(kind) as table:
+    with table_of(kind) as table:
         assert len(table.metadata.snapshots) == 1
 
 
 def test_whoever_finds_a_decision_ends_it_by_its_words_alone(kind: OutputKind) -> None:
-    batch = _staged(kind, 0)
+    batch = staged(kind, 0)
 
     kind_of_output(batch.output).end(read_manifest(batch.output))
 
-    assert _numbers(kind) == [1, 2, 3]
+    assert numbers(kind) == [1, 2, 3]
 
 
 def test_validating_makes_nothing(target: Target, tmp_path: Path) -> None:
@@ -91,11 +85,11 @@ def test_validating_makes_nothing(target: Target, tmp_path: Path) -> None:
 def test_an_end_that_is_cut_anywhere_and_asked_for_again_has_one_outcome(
     kind: OutputKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers: list[int] = []
+    expected: list[int] = []
     cut = 0
     for batch_id in range(100):
-        batch = _staged(kind, batch_id)
-        numbers += [1, 2, 3]
+        batch = staged(kind, batch_id)
+        expected += [1, 2, 3]
         with monkeypatch.context() as patch:
             effects = _cut_at(patch, batch_id)
             try:
@@ -104,7 +98,7 @@ def test_an_end_that_is_cut_anywhere_and_asked_for_again_has_one_outcome(
                 cut += 1
         kind_of_output(batch.output).end(batch)
 
-        assert _numbers(kind) == sorted(numbers)
+        assert numbers(kind) == sorted(expected)
         assert kind.last_batch(APP) == batch_id
         if effects[0] <= batch_id:
             break
@@ -115,24 +109,24 @@ def test_an_end_that_is_cut_anywhere_and_asked_for_again_has_one_outcome(
 def test_a_zombie_that_wakes_between_check_and_commit_adds_nothing(
     kind: OutputKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = _staged(kind, 0), _staged(kind, 1)
+    first, second = staged(kind, 0), staged(kind, 1)
 
     def meanwhile() -> None:
         kind_of_output(first.output).end(first)
         kind_of_output(second.output).end(second)
 
-    _before_commit(monkeypatch, meanwhile)
+    before_commit(monkeypatch, meanwhile)
     kind.end(first)
 
-    assert _numbers(kind) == [1, 1, 2, 2, 3, 3]
+    assert numbers(kind) == [1, 1, 2, 2, 3, 3]
     assert kind.last_batch(APP) == 1
 
 
 def test_a_zombie_of_an_empty_batch_does_not_set_the_number_back(
     kind: OutputKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty, full = _staged(kind, 0, rows=[]), _staged(kind, 1)
-    _before_commit(monkeypatch, lambda: kind_of_output(full.output).end(full))
+    empty, full = staged(kind, 0, rows=[]), staged(kind, 1)
+    before_commit(monkeypatch, lambda: kind_of_output(full.output).end(full))
 
     kind.end(empty)
 
@@ -141,30 +135,26 @@ def test_a_zombie_of_an_empty_batch_does_not_set_the_number_back(
 
 
 def test_an_empty_batch_is_remembered_without_a_snapshot(kind: OutputKind) -> None:
-    batch = _staged(kind, 5, rows=[])
+    batch = staged(kind, 5, rows=[])
 
     kind.check(batch)
     kind.end(batch)
 
     assert kind.last_batch(APP) == 5
     assert kind.read_back(batch) == (0, 0)
-    with _table(kind) as table:
+    with table_of(kind) as table:
         assert table.metadata.snapshots == []
 
 
 def test_what_others_write_in_between_stays(kind: OutputKind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    batch = _staged(kind, 0)
+    batch = staged(kind, 0)
 
-    def append() -> None:
-        with _table(kind) as table:
-            table.append(pa.Table.from_pylist([{"day": None, "n": 9, "text": "other"}], schema=SCHEMA))
-
-    _before_commit(monkeypatch, append)
+    before_commit(monkeypatch, lambda: append_row(kind, 9))
     kind.end(batch)
 
-    assert _numbers(kind) == [1, 2, 3, 9]
+    assert numbers(kind) == [1, 2, 3, 9]
     assert kind.read_back(batch) == (3, batch.output.checksum)
-    with _table(kind) as table:
+    with table_of(kind) as table:
         # What was written for the commit that was refused is gone.
         named = {each.manifest_list for each in table.metadata.snapshots}
         lists = {f"file://{each}" for each in tmp_path.glob("warehouse/shop/orders/metadata/snap-*.avro")}
@@ -174,25 +164,24 @@ def test_what_others_write_in_between_stays(kind: OutputKind, monkeypatch: pytes
 def test_somebody_who_is_always_faster_is_not_waited_for_for_ever(
     kind: OutputKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = _staged(kind, 0)
+    batch = staged(kind, 0)
     monkeypatch.setattr(iceberg_table, "TRIES_MAX", 3)
     tries = []
 
     def append() -> None:
         tries.append(0)
-        with _table(kind) as table:
-            table.append(pa.Table.from_pylist([{"day": None, "n": 9, "text": "other"}], schema=SCHEMA))
+        append_row(kind, 9)
 
-    _before_commit(monkeypatch, append, times=10)
+    before_commit(monkeypatch, append, times=10)
     with pytest.raises(OutputUnreachableError, match="3 times in a row"):
         kind.end(batch)
 
     assert len(tries) == 3
-    assert _numbers(kind) == [9, 9, 9]
+    assert numbers(kind) == [9, 9, 9]
 
 
 def test_an_answer_that_is_lost_is_settled_by_the_table(kind: OutputKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = _staged(kind, 0)
+    batch = staged(kind, 0)
     commit = SqlCatalog.commit_table
 
     def lost(*arguments: Any) -> None:
@@ -202,12 +191,12 @@ def test_an_answer_that_is_lost_is_settled_by_the_table(kind: OutputKind, monkey
     monkeypatch.setattr(SqlCatalog, "commit_table", lost)
     kind.end(batch)
 
-    assert _numbers(kind) == [1, 2, 3]
+    assert numbers(kind) == [1, 2, 3]
 
 
 def test_a_table_that_is_gone_is_refused_before_and_after_the_decision(kind: OutputKind) -> None:
-    batch = _staged(kind, 0)
-    with _catalog(kind) as catalog:
+    batch = staged(kind, 0)
+    with catalog_of(kind) as catalog:
         catalog.drop_table("shop.orders")
 
     with pytest.raises(OutputRefusedError, match=r"no table shop.orders"):
@@ -217,11 +206,11 @@ def test_a_table_that_is_gone_is_refused_before_and_after_the_decision(kind: Out
     kind.prepare(SCHEMA)
     with pytest.raises(OutputRefusedError, match="dropped and made again"):
         kind.end(batch)
-    assert _numbers(kind) == []
+    assert numbers(kind) == []
 
 
 def test_a_staged_file_that_is_gone_is_refused_before_the_decision(kind: OutputKind) -> None:
-    batch = _staged(kind, 0)
+    batch = staged(kind, 0)
     kind.discard(batch.manifest.parts[:1])
 
     with pytest.raises(OutputRefusedError, match="removed or changed"):
@@ -229,16 +218,16 @@ def test_a_staged_file_that_is_gone_is_refused_before_the_decision(kind: OutputK
 
 
 def test_other_partitions_since_the_decision_are_followed(kind: OutputKind) -> None:
-    batch = _staged(kind, 0)
-    with _table(kind) as table, table.update_spec() as spec:
+    batch = staged(kind, 0)
+    with table_of(kind) as table, table.update_spec() as spec:
         spec.add_identity("day")
-    with _table(kind) as table, table.update_schema() as schema:
+    with table_of(kind) as table, table.update_schema() as schema:
         schema.rename_column("text", "words")
 
     kind.end(batch)
 
-    assert _numbers(kind) == [1, 2, 3]
-    with _table(kind) as table:
+    assert numbers(kind) == [1, 2, 3]
+    with table_of(kind) as table:
         days = sorted(str(each["partition"]["day"]) for each in table.inspect.files().to_pylist())
         assert days == ["2026-01-01", "None"]
         assert table.scan("day = '2026-01-01'").to_arrow()["words"].to_pylist() == [None, "c"]
@@ -258,7 +247,7 @@ def test_partitions_are_those_of_the_table_whatever_they_are(target: Target, tmp
     )
     kind = kind_of(target, str(tmp_path / "staging"), {})
     kind.prepare(rows)
-    with _table(kind) as table, table.update_spec() as spec:
+    with table_of(kind) as table, table.update_spec() as spec:
         spec.add_field("at", DayTransform(), "at_day")
         spec.add_field("id", BucketTransform(4), "id_bucket")
         spec.add_field("name", TruncateTransform(1), "name_start")
@@ -273,10 +262,10 @@ def test_partitions_are_those_of_the_table_whatever_they_are(target: Target, tmp
         "raw": b"\x00\xff",
         "my column": [{"a": 1}, None],
     }
-    batch = _staged(kind, 0, rows, [row, dict.fromkeys(rows.names)])
+    batch = staged(kind, 0, rows, [row, dict.fromkeys(rows.names)])
     kind.end(batch)
 
-    with _table(kind) as table:
+    with table_of(kind) as table:
         # A hash of 34 is in the specification's appendix: 2017239379.
         assert {
             "at_day": dt.date(2026, 3, 1),
@@ -291,19 +280,19 @@ def test_partitions_are_those_of_the_table_whatever_they_are(target: Target, tmp
 
 
 def test_a_table_widens_and_never_narrows(kind: OutputKind) -> None:
-    kind.end(_staged(kind, 0))
+    kind.end(staged(kind, 0))
     more = pa.struct([pa.field("a", pa.int32())])
     wider = schema_of(n=pa.int64(), text=pa.string(), more=more)
     kind.prepare(wider)
-    kind.end(_staged(kind, 1, wider, [{"n": 1 << 40, "text": "x", "more": {"a": 1}}]))
+    kind.end(staged(kind, 1, wider, [{"n": 1 << 40, "text": "x", "more": {"a": 1}}]))
 
     more = pa.struct([pa.field(name, kind) for name, kind in {"a": pa.int32(), "b": pa.string()}.items()])
     narrow = schema_of(n=pa.int16(), more=more)
     kind.prepare(narrow)
-    kind.end(_staged(kind, 2, narrow, [{"n": 7, "more": {"a": 2, "b": "y"}}]))
+    kind.end(staged(kind, 2, narrow, [{"n": 7, "more": {"a": 2, "b": "y"}}]))
 
-    assert _numbers(kind) == [1, 2, 3, 7, 1 << 40]
-    with _table(kind) as table:
+    assert numbers(kind) == [1, 2, 3, 7, 1 << 40]
+    with table_of(kind) as table:
         assert str(table.schema().find_type("n")) == "long"
         assert table.scan("n = 7").to_arrow()["more"].to_pylist() == [{"a": 2, "b": "y"}]
 
@@ -345,7 +334,7 @@ def test_a_required_column_has_a_value_in_every_row(target: Target, tmp_path: Pa
     kind = kind_of(target, str(tmp_path / "staging"), {})
     kind.prepare(SCHEMA)
     schema = Schema(NestedField(1, "n", IntegerType(), required=True), NestedField(2, "text", StringType()))
-    with _catalog(kind) as catalog:
+    with catalog_of(kind) as catalog:
         catalog.create_table("shop.strict", schema)
     strict = kind_of(Target("iceberg", target.place, table="shop.strict", options=target.options), "staging", {})
 
@@ -354,14 +343,14 @@ def test_a_required_column_has_a_value_in_every_row(target: Target, tmp_path: Pa
     ]
     strict.prepare(schema_of(n=pa.int32(), text=pa.string()))
     with pytest.raises(OutputRefusedError, match="requires a value in the column n"):
-        _staged(strict, 0, pa.schema({"n": pa.int32()}), [{"n": None}])
+        staged(strict, 0, pa.schema({"n": pa.int32()}), [{"n": None}])
 
 
 def test_a_sweep_takes_what_neither_a_decision_nor_the_table_names(kind: OutputKind, tmp_path: Path) -> None:
-    ended, named, orphan = _staged(kind, 0), _staged(kind, 1), _staged(kind, 2)
+    ended, named, orphan = staged(kind, 0), staged(kind, 1), staged(kind, 2)
     kind.end(ended)
     elsewhere = kind_of(kind.target, str(tmp_path / "another pipeline"), {})
-    foreign = _staged(elsewhere, 0)
+    foreign = staged(elsewhere, 0)
     decided = frozenset(each.attempt for each in named.manifest.parts)
 
     young = kind.sweep(decided, older_than_s=3600.0)
@@ -376,60 +365,13 @@ def test_a_sweep_takes_what_neither_a_decision_nor_the_table_names(kind: OutputK
 
 
 def test_rows_that_others_have_rewritten_are_not_claimed(kind: OutputKind) -> None:
-    batch = _staged(kind, 0)
+    batch = staged(kind, 0)
     kind.end(batch)
-    with _table(kind) as table:
+    with table_of(kind) as table:
         table.delete("n = 2")
 
     with pytest.raises(OutputRefusedError, match="1 of 2 files of batch 0 no more"):
         kind.read_back(batch)
-
-
-def _staged(
-    kind: OutputKind, batch_id: int, schema: pa.Schema = SCHEMA, rows: list[dict[str, Any]] = ROWS
-) -> StagedBatch:
-    parts: list[StagedPart] = []
-    for task, some in enumerate((rows[:1], rows[1:])):
-        attempt = kind.open_attempt(AttemptName("run", batch_id, task, 0, 0), schema)
-        attempt.write(pa.RecordBatch.from_pylist(some, schema=schema))
-        parts.append(attempt.hand_over())
-    manifest = manifest_of("archive", APP, batch_id, schema, parts)
-    return write_manifest(kind.target, kind.staging, {}, manifest, run="run")
-
-
-@contextmanager
-def _catalog(kind: OutputKind) -> Iterator[SqlCatalog]:
-    """As another program has it."""
-    catalog = SqlCatalog("default", uri=kind.target.place, warehouse=kind.target.options["warehouse"])
-    try:
-        yield catalog
-    finally:
-        catalog.close()
-
-
-@contextmanager
-def _table(kind: OutputKind) -> Iterator[Table]:
-    with _catalog(kind) as catalog:
-        yield catalog.load_table(kind.target.table)
-
-
-def _numbers(kind: OutputKind) -> list[int]:
-    with _table(kind) as table:
-        return sorted(int(each["n"]) for each in table.scan().to_arrow().to_pylist())
-
-
-def _before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, times: int = 1) -> None:
-    """Have something done between what an end has seen and what it asks of the catalog."""
-    commit = OneTry.commit_table
-    left = [times]
-
-    def late(*arguments: Any) -> Any:
-        left[0] -= 1
-        if left[0] >= 0:
-            act()
-        return commit(*arguments)
-
-    monkeypatch.setattr(OneTry, "commit_table", late)
 
 
 def _cut_at(patch: pytest.MonkeyPatch, effect: int) -> list[int]:
