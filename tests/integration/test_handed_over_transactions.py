@@ -142,3 +142,17 @@ def test_only_a_producer_with_transactions_goes_on_as_another(bootstrap: str, pr
         pytest.raises(TransactionStateError, match="need a transactional_id"),
     ):
         plain.continue_as("x")
+
+
+def test_a_producer_knows_whether_another_one_has_taken_its_id(bootstrap: str, producer: Producer, topic: str) -> None:
+    assert producer.holds_transactional_id()
+    with producer.transaction():
+        producer.send(topic, b"one")
+        with pytest.raises(TransactionStateError, match="holds_transactional_id is not possible now"):
+            producer.holds_transactional_id()
+    assert producer.holds_transactional_id()
+
+    with producer_of(bootstrap, f"x-{topic}") as other:
+        other.init_transactions()
+        assert not producer.holds_transactional_id()
+        assert other.holds_transactional_id()

@@ -372,10 +372,12 @@ def test_a_batch_that_nobody_comes_with_again_leaves_no_key(tasks: Tasks) -> Non
 
 def test_a_long_lived_driver_keeps_its_connections(tasks: Tasks) -> None:
     with committer(tasks, "run1") as sink:
+        deciders = set()
         for batch_id in range(3):
             sink.commit(BatchWork.of_topic(batch_id, [tasks.write("run1", [batch_id])]))
-        kept = sink._kept
-        assert kept is not None
+            assert sink._kept is not None
+            deciders.add(sink._kept.cluster._decisions._decider)
+        assert len(deciders) == 1
         # Another run takes over in between.
         committer(tasks, "run2").commit(BatchWork.of_topic(3, [tasks.write("run2", [3])]))
         with pytest.raises(SupersededError):

@@ -225,6 +225,12 @@ class AsyncProducer(AsyncClosedAtExit):
         coordinator says under which epoch. TransactionStateError while it is open; nothing has changed then."""
         await (self._core or self._started()).in_transactions().resume(timeout_ms=self._block_ms(timeout_ms))
 
+    async def holds_transactional_id(self, timeout_ms: float | None = None) -> bool:
+        """Whether no other producer has taken the transactional id since, as its coordinator knows now. Between transactions
+        only. One that takes it later fences this one, as always."""
+        transactions = (self._core or self._started()).in_transactions()
+        return await transactions.holds_id(timeout_ms=self._block_ms(timeout_ms))
+
     async def complete_transaction(self, prepared: PreparedTransaction, timeout_ms: float | None = None) -> bool:
         """Commit the prepared transaction if it is this one, which was recorded, and abort it if it is another. Whether it was
         committed."""

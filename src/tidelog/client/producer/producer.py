@@ -272,6 +272,11 @@ class Producer(ClosedAtExit):
         coordinator says under which epoch. TransactionStateError while it is open; nothing has changed then."""
         self._background.call(self._core.in_transactions().resume(timeout_ms=self._block_ms(timeout_ms)))
 
+    def holds_transactional_id(self, timeout_ms: float | None = None) -> bool:
+        """Whether no other producer has taken the transactional id since, as its coordinator knows now. Between transactions
+        only. One that takes it later fences this one, as always."""
+        return self._background.call(self._core.in_transactions().holds_id(timeout_ms=self._block_ms(timeout_ms)))
+
     def complete_transaction(self, prepared: PreparedTransaction, timeout_ms: float | None = None) -> bool:
         """Commit the prepared transaction if it is this one, which was recorded, and abort it if it is another. Whether it was
         committed."""

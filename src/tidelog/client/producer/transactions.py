@@ -224,6 +224,20 @@ class Transactions:
                 f"{self._requests.reason}; call resume_transactions again"
             ) from None
 
+    async def holds_id(self, *, timeout_ms: float) -> bool:
+        """Whether nobody has taken the transactional id since, as its coordinator knows."""
+        self._check(State.READY, "holds_transactional_id")
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                found = await self._heard(self._requests.describe())
+        except TimeoutError:
+            raise TimedOutError(
+                f"the coordinator of transactional id {self.transactional_id!r} had no good answer within {timeout_ms:g} ms"
+                f"{self._requests.reason}"
+            ) from None
+        identity = self._sender.identity
+        return (found.producer_id, found.producer_epoch) == (identity.producer_id, identity.epoch)
+
     async def commit(self, *, timeout_ms: float) -> None:
         """Commit once everything is written."""
         if self._ending is None:

@@ -69,11 +69,19 @@ class SinkDecisions:
         self._identity = identity
         self._settings = settings
         self._decider: AsyncProducer | None = None
+        self._state: SinkState | None = None
+        self._knows_state = False
         self._has_audit_topic = False
 
     async def take_over(self, run: str, *, is_fresh: bool = False) -> SinkState | None:
         """Become the decider, and read what the last one has written. Where that was not `run`, look at the topic as well:
-        SinkError where it does not keep what is written."""
+        SinkError where it does not keep what is written.
+
+        A decider that still has its id knows what is written: it was the last to take it, all before it are fenced, and
+        whoever takes it from now on fences this one. So asking the coordinator is as good as taking the id once more.
+        """
+        if await self._is_decider():
+            return self._state
         await self.close()
         await ensure_topic(self._admin)
         self._decider = AsyncProducer.on(self._seams, **self._decider_arguments())
@@ -81,6 +89,7 @@ class SinkDecisions:
         state = None if is_fresh else await self._newest()
         if state is None or state.owner != run:
             await check_topic(self._admin)
+        self._state, self._knows_state = state, True
         return state
 
     async def record(self, state: SinkState | None, audit: AuditEntry | None = None) -> bool:
@@ -91,6 +100,8 @@ class SinkDecisions:
             await ensure_audit_topic(self._admin)
             self._has_audit_topic = True
         value = None if state is None else encode_state(state)
+        # Nobody knows what is written, until it is.
+        self._knows_state = False
         try:
             await decider.begin_transaction()
             await decider.send(TOPIC, value, key=encode_key(self._identity), partition=0)
@@ -99,10 +110,21 @@ class SinkDecisions:
             await decider.commit_transaction()
         except ProducerFencedError:
             return False
+        self._state, self._knows_state = state, True
         return True
+
+    async def _is_decider(self) -> bool:
+        if self._decider is None or not self._knows_state:
+            return False
+        try:
+            return await self._decider.holds_transactional_id()
+        except ClientError as error:
+            log.info("the decider of %s is made anew: %s", self._identity, error)
+            return False
 
     async def close(self) -> None:
         decider, self._decider = self._decider, None
+        self._knows_state = False
         if decider is not None:
             await decider.close(timeout_ms=0)
 
