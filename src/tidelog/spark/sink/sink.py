@@ -12,6 +12,9 @@ Whose write it is:
                                                                   this write
     another batch         this write                 the topic    this write              0
 
+By what a batch is known that comes again: a stream's by the hash of its input, as Spark has written it down (`input_hash`); one
+with txnAppId by the count and the checksum of its rows, as replayCheck says; another one does not come again.
+
 What tasks do and what the driver does is imported where it is done: each is half of what a process of Spark's would wait for.
 
 Method and argument names are Spark's: it calls them by name.
@@ -20,7 +23,7 @@ Method and argument names are Spark's: it calls them by name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -36,6 +39,8 @@ from tidelog.spark.sink.sink_rows import check_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidelog.spark.sink.sink_batch import BatchInput, BatchWork
+    from tidelog.spark.sink.sink_committer import SinkCommitter
     from tidelog.spark.sink.sink_options import SinkOptions
     from tidelog.spark.sink.sink_transactions import Attempt
 
@@ -49,6 +54,9 @@ Messages = list[WriterCommitMessage | None]
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 _BATCH_ID = "streaming.sql.batchId"
+_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+# Committers that keep their connections for the next batch: queries of one process.
+_COMMITTERS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class SinkWrite:
     identity: SinkIdentity
     run: str
     batch_id: int
+    checkpoint: str | None = None
+    """Of a stream: where Spark keeps its progress, as far as its options or its session say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +106,28 @@ class BatchSink(DataSourceArrowWriter):
 
     def commit(self, messages: Messages) -> None:
         if self._options.is_exactly_once:
-            _commit(self._options, messages, self._write, self._write.batch_id)
+            of, participants = _read(messages, self._write)
+            assert of is not None, "a batch knows its own write"
+            self._committer(of).commit(self._work(participants))
 
     def abort(self, messages: Messages) -> None:
         if self._options.is_exactly_once:
             # Without a message the run is not known. Then this write takes the query over: nothing that is open is left behind.
-            _abort(self._options, messages, self._write, self._write.batch_id)
+            of, participants = _read(messages, self._write)
+            assert of is not None, "a batch knows its own write"
+            self._committer(of).abort(self._work(participants))
+
+    def _committer(self, of: SinkWrite) -> SinkCommitter:
+        # What comes once has nothing to keep connections for.
+        return _committer(self._options, of, is_kept=self._options.txn_app_id is not None)
+
+    def _work(self, participants: Sequence[Participant]) -> BatchWork:
+        from tidelog.spark.sink.sink_batch import BatchWork
+
+        options = self._options
+        if options.txn_app_id is None:
+            return BatchWork.of_topic(self._write.batch_id, participants, is_once=True)
+        return BatchWork.of_topic(self._write.batch_id, participants, _input(None, participants), options.replay_check)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -117,16 +143,37 @@ class StreamSink(DataSourceStreamArrowWriter):
         query, run, batch_id = (_local_property(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
         if query is None or run is None or batch_id is None:
             raise SinkError("Spark does not tell which query this task belongs to: exactly_once cannot be had here")
-        of = SinkWrite(SinkIdentity(query, prefix=self._options.prefix), run, int(batch_id))
+        identity = SinkIdentity(query, prefix=self._options.prefix)
+        of = SinkWrite(identity, run, int(batch_id), self._options.checkpoint or _checkpoint_of(self._options))
         return _write_exactly_once(self._options, of, iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
-        if self._options.is_exactly_once:
-            _commit(self._options, messages, None, batchId)
+        if not self._options.is_exactly_once:
+            return
+        from tidelog.spark.sink.sink_batch import BatchWork
+        from tidelog.spark.sink.sink_warnings import warn_of_markers, warn_of_open_transactions
+
+        of, participants = _read(messages, None)
+        if of is None:
+            raise SinkError("no task says which batch it has written, so that none can be committed")
+        work = BatchWork.of_topic(batchId, participants, _input(_hash_of(of, batchId), participants))
+        _committer(self._options, of).commit(work)
+        warn_of_markers(of.identity, of.run, participants)
+        topics = {topic for each in participants for topic, _ in each.partitions}
+        warn_of_open_transactions(self._options, of.identity, of.run, sorted(topics))
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        if self._options.is_exactly_once:
-            _abort(self._options, messages, None, batchId)
+        if not self._options.is_exactly_once:
+            return
+        from tidelog.spark.sink.sink_batch import BatchWork
+
+        of, participants = _read(messages, None)
+        if of is None:
+            log.warning(
+                "no task says which batch it has written: what is open ends by time-out, or with the query's next start"
+            )
+            return
+        _committer(self._options, of).abort(BatchWork.of_topic(batchId, participants))
 
 
 def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
@@ -149,25 +196,54 @@ def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[p
     return TaskWritten(0 if participant is None else participant.records, of, participant)
 
 
-def _commit(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
-    from tidelog.spark.sink.sink_batch import BatchWork
+def _input(hash_of_input: str | None, participants: Sequence[Participant]) -> BatchInput:
+    from tidelog.spark.outputs.staged import sum_checksums
+    from tidelog.spark.sink.sink_batch import BatchInput
+
+    rows = sum(each.records for each in participants)
+    return BatchInput(hash_of_input, rows, sum_checksums(each.checksum for each in participants))
+
+
+def _hash_of(of: SinkWrite, batch_id: int) -> str | None:
+    """Of a stream's input; None where it cannot be had, and is told: then rows and checksum say whether a batch is a replay."""
+    from tidelog.spark.sink.input_hash import InputUnreadableError, input_hash
+    from tidelog.spark.sink.sink_warnings import warn_once
+
+    reason = "the option checkpointLocation is missing, and the query has no name under the session's directory"
+    if of.checkpoint is not None:
+        try:
+            return input_hash(of.checkpoint, batch_id)
+        except InputUnreadableError as error:
+            reason = str(error)
+    warn_once(
+        of.run,
+        "input",
+        f"batches of {of.identity} are known again by their rows alone, which have to be the same then: {reason}",
+    )
+    return None
+
+
+def _checkpoint_of(options: SinkOptions) -> str | None:
+    """Where Spark puts it that has a directory for all checkpoints: under the query's name, or under one that it makes up."""
+    directory = _local_property(_CHECKPOINTS)
+    return f"{directory}/{options.query_name}" if directory and options.query_name else None
+
+
+_committers: dict[tuple[object, ...], SinkCommitter] = {}
+
+
+def _committer(options: SinkOptions, of: SinkWrite, *, is_kept: bool = True) -> SinkCommitter:
+    """For one run of a query; the process that commits keeps it, and its connections, for the next batch."""
     from tidelog.spark.sink.sink_committer import SinkCommitter
 
-    of, participants = _read(messages, fallback)
-    if of is None:
-        raise SinkError("no task says which batch it has written, so that none can be committed")
-    SinkCommitter(of.identity, of.run, options.client).commit(BatchWork.of_topic(batch_id, participants))
-
-
-def _abort(options: SinkOptions, messages: Messages, fallback: SinkWrite | None, batch_id: int) -> None:
-    from tidelog.spark.sink.sink_batch import BatchWork
-    from tidelog.spark.sink.sink_committer import SinkCommitter
-
-    of, participants = _read(messages, fallback)
-    if of is None:
-        log.warning("no task says which batch it has written: what is open ends when the query is started again")
-        return
-    SinkCommitter(of.identity, of.run, options.client).abort(BatchWork.of_topic(batch_id, participants))
+    if not is_kept:
+        return SinkCommitter(of.identity, of.run, options.client)
+    key = (SinkCommitter, of.identity, of.run, *sorted((name, str(each)) for name, each in options.client.items()))
+    found = _committers.pop(key, None) or SinkCommitter(of.identity, of.run, options.client).__enter__()
+    _committers[key] = found
+    while len(_committers) > _COMMITTERS_MAX:
+        _committers.pop(next(iter(_committers))).__exit__()
+    return found
 
 
 def _read(messages: Messages, fallback: SinkWrite | None) -> tuple[SinkWrite | None, list[Participant]]:
