@@ -7,8 +7,9 @@ import itertools
 import json
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -187,6 +188,19 @@ def test_a_table_is_widened_by_new_columns_and_by_nothing_else(kind: DeltaTableK
     # Rows of before the widening still fit.
     kind.end(_staged(kind, 2))
     assert len(table_rows(kind)) == 7
+
+
+def test_a_column_that_somebody_else_adds_first_is_added_once(kind: DeltaTableKind) -> None:
+    class Overtaken(DeltaLog):
+        def widen(self, table: DeltaTable, fields: Sequence[Mapping[str, Any]]) -> bool:
+            assert super().widen(self.loaded(), fields)
+            return super().widen(table, fields)
+
+    kind.log = Overtaken(kind.target)
+
+    kind.prepare(SCHEMA.append(pa.field("more", pa.int32())))
+
+    assert [field.name for field in DeltaTable(kind.target.place).schema().fields] == [*SCHEMA.names, "more"]
 
 
 @pytest.mark.parametrize(
