@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from tests.support.database_outputs.scenarios import (
 )
 from tests.support.database_outputs.servers import PASSWORD, ServerProcess, start_postgresql
 from tests.support.database_outputs.staging import APP, decided, stage
-from tidelog.spark.outputs.database_session import Result, Session
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.postgresql_table import PostgresqlKind
 from tidelog.spark.outputs.staged import AttemptName, Changes, Target
@@ -347,24 +346,7 @@ def test_an_attempt_that_is_killed_in_the_middle_of_copy_is_swept(database: Post
 
 
 def test_a_zombie_attempt_adds_no_rows_once_it_was_swept(database: PostgresqlDatabase) -> None:
-    kind = database.sink("orders")
-    kind.prepare(SCHEMA)
-    rows = pa.RecordBatch.from_pylist(scenarios.rows(0, 3), schema=SCHEMA)
-    attempt = kind.open_attempt(AttemptName("run", 0, 0, 0, 0), SCHEMA)
-    attempt.write(rows)
-    assert kind.sweep(frozenset(), older_than_s=0.0).rows == 3
-
-    with pytest.raises(OutputUnreachableError, match="swept away"):
-        attempt.write(rows)
-    attempt.abort()
-    late = kind.open_attempt(AttemptName("run", 0, 1, 0, 0), SCHEMA)
-    late.write(rows)
-    kind.sweep(frozenset(), older_than_s=0.0)
-    with pytest.raises(OutputUnreachableError, match="swept away"):
-        late.hand_over()
-
-    (name,) = database.query("SELECT tablename FROM pg_tables WHERE tablename LIKE 'tidelog_staged_%'")[0]
-    assert database.query(f"SELECT count(*) FROM {name}") == [(0,)]
+    scenarios.a_zombie_attempt_adds_no_rows_once_it_was_swept(database)
 
 
 def test_a_server_that_was_killed_has_what_was_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,23 +378,9 @@ def _killed_and_started(database: PostgresqlDatabase) -> None:
 
 
 def test_a_connection_that_the_server_ends_in_the_middle_is_settled(database: PostgresqlDatabase) -> None:
-    """The server's own side is ended just before each statement of an end, by an administrator."""
-    kind = database.sink("orders")
-    kind.prepare(SCHEMA)
-    for at in range(scenarios.STATEMENTS_MAX):
-        batch = stage(kind, at, scenarios.rows(10 * at, 3), SCHEMA)
-        dying = database.sink("orders")
-        seen = _end_connections(dying, database, at)
-        try:
-            dying.end(batch)
-        except OutputUnreachableError as error:
-            assert "terminat" in str(error)  # noqa: PT017 - it may also go well
-        kind.end(batch)
-        assert len(scenarios.stored(database)) == 3 * (at + 1)
-        if seen() <= at:
-            break
-    else:
-        pytest.fail("an end has more statements than the test has cuts")
+    scenarios.a_connection_that_the_server_ends_is_settled(
+        database, "SELECT pg_backend_pid()", lambda pid: f"SELECT pg_terminate_backend({pid}, 10000)"
+    )
 
 
 def test_a_password_is_in_no_message(
@@ -432,29 +400,6 @@ def test_a_password_is_in_no_message(
     assert "the variable TIDELOG_TEST_PASSWORD, which is not set" in told[4]
     assert "write a reference" in told[5]
     assert not [each for each in [*told, caplog.text] if "s3cret" in each]
-
-
-def _end_connections(kind: PostgresqlKind, database: PostgresqlDatabase, at: int) -> Callable[[], int]:
-    seen = 0
-    connect = kind.connect
-
-    def connected() -> Session:
-        session = connect()
-        execute = session.execute
-
-        def watched(statement: str, parameters: Sequence[object] = ()) -> Result:
-            nonlocal seen
-            if seen == at:
-                (pid,) = execute("SELECT pg_backend_pid()").rows[0]
-                database.query(f"SELECT pg_terminate_backend({pid}, 10000)")
-            seen += 1
-            return execute(statement, parameters)
-
-        object.__setattr__(session, "execute", watched)
-        return session
-
-    object.__setattr__(kind, "connect", connected)
-    return lambda: seen
 
 
 def _start_again(server: ServerProcess) -> None:

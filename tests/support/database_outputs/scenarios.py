@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from tests.support.database_outputs.replay import Change, State, Version, reduced, upserted, versioned
 from tests.support.database_outputs.staging import APP, Cut, CutError, Database, Row, decided, stage
+from tidelog.spark.outputs.database_session import Result, Session
 from tidelog.spark.outputs.database_table import DatabaseKind
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.manifest_store import read_manifest
@@ -534,6 +536,74 @@ def rows_that_are_not_all_there_are_not_ended(database: Database) -> None:
     with pytest.raises(OutputRefusedError, match="not all rows"):
         kind.end(more)
     assert stored(database) == []
+
+
+def a_zombie_attempt_adds_no_rows_once_it_was_swept(database: Database) -> None:
+    """Of servers, which have the rows themselves."""
+    kind = database.sink("orders")
+    kind.prepare(SCHEMA)
+    added = pa.RecordBatch.from_pylist(rows(0, 3), schema=SCHEMA)
+    attempt = kind.open_attempt(AttemptName("run", 0, 0, 0, 0), SCHEMA)
+    attempt.write(added)
+    assert kind.sweep(frozenset(), older_than_s=0.0).rows == 3
+
+    with pytest.raises(OutputUnreachableError, match="swept away"):
+        attempt.write(added)
+    attempt.abort()
+    late = kind.open_attempt(AttemptName("run", 0, 1, 0, 0), SCHEMA)
+    late.write(added)
+    kind.sweep(frozenset(), older_than_s=0.0)
+    with pytest.raises(OutputUnreachableError, match="swept away"):
+        late.hand_over()
+
+    staged = database.query("SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'tidelog_staged_%'")
+    assert [database.query(f"SELECT count(*) FROM {name}") for (name,) in staged if _is_here(database, name)] == [
+        [(0,)]
+    ]
+
+
+def _is_here(database: Database, table: str) -> bool:
+    """Some list the tables of all databases."""
+    try:
+        database.query(f"SELECT 1 FROM {table} LIMIT 1")
+    except Exception:  # noqa: BLE001 - of whatever library
+        return False
+    return True
+
+
+def a_connection_that_the_server_ends_is_settled(database: Database, who: str, end: Callable[[object], str]) -> None:
+    """The server's own side is ended just before each statement of an end, by an administrator."""
+    kind = database.sink("orders")
+    kind.prepare(SCHEMA)
+    for at in range(STATEMENTS_MAX):
+        batch = stage(kind, at, rows(10 * at, 3), SCHEMA)
+        dying = database.sink("orders")
+        seen = 0
+        connect = dying.connect
+
+        def connected(connect: Callable[[], Session] = connect, at: int = at) -> Session:
+            session = connect()
+            execute = session.execute
+
+            def watched(statement: str, parameters: Sequence[object] = ()) -> Result:
+                nonlocal seen
+                if seen == at:
+                    database.query(end(execute(who).rows[0][0]))
+                seen += 1
+                return execute(statement, parameters)
+
+            object.__setattr__(session, "execute", watched)
+            return session
+
+        object.__setattr__(dying, "connect", connected)
+        with contextlib.suppress(OutputUnreachableError):
+            dying.end(batch)
+        kind.end(batch)
+        assert len(stored(database)) == 3 * (at + 1)
+        if seen <= at:
+            break
+    else:
+        pytest.fail("an end has more statements than the scenario has cuts")
 
 
 Scenario = Callable[[Database], None]

@@ -62,6 +62,8 @@ class ServerProcess:
                 self._connect(self.port).close()
             except (OSError, psycopg.OperationalError, pymysql.OperationalError):
                 if self._process.poll() is not None or time.monotonic() > deadline:
+                    self._process.kill()
+                    self._process.wait(timeout=30)
                     raise RuntimeError(self._log.read_text()[-3000:]) from None
                 time.sleep(0.05)
             else:
@@ -137,7 +139,7 @@ def start_mariadb() -> ServerProcess:
     directory = Path(tempfile.mkdtemp(prefix="tidelog-mariadb-"))
     start = directory / "start.sql"
     start.write_text(
-        f"CREATE USER IF NOT EXISTS 'tidelog'@'%' IDENTIFIED BY '{PASSWORD}';"
+        f"CREATE USER IF NOT EXISTS 'tidelog'@'%' IDENTIFIED BY '{PASSWORD}';\n"
         "GRANT ALL ON *.* TO 'tidelog'@'%' WITH GRANT OPTION;\n"
     )
     start.chmod(0o644)
@@ -159,8 +161,7 @@ def start_mariadb() -> ServerProcess:
         return pymysql.connect(host="127.0.0.1", port=port, user="tidelog", password=PASSWORD)
 
     server = ServerProcess(command, "mysql", directory, connect)
-    server.run(
-        [install, "--no-defaults", f"--datadir={directory / 'data'}", "--auth-root-authentication-method=normal"]
-    )
+    # Without the users that have no name, who come before ours.
+    server.run([install, "--no-defaults", f"--datadir={directory / 'data'}", "--skip-test-db"])
     server.start()
     return server

@@ -38,8 +38,8 @@ class Dialect(msgspec.Struct, frozen=True):
     DELETE IN)."""
     ignores_case: bool = False
     """Of the names of columns."""
-    key_text: str = ""
-    """The type of text in a key, where it is not that of other text."""
+    key_types: Mapping[str, str] = {}
+    """By family: the type of a column in a key, where it is another one."""
     has_nan: bool = True
     has_infinity: bool = True
     begin: str = "BEGIN"
@@ -68,8 +68,8 @@ class Dialect(msgspec.Struct, frozen=True):
         found = self.types.get(family(kind))
         if found is None:
             raise OutputRefusedError(f"{self.name} has no column for the type {kind}{_advice(kind)}")
-        if is_key and self.key_text and family(kind) == "text":
-            return self.key_text
+        if is_key:
+            found = self.key_types.get(family(kind), found)
         return found.format(*decimal_arguments(kind))
 
     def fits(self, kind: pa.DataType, column_type: str) -> bool:
@@ -239,7 +239,8 @@ MARIADB = Dialect(
         "int16": "smallint",
         "int32": "int",
         "int64": "bigint",
-        "float": "float",
+        # Its own floats are rounded to six digits when they are read.
+        "float": "double",
         "double": "double",
         "text": "longtext",
         "binary": "longblob",
@@ -253,7 +254,7 @@ MARIADB = Dialect(
         "int16": _MARIADB_WHOLE,
         "int32": _MARIADB_WHOLE,
         "int64": _MARIADB_WHOLE,
-        "float": "float|double",
+        "float": "double",
         "double": "double",
         "text": "varchar\\(\\d+\\)|(tiny|medium|long)?text|json|uuid|enum\\(.*\\)",
         "binary": "varbinary\\(\\d+\\)|(tiny|medium|long)?blob",
@@ -268,8 +269,8 @@ MARIADB = Dialect(
     age_s="timestampdiff(microsecond, staged_at, now(6)) / 1000000",
     joins="join",
     ignores_case=True,
-    # As long as an index of several columns can have it, with keys told apart byte by byte.
-    key_text="varchar(255)",
+    # As long as an index of several columns can have it.
+    key_types={"text": "varchar(255)", "binary": "varbinary(255)"},
     has_nan=False,
     has_infinity=False,
     begin="START TRANSACTION",

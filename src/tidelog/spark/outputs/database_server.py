@@ -254,7 +254,7 @@ class DatabaseServerKind(DatabaseKind):
 
     def _attempts_statement(self) -> str:
         dialect = self.dialect
-        text = dialect.key_text or dialect.types["text"]
+        text = dialect.key_types.get("text", dialect.types["text"])
         return (
             f"CREATE TABLE IF NOT EXISTS {self.own_quoted(ATTEMPTS)} (id {dialect.serial} PRIMARY KEY, owner {text} NOT NULL,"
             f" attempt {text} NOT NULL, staged_in {text} NOT NULL, staged_rows bigint,"

@@ -249,7 +249,7 @@ class DatabaseKind(OutputKind):
         return self.dialect.qualified(self.own(name))
 
     def batches_statement(self) -> str:
-        text = self.dialect.key_text or self.dialect.types["text"]
+        text = self.dialect.key_types.get("text", self.dialect.types["text"])
         return (
             f"CREATE TABLE IF NOT EXISTS {self.own_quoted(BATCHES)}"
             f" (app_id {text} NOT NULL PRIMARY KEY, batch_id bigint NOT NULL){self.dialect.table_end}"
