@@ -33,6 +33,7 @@ from tests.support.database_outputs.scenarios import (
 )
 from tests.support.database_outputs.servers import PASSWORD, ServerProcess, start_mariadb
 from tests.support.database_outputs.staging import APP, decided, stage
+from tests.support.tls_files import new_authority
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.mariadb_table import MariaDbKind
 from tidelog.spark.outputs.staged import AttemptName, Changes, Target
@@ -57,6 +58,7 @@ class MariaDbDatabase:
 
     def sink(self, table: str, changes: Changes | None = None, *, staging: str = "staging", **more: Any) -> MariaDbKind:
         url = f"mariadb://{self.user}:${{env:TIDELOG_TEST_PASSWORD}}@127.0.0.1:{self.server.port}/{self.name}"
+        url += more.pop("settings", "")
         kind = kind_of(Target("mariadb", url, table, changes=changes, **more), str(self.directory / staging), {})
         assert isinstance(kind, MariaDbKind)
         return kind
@@ -310,6 +312,18 @@ def test_a_password_is_in_no_message(database: MariaDbDatabase, monkeypatch: pyt
 
     assert "Access denied" in told[3]
     assert not [each for each in told if "s3cret" in each]
+
+
+def test_the_server_is_who_it_says_by_tls(database: MariaDbDatabase) -> None:
+    other = database.directory / "other.pem"
+    other.write_bytes(new_authority().certificate_pem)
+    kind = database.sink("orders", settings=f"?ssl_ca={database.server.directory}/ca.pem")
+    kind.prepare(SCHEMA)
+    with kind.session() as session:
+        assert session.execute("SHOW SESSION STATUS LIKE 'Ssl_version'").rows[0][1] in {"TLSv1.2", "TLSv1.3"}
+
+    stranger = database.sink("orders", settings=f"?ssl_ca={other}")
+    assert "certificate verify failed" in stranger.validate(SCHEMA)[0]
 
 
 def _until(database: MariaDbDatabase, query: str, value: int) -> None:

@@ -33,6 +33,7 @@ from tests.support.database_outputs.scenarios import (
 )
 from tests.support.database_outputs.servers import PASSWORD, ServerProcess, start_postgresql
 from tests.support.database_outputs.staging import APP, decided, stage
+from tests.support.tls_files import new_authority
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.postgresql_table import PostgresqlKind
 from tidelog.spark.outputs.staged import AttemptName, Changes, Target
@@ -61,9 +62,8 @@ class PostgresqlDatabase:
     def sink(
         self, table: str, changes: Changes | None = None, *, staging: str = "staging", **more: Any
     ) -> PostgresqlKind:
-        kind = kind_of(
-            Target("postgresql", self.url(self.user), table, changes=changes, **more), str(self.directory / staging), {}
-        )
+        place = more.pop("place", self.url(self.user))
+        kind = kind_of(Target("postgresql", place, table, changes=changes, **more), str(self.directory / staging), {})
         assert isinstance(kind, PostgresqlKind)
         return kind
 
@@ -400,6 +400,19 @@ def test_a_password_is_in_no_message(
     assert "the variable TIDELOG_TEST_PASSWORD, which is not set" in told[4]
     assert "write a reference" in told[5]
     assert not [each for each in [*told, caplog.text] if "s3cret" in each]
+
+
+def test_the_server_is_who_it_says_by_tls(database: PostgresqlDatabase) -> None:
+    ours, other = database.server.directory / "ca.pem", database.directory / "other.pem"
+    other.write_bytes(new_authority().certificate_pem)
+    place = database.url("tidelog").replace("sslmode=disable", f"sslmode=verify-full&sslrootcert={ours}")
+    kind = database.sink("orders", place=place)
+    kind.prepare(SCHEMA)
+    with kind.session() as session:
+        assert session.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").rows == [(True,)]
+
+    stranger = database.sink("orders", place=place.replace(str(ours), str(other)))
+    assert "certificate verify failed" in stranger.validate(SCHEMA)[0]
 
 
 def _start_again(server: ServerProcess) -> None:

@@ -20,6 +20,7 @@ import psycopg
 import pymysql
 
 from tests.support.apache_kafka import free_ports
+from tests.support.tls_files import new_authority
 
 START_S = 60.0
 PASSWORD = "s3cret/@:%word"
@@ -42,10 +43,23 @@ class ServerProcess:
             account = pwd.getpwnam(user)
             os.chown(directory, account.pw_uid, account.pw_gid)
             self._identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        self._write_certificates()
         self._process: subprocess.Popen[bytes] | None = None
         # PostgreSQL waits for its clients otherwise.
         self._stops_by = signal.SIGINT if user == "postgres" else signal.SIGTERM
         self._log = directory / "server.log"
+
+    def _write_certificates(self) -> None:
+        """`ca.pem` is what a client trusts."""
+        authority = new_authority()
+        issued = authority.node_certificate(["127.0.0.1"])
+        contents = {"ca.pem": authority.certificate_pem, "server.pem": issued.chain_pem, "server.key": issued.key_pem}
+        for name, content in contents.items():
+            path = self.directory / name
+            path.write_bytes(content)
+            path.chmod(0o600 if name == "server.key" else 0o644)
+            if self._identity:
+                os.chown(path, self._identity["user"], self._identity["group"])
 
     def run(self, command: list[str]) -> None:
         """A program of the server's, as its user."""
@@ -108,6 +122,9 @@ def start_postgresql() -> ServerProcess:
             "unix_socket_directories=",
             "max_connections=50",
             "shared_buffers=32MB",
+            "ssl=on",
+            f"ssl_cert_file={place / 'server.pem'}",
+            f"ssl_key_file={place / 'server.key'}",
         ]
         return [
             str(program),
@@ -155,6 +172,8 @@ def start_mariadb() -> ServerProcess:
             f"--pid-file={place / 'pid'}",
             f"--init-file={start}",
             "--innodb-buffer-pool-size=64M",
+            f"--ssl-cert={place / 'server.pem'}",
+            f"--ssl-key={place / 'server.key'}",
         ]
 
     def connect(port: int) -> Any:
