@@ -322,6 +322,8 @@ def test_the_server_is_who_it_says_by_tls(database: MariaDbDatabase) -> None:
     with kind.session() as session:
         assert session.execute("SHOW SESSION STATUS LIKE 'Ssl_version'").rows[0][1] in {"TLSv1.2", "TLSv1.3"}
 
+    nobody = database.sink("orders", settings="?ssl_ca=/not/there.pem")
+    assert nobody.validate(SCHEMA) == ["a file of ssl_ca cannot be read: No such file or directory"]
     stranger = database.sink("orders", settings=f"?ssl_ca={other}")
     assert "certificate verify failed" in stranger.validate(SCHEMA)[0]
 

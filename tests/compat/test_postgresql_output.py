@@ -227,6 +227,27 @@ def test_a_table_in_a_schema_has_ours_beside_it(database: PostgresqlDatabase) ->
     assert database.query('SELECT batch_id FROM "Sales".tidelog_batches') == [(0,)]
 
 
+@pytest.mark.parametrize("changes", [None, HISTORY], ids=["appended", "history"])
+def test_queries_that_start_at_once_make_the_tables_once(database: PostgresqlDatabase, changes: Changes | None) -> None:
+    start = threading.Barrier(4)
+    failures: list[BaseException] = []
+
+    def prepare() -> None:
+        start.wait(timeout=30)
+        try:
+            database.sink("orders", changes).prepare(CHANGED if changes else SCHEMA)
+        except BaseException as error:  # noqa: BLE001 - told below
+            failures.append(error)
+
+    threads = [threading.Thread(target=prepare) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(timeout=60)
+
+    assert not failures
+
+
 def test_a_lock_that_somebody_holds_may_be_tried_again(database: PostgresqlDatabase) -> None:
     kind = database.sink("orders", UPSERTS, options={"lock_timeout_s": "0.2"})
     kind.prepare(CHANGED)

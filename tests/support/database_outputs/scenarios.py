@@ -308,6 +308,7 @@ def every_type_comes_back_as_it_was(database: Database, *, has_nan: bool, has_in
         "day": pa.date32(),
         "instant": pa.timestamp("us", "UTC"),
         "local": pa.timestamp("us"),
+        "elsewhere": pa.timestamp("us", "Asia/Kolkata"),
         "exact": pa.decimal128(38, 10),
     }
     schema = pa.schema(types)
@@ -324,6 +325,7 @@ def every_type_comes_back_as_it_was(database: Database, *, has_nan: bool, has_in
         "day": dt.date(2026, 2, 28),
         "instant": dt.datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=dt.UTC),
         "local": dt.datetime(1969, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001
+        "elsewhere": dt.datetime(2026, 3, 29, 1, 30, 0, 1, tzinfo=dt.UTC),
         "exact": decimal.Decimal("1234567890123456789012345678.0123456789"),
     }
     second: Row = {

@@ -81,12 +81,13 @@ def csv_of(batch: pa.RecordBatch) -> bytes:
     import pyarrow as pa
     from pyarrow import csv
 
-    columns = [
-        pa.array([None if each is None else f"\\x{each.hex()}" for each in column.to_pylist()], pa.string())
-        if family(column.type) == "binary"
-        else column
-        for column in batch.columns
-    ]
+    def written(column: Any) -> Any:
+        name = family(column.type)
+        if name == "binary":
+            return pa.array([None if each is None else f"\\x{each.hex()}" for each in column.to_pylist()], pa.string())
+        return column.cast(pa.timestamp("us", "UTC")) if name == "instant" else column
+
+    columns = [written(each) for each in batch.columns]
     sink = pa.BufferOutputStream()
     converted = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     csv.write_csv(converted, sink, csv.WriteOptions(include_header=False))

@@ -47,9 +47,13 @@ BATCHES = "tidelog_batches"
 NO_BATCH = -1
 # Somebody else's lock: longer than a transaction of theirs should take.
 LOCK_TIMEOUT_S = 30.0
+# Nobody waits for longer without knowing why.
+LOCK_TIMEOUT_S_MAX = 3600.0
 _OPTIONS = frozenset({"batch_column", "schema", "lock_timeout_s"})
 # Another one's row may come in between twice; three times is a rule of the table.
 _TRIES_MAX = 3
+# The target with its index, and three of ours with one.
+_TABLES_MADE_MAX = 6
 
 
 class RowInBetweenError(Exception):
@@ -115,8 +119,19 @@ class DatabaseKind(OutputKind):
     def prepare(self, schema: pa.Schema) -> None:
         if wrong := self.validate(schema):
             raise OutputRefusedError(wrong[0])
-        merge = self.merge(schema)
         self.make_place()
+        for tries in range(1, _TABLES_MADE_MAX + 1):
+            try:
+                self._make(schema)
+            except (OutputRefusedError, RowInBetweenError) as error:
+                # Queries that start at once make the same tables: whoever is second at one finds it there.
+                if tries == _TABLES_MADE_MAX:
+                    raise OutputRefusedError(str(error)) from None
+            else:
+                return
+
+    def _make(self, schema: pa.Schema) -> None:
+        merge = self.merge(schema)
         with self.session() as session:
             if not self.has_table(session, BATCHES):
                 session.execute(self.batches_statement())
@@ -263,12 +278,14 @@ class DatabaseKind(OutputKind):
             for each in sorted(set(target.options) - _OPTIONS)
         ]
         try:
-            if self.lock_timeout_s <= 0:
-                found.append("lock_timeout_s must be more than 0")
+            if not 0 < self.lock_timeout_s <= LOCK_TIMEOUT_S_MAX:
+                found.append(f"lock_timeout_s must be more than 0, and at most {LOCK_TIMEOUT_S_MAX:.0f}")
         except ValueError:
             found.append(f"lock_timeout_s is {target.options['lock_timeout_s']}, expected seconds")
         if target.partition_by:
             found.append("a table of a database is not divided here: leave partition_by out")
+        if target.storage:
+            found.append("a database has no settings of an object store: leave storage out")
         if not target.table:
             found.append("the target has no table: table= names it")
         names = [each for each in schema.names if each != DELETED]

@@ -128,19 +128,24 @@ class MariaDbKind(DatabaseServerKind):
     def connect(self) -> Session:
         url = self._url
         found = url.secrets()
-        connection: Any = pymysql.connect(
-            host=url.host or "localhost",
-            port=url.port or _PORT,
-            user=found.pop("user"),
-            password=found.pop("password"),
-            database=url.database.strip("/"),
-            charset="utf8mb4",
-            autocommit=True,
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            # An UPDATE tells of the rows that it has found: one that changes nothing is one row all the same.
-            client_flag=CLIENT.FOUND_ROWS,
-            **({"ssl_verify_cert": True, "ssl_verify_identity": True, **found} if found else {}),
-        )
+        try:
+            connection: Any = pymysql.connect(
+                host=url.host or "localhost",
+                port=url.port or _PORT,
+                user=found.pop("user"),
+                password=found.pop("password"),
+                database=url.database.strip("/"),
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                # An UPDATE tells of the rows that it has found: one that changes nothing is one row all the same.
+                client_flag=CLIENT.FOUND_ROWS,
+                **({"ssl_verify_cert": True, "ssl_verify_identity": True, **found} if found else {}),
+            )
+        except OSError as error:
+            raise OutputRefusedError(
+                f"a file of {', '.join(sorted(found))} cannot be read: {error.strerror or error}"
+            ) from None
         version = _VERSION.search(connection.get_server_info())
         if version is None or (int(version[1]), int(version[2])) < _VERSION_MIN:
             connection.close()
