@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,18 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransform
 from pyiceberg.types import IntegerType, NestedField, StringType
-from sqlalchemy.orm import Session
 
 from tests.support.iceberg_sink import (
     APP,
     SCHEMA,
+    KilledError,
     append_row,
     before_commit,
     catalog_of,
+    cut_at,
     numbers,
     schema_of,
     staged,
@@ -33,10 +32,6 @@ from tidelog.spark.outputs import iceberg_table
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import Target
-
-
-class KilledError(BaseException):
-    """As a process that is gone: nothing catches it."""
 
 
 @pytest.fixture
@@ -91,7 +86,7 @@ def test_an_end_that_is_cut_anywhere_and_asked_for_again_has_one_outcome(
         batch = staged(kind, batch_id)
         expected += [1, 2, 3]
         with monkeypatch.context() as patch:
-            effects = _cut_at(patch, batch_id)
+            effects = cut_at(patch, batch_id)
             try:
                 kind.end(batch)
             except KilledError:
@@ -372,27 +367,3 @@ def test_rows_that_others_have_rewritten_are_not_claimed(kind: OutputKind) -> No
 
     with pytest.raises(OutputRefusedError, match="1 of 2 files of batch 0 no more"):
         kind.read_back(batch)
-
-
-def _cut_at(patch: pytest.MonkeyPatch, effect: int) -> list[int]:
-    """Die at the nth effect, of which each file and each commit of the database is one, before and after it. What comes back
-    counts them."""
-    count = [0]
-
-    def step() -> None:
-        count[0] += 1
-        if count[0] - 1 == effect:
-            raise KilledError
-
-    def around(function: Callable[..., Any]) -> Callable[..., Any]:
-        def cut(*arguments: Any, **more: Any) -> Any:
-            step()
-            done = function(*arguments, **more)
-            step()
-            return done
-
-        return cut
-
-    patch.setattr(PyArrowFile, "create", around(PyArrowFile.create))
-    patch.setattr(Session, "commit", around(Session.commit))
-    return count

@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table
+from sqlalchemy.orm import Session
 
 from tidelog.spark.outputs.iceberg_catalog import OneTry
 from tidelog.spark.outputs.kind import OutputKind
@@ -23,6 +25,10 @@ ROWS: list[dict[str, Any]] = [
     {"day": dt.date(2026, 1, 1), "n": 2, "text": None},
     {"day": dt.date(2026, 1, 1), "n": 3, "text": "c"},
 ]
+
+
+class KilledError(BaseException):
+    """As a process that is gone: nothing catches it."""
 
 
 def schema_of(**columns: pa.DataType) -> pa.Schema:
@@ -85,3 +91,27 @@ def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, t
         return commit(*arguments)
 
     monkeypatch.setattr(OneTry, "commit_table", late)
+
+
+def cut_at(patch: pytest.MonkeyPatch, effect: int) -> list[int]:
+    """Die at the nth effect, of which each file and each commit of the database is one, before and after it. What comes back
+    counts them."""
+    count = [0]
+
+    def step() -> None:
+        count[0] += 1
+        if count[0] - 1 == effect:
+            raise KilledError
+
+    def around(function: Callable[..., Any]) -> Callable[..., Any]:
+        def cut(*arguments: Any, **more: Any) -> Any:
+            step()
+            done = function(*arguments, **more)
+            step()
+            return done
+
+        return cut
+
+    patch.setattr(PyArrowFile, "create", around(PyArrowFile.create))
+    patch.setattr(Session, "commit", around(Session.commit))
+    return count

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import decimal
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -146,17 +146,36 @@ class IcebergAttempt(ParquetAttempt):
         return msgspec.structs.replace(file, stats=msgspec.json.encode(described).decode())
 
 
-def stored_rows(table: Table, path: str) -> Iterator[pa.RecordBatch]:
-    """Rows of a data file that was written here, by the names that the table has now for its columns. PyIceberg's own reader
-    gives an empty list for none."""
-    names = {field.field_id: field.name for field in table.schema().fields}
+def stored_rows(table: Table, path: str, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of a data file, by the names that the table has now for its columns; those of `names`, or all that the file has.
+    PyIceberg's own reader gives an empty list for a list of structs that is null."""
+    known = {field.field_id: field.name for field in table.schema().fields if names is None or field.name in names}
     with table.io.new_input(path).open() as stream:
         file = pq.ParquetFile(cast("pa.NativeFile", stream))
-        ids = [int((field.metadata or {}).get(_FIELD_ID, b"-1")) for field in file.schema_arrow]
-        kept = [(index, names[each]) for index, each in enumerate(ids) if each in names]
-        for batch in file.iter_batches():
-            columns = [batch.column(index) for index, _ in kept]
-            yield pa.RecordBatch.from_arrays(columns, names=[name for _, name in kept])
+        chosen = {stored.name: known[each] for stored, each in _stored_ids(file.schema_arrow) if each in known}
+        for batch in file.iter_batches(columns=list(chosen)):
+            columns = [batch.column(stored) for stored in chosen]
+            yield pa.RecordBatch.from_arrays(columns, names=list(chosen.values()))
+
+
+def foreign_file_faults(table: Table, path: str) -> list[str]:
+    """What keeps rows of a data file from being written once more, whoever has written it."""
+    with table.io.new_input(path).open() as stream:
+        stored = pq.read_schema(cast("pa.NativeFile", stream))
+    ids = _stored_ids(stored)
+    if any(each < 0 for _, each in ids):
+        return [f"the table's file {path} has no ids of fields: it was imported, and is not merged with here"]
+    known = {field.field_id: field.name for field in table.schema().fields}
+    rows = pa.schema([pa.field(known[each], field.type) for field, each in ids if each in known])
+    if missing := misfits(rows, table_schema(table.schema())):
+        return [
+            f"the table's file {path} has the column {missing[0].name} as {missing[0].type}, as it was before a change"
+        ]
+    return []
+
+
+def _stored_ids(schema: pa.Schema) -> list[tuple[pa.Field[Any], int]]:
+    return [(field, int((field.metadata or {}).get(_FIELD_ID, b"-1"))) for field in schema]
 
 
 def description_of(file: StagedFile) -> FileDescription:

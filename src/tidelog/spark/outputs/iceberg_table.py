@@ -7,6 +7,9 @@ Not in the snapshot alone: snapshots expire. The commit is made from the version
 refuses it where the table's main branch has moved since. Then it is loaded and compared again: a zombie that wakes between check
 and commit adds nothing, and neither does one whose answer was lost. PyIceberg's own way with conflicts is kept out
 (`iceberg_catalog.OneTry`).
+
+Rows that change others by key (`Target.changes`) are staged apart from the table, and merged into it by `iceberg_merge` in a
+commit of the same kind.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import cast
 
 import pyarrow as pa
@@ -30,6 +34,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
 
 from tidelog.spark.outputs import iceberg_catalog, iceberg_files
+from tidelog.spark.outputs.delta_merge import StagedChanges, change_faults, table_columns
 from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, loaded, opened, translated
 from tidelog.spark.outputs.iceberg_files import (
     IcebergAttempt,
@@ -40,11 +45,13 @@ from tidelog.spark.outputs.iceberg_files import (
     stem_of,
     stored_rows,
 )
+from tidelog.spark.outputs.iceberg_merge import delete_written, merge, merge_faults, merge_stem, stage_merge
 from tidelog.spark.outputs.iceberg_schema import check_partition, normal_schema, widening
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
 from tidelog.spark.outputs.manifest_store import decode_schema
-from tidelog.spark.outputs.parquet_staging import owner_of
-from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
+from tidelog.spark.outputs.staged import AttemptName, Changes, StagedBatch, StagedFile, StagedPart, sum_checksums
+from tidelog.spark.outputs.storage import Storage, StoredFile
 from tidelog.spark.row_checksum import row_checksum
 
 # Others that commit are faster so often only where they do nothing else.
@@ -68,11 +75,11 @@ class IcebergTableKind(OutputKind):
             if name not in schema.names
         ]
         if self.target.changes is not None:
-            found.append("an Iceberg table is only added to here: merge_on= needs a Delta table or a database")
+            found += change_faults(schema, self.target.changes)
         if found:
             return found
         try:
-            normal_schema(schema)
+            normal_schema(self._columns(schema))
             with translated(self.target):
                 iceberg_catalog.identifier(self.target)
                 if not iceberg_catalog.is_there(self.target):
@@ -93,7 +100,7 @@ class IcebergTableKind(OutputKind):
                 table = _table_or_none(catalog, self.target.table)
                 try:
                     if table is None:
-                        self._create(catalog, schema)
+                        self._create(catalog, self._columns(schema))
                     elif (change := self._check_table(table, schema)) is not None:
                         _commit_once(table, change)
                 except (ConflictError, TableAlreadyExistsError):
@@ -102,6 +109,8 @@ class IcebergTableKind(OutputKind):
         raise self._outpaced("was changed by others")
 
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
+        if self.target.changes is not None:
+            return ParquetAttempt(self._changes_storage, name, schema)
         with opened(self.target) as catalog:
             table = loaded(catalog, self.target)
             return IcebergAttempt(table, schema, str(name), stem_of(self._owner, str(name)))
@@ -113,17 +122,21 @@ class IcebergTableKind(OutputKind):
                 raise OutputRefusedError(
                     f"the table {self.target.table} has other columns than when the query was started"
                 )
-            _check_files(table, batch)
-            ids = {field.field_id for field in table.schema().fields}
-            for file in batch.manifest.files:
-                if not ids.issuperset(description_of(file).field_ids):
-                    raise OutputRefusedError(
-                        f"a column of {self.target.table} was dropped since rows were staged with it"
-                    )
-            for file in batch.manifest.files:
-                found = table.io.new_input(file.path)
-                if not found.exists() or len(found) != file.bytes:
-                    raise OutputRefusedError(f"{file.path} is not what was staged: it was removed or changed")
+            if self.target.changes is None:
+                _check_files(table, batch)
+                _check_staged(table, batch)
+            else:
+                self._check_changes(table, batch, self.target.changes)
+
+    def _check_changes(self, table: Table, batch: StagedBatch, how: Changes) -> None:
+        for file in batch.manifest.files:
+            if self._changes_storage.size(file.path) != file.bytes:
+                raise OutputRefusedError(
+                    f"{self.staging}/{file.path} is not what was staged: it was removed or changed"
+                )
+        changes = self._changes(batch, how)
+        if faults := changes.faults() or merge_faults(table, changes.table(), how):
+            raise OutputRefusedError(faults[0])
 
     def end(self, batch: StagedBatch) -> None:
         manifest = batch.manifest
@@ -133,12 +146,10 @@ class IcebergTableKind(OutputKind):
                 table = loaded(catalog, self.target)
                 last = _last_batch(table, manifest.app_id)
                 if last is not None and last >= manifest.batch_id:
-                    return
-                _check_files(table, batch)
-                files = self._for_spec(table, batch) if manifest.files else []
+                    break
                 try:
                     with translated(self.target):
-                        _append(table, files, manifest.app_id, manifest.batch_id)
+                        self._commit(table, batch)
                 except ConflictError:
                     continue
                 except OutputUnreachableError:
@@ -147,18 +158,65 @@ class IcebergTableKind(OutputKind):
                     if unknown >= UNKNOWN_MAX:
                         raise
                     continue
-                return
-        raise self._outpaced(f"does not take batch {manifest.batch_id}")
+                break
+            else:
+                raise self._outpaced(f"does not take batch {manifest.batch_id}")
+        if self.target.changes is not None:
+            self.discard(manifest.parts)
+
+    def _commit(self, table: Table, batch: StagedBatch) -> None:
+        """One commit. ConflictError where the table has moved on."""
+        manifest, how = batch.manifest, self.target.changes
+        transaction = table.transaction()
+        transaction.set_properties({property_of(manifest.app_id): str(manifest.batch_id)})
+        said = {"tidelog.app": manifest.app_id, "tidelog.batch": str(manifest.batch_id)}
+        if not manifest.files:
+            _commit_property(table, manifest.app_id, manifest.batch_id)
+        elif how is None:
+            _check_files(table, batch)
+            with transaction.update_snapshot(snapshot_properties=said).merge_append() as append:
+                for file in self._for_spec(table, batch):
+                    append.append_data_file(data_file(table, file))
+            _commit_once(table, transaction)
+        else:
+            self._commit_changes(table, transaction, batch, said)
+
+    def _commit_changes(self, table: Table, transaction: Transaction, batch: StagedBatch, said: dict[str, str]) -> None:
+        assert self.target.changes is not None
+        manifest, how = batch.manifest, self.target.changes
+        try:
+            changes = self._changes(batch, how).table()
+        except FileNotFoundError as error:
+            # Whoever was faster has merged and deleted them, or they are gone.
+            table.refresh()
+            last = _last_batch(table, manifest.app_id)
+            if last is not None and last >= manifest.batch_id:
+                raise ConflictError(str(error)) from error
+            raise OutputRefusedError(
+                f"changes of batch {manifest.batch_id} are gone from {self.staging}: {error}"
+            ) from error
+        files = merge(table, changes, how, merge_stem(self._owner, manifest.batch_id))
+        if not files.removed and not files.added:
+            _commit_property(table, manifest.app_id, manifest.batch_id)
+            return
+        stage_merge(transaction, table, files, said)
+        try:
+            _commit_once(table, transaction)
+        except ConflictError:
+            delete_written(table, files)
+            raise
 
     def discard(self, parts: Sequence[StagedPart]) -> None:
         files = [file.path for part in parts for file in part.files]
-        if not files:
-            return
-        with suppress(OutputRefusedError, OutputUnreachableError), opened(self.target) as catalog:
-            io = loaded(catalog, self.target).io
-            for path in files:
-                with suppress(OSError):
-                    io.delete(path)
+        if self.target.changes is not None:
+            for part in parts:
+                self._changes_storage.delete_directory(f"batches/{part.attempt}")
+        elif files:
+            with suppress(OutputRefusedError, OutputUnreachableError), opened(self.target) as catalog:
+                io = loaded(catalog, self.target).io
+                for path in files:
+                    with suppress(OSError):
+                        io.delete(path)
 
     def last_batch(self, app_id: str) -> int | None:
         with opened(self.target) as catalog:
@@ -176,15 +234,28 @@ class IcebergTableKind(OutputKind):
                 and (attempt := attempt_of(self._owner, file.path)) is not None
                 and attempt not in named
             }
-            if not found:
-                return Swept()
-            for path in _all_data_files(loaded(catalog, self.target)):
+            for path in _all_data_files(loaded(catalog, self.target)) if found else ():
                 found.pop(path.rpartition("/")[2], None)
             gone = [file for file in found.values() if storage.delete(file.path)]
+            gone += self._swept_changes(named, older_than_s) if self.target.changes is not None else []
         return Swept(len(gone), sum(file.bytes for file in gone))
+
+    def _swept_changes(self, named: frozenset[str], older_than_s: float) -> list[StoredFile]:
+        now_s = time.time()
+        return [
+            file
+            for file in list(self._changes_storage.files("batches"))
+            if file.path.split("/")[1] not in named
+            and now_s - file.modified_s >= older_than_s
+            and self._changes_storage.delete(file.path)
+        ]
 
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
         schema = decode_schema(batch.manifest.schema)
+        if self.target.changes is not None:
+            raise OutputRefusedError(
+                f"rows that are merged by key cannot be told apart in {self.target.table} by their batch"
+            )
         with opened(self.target) as catalog:
             table = loaded(catalog, self.target)
             files = batch.manifest.files
@@ -208,7 +279,25 @@ class IcebergTableKind(OutputKind):
         iceberg_files.check_spec(table)
         check_partition(table, self.target.partition_by)
         data_storage(table)
-        return widening(table, schema, widens=self.target.widens)
+        others = [field.name for field in table.schema().fields if field.name not in self._columns(schema).names]
+        if others and self.target.changes is not None:
+            raise OutputRefusedError(
+                f"the table has the column {others[0]}, which the rows do not have: a merge would empty it"
+            )
+        return widening(table, self._columns(schema), widens=self.target.widens)
+
+    def _columns(self, schema: pa.Schema) -> pa.Schema:
+        """What the table has of the rows."""
+        return table_columns(schema, self.target.changes)
+
+    def _changes(self, batch: StagedBatch, how: Changes) -> StagedChanges:
+        rows = normal_schema(decode_schema(batch.manifest.schema))
+        return StagedChanges(self._changes_storage, batch.manifest.files, rows, how)
+
+    @cached_property
+    def _changes_storage(self) -> Storage:
+        """Where rows that are merged lie until then."""
+        return Storage.at(self.staging, self.staging_storage)
 
     def _create(self, catalog: Catalog, schema: pa.Schema) -> None:
         parts = iceberg_catalog.identifier(self.target)
@@ -279,27 +368,24 @@ def _check_files(table: Table, batch: StagedBatch) -> None:
             )
 
 
-def _append(table: Table, files: Sequence[StagedFile], app_id: str, batch_id: int) -> None:
-    """One commit. ConflictError where the table has moved on."""
-    properties = {property_of(app_id): str(batch_id)}
-    if not files:
-        # No snapshot for nothing. The branch is named all the same: a zombie must not set the property back.
-        head = table.metadata.refs.get(MAIN_BRANCH)
-        catalog = OneTry(table.catalog)
-        seen = {"ref": MAIN_BRANCH, "snapshot-id": None if head is None else head.snapshot_id}
-        requirements = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId.model_validate(seen),
-        )
-        catalog.commit_table(table, requirements, (SetPropertiesUpdate(updates=properties),))
-        return
-    transaction = table.transaction()
-    transaction.set_properties(properties)
-    said = {"tidelog.app": app_id, "tidelog.batch": str(batch_id)}
-    with transaction.update_snapshot(snapshot_properties=said).merge_append() as append:
-        for file in files:
-            append.append_data_file(data_file(table, file))
-    _commit_once(table, transaction)
+def _check_staged(table: Table, batch: StagedBatch) -> None:
+    """OutputRefusedError where files are not as they were staged, or the table has dropped a column of theirs."""
+    ids = {field.field_id for field in table.schema().fields}
+    for file in batch.manifest.files:
+        if not ids.issuperset(description_of(file).field_ids):
+            raise OutputRefusedError(f"a column of {'.'.join(table.name())} was dropped since rows were staged with it")
+        found = table.io.new_input(file.path)
+        if not found.exists() or len(found) != file.bytes:
+            raise OutputRefusedError(f"{file.path} is not what was staged: it was removed or changed")
+
+
+def _commit_property(table: Table, app_id: str, batch_id: int) -> None:
+    """No snapshot for nothing. The branch is named all the same: a zombie must not set the property back."""
+    head = table.metadata.refs.get(MAIN_BRANCH)
+    seen = {"ref": MAIN_BRANCH, "snapshot-id": None if head is None else head.snapshot_id}
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId.model_validate(seen))
+    update = SetPropertiesUpdate(updates={property_of(app_id): str(batch_id)})
+    OneTry(table.catalog).commit_table(table, requirements, (update,))
 
 
 def _commit_once(table: Table, transaction: Transaction) -> None:
