@@ -24,10 +24,11 @@ from tests.support.iceberg_sink import (
     schema_of,
     staged,
 )
-from tidelog.spark.outputs import iceberg_catalog
+from tidelog.spark.outputs import iceberg_catalog, iceberg_upkeep
+from tidelog.spark.outputs.iceberg_upkeep import upkeep
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
-from tidelog.spark.outputs.staged import Target
+from tidelog.spark.outputs.staged import Changes, Target
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
 
@@ -160,6 +161,24 @@ def test_a_table_of_a_rest_catalog_widens_is_swept_and_may_be_gone(kind: OutputK
         catalog.drop_table(kind.target.table)
     with pytest.raises(OutputRefusedError, match="there is no table"):
         kind.end(batch)
+
+
+def test_changes_are_merged_and_snapshots_expired_through_a_rest_catalog(
+    kind: OutputKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(iceberg_upkeep, "SNAPSHOTS_MAX", 2)
+    monkeypatch.setattr(iceberg_upkeep, "EXPIRED_MIN", 2)
+    merging = kind_of(msgspec.structs.replace(kind.target, changes=Changes(("n",))), kind.staging, {})
+    for batch_id in range(3):
+        merging.check(batch := staged(merging, batch_id))
+        merging.end(batch)
+
+    done = upkeep(merging.target, frozenset())
+
+    assert done.expired == done.snapshots - 2 > 1
+    assert done.deleted.files > done.expired
+    assert numbers(merging) == [1, 2, 3]
+    assert merging.last_batch(APP) == 2
 
 
 def test_a_rest_catalog_that_is_not_there_may_come_back(place: Path) -> None:

@@ -93,7 +93,11 @@ def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, t
     monkeypatch.setattr(OneTry, "commit_table", late)
 
 
-def cut_at(patch: pytest.MonkeyPatch, effect: int) -> list[int]:
+def _die() -> None:
+    raise KilledError
+
+
+def cut_at(patch: pytest.MonkeyPatch, effect: int, die: Callable[[], None] = _die) -> list[int]:
     """Die at the nth effect, of which each file and each commit of the database is one, before and after it. What comes back
     counts them."""
     count = [0]
@@ -101,7 +105,7 @@ def cut_at(patch: pytest.MonkeyPatch, effect: int) -> list[int]:
     def step() -> None:
         count[0] += 1
         if count[0] - 1 == effect:
-            raise KilledError
+            die()
 
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         def cut(*arguments: Any, **more: Any) -> Any:
