@@ -16,7 +16,9 @@ from tidelog.spark.pipelines.last_changes import LastChanges
 from tidelog.spark.pipelines.sink_writing import TopicPlan, as_records, own_rows, record_checksum
 from tidelog.spark.sink.audit_entry import PartitionRange
 
-SCHEMA = pa.schema({"id": pa.string(), "part": pa.int32(), "at": pa.int64(), "n": pa.int64()})
+SCHEMA = pa.schema(
+    [pa.field("id", pa.string()), pa.field("part", pa.int32()), pa.field("at", pa.int64()), pa.field("n", pa.int64())]
+)
 BY_ID = Changes(("id", "part"), "at")
 
 
@@ -66,7 +68,8 @@ def test_rows_that_no_table_could_take_are_refused_before_anything_is_decided(
 
 
 def test_a_sink_gets_the_rows_that_are_for_it_and_a_topic_says_its_name() -> None:
-    kind = pa.struct({"key": pa.string(), "value": pa.string(), "topic": pa.string(), "timestamp": pa.timestamp("us")})
+    texts = [pa.field(name, pa.string()) for name in ("key", "value", "topic")]
+    kind = pa.struct([*texts, pa.field("timestamp", pa.timestamp("us"))])
     structs = pa.array([None, {"key": "k", "value": "v", "topic": "x", "timestamp": None}, None], kind)
     batch = pa.RecordBatch.from_arrays([pa.nulls(3, kind), structs], ["s0", "s1"])
 

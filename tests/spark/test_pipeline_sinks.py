@@ -1,0 +1,204 @@
+"""Several sinks of one pipeline on a real Spark: every batch counts in all of them, with the same rows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
+
+from tests.spark.written import committed_rows, transactional_ids
+from tidelog import Producer
+from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
+from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic, pipeline_run
+from tidelog.spark.pipelines.pipeline_file import PipelineFile
+from tidelog.spark.pipelines.pipeline_run import PipelineRun
+from tidelog.spark.pipelines.progress import PipelineProgress
+from tidelog.spark.pipelines.query_options import sink_options
+from tidelog.spark.pipelines.query_plan import plan_pipeline
+from tidelog.spark.sink.sink_batch import BatchWork
+from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.testing import EmbeddedCluster
+
+DEADLINE_S = 300
+EVENT = Json("id string, n bigint, kind string")
+
+
+def send(cluster: EmbeddedCluster, topic: str, numbers: range) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        sent = [
+            producer.send(
+                topic, json.dumps({"id": f"o{n % 10}", "n": n, "kind": "ab"[n % 2]}).encode(), partition=n % 3
+            )
+            for n in numbers
+        ]
+        for each in sent:
+            each.result(30)
+
+
+def once(events: DataFrame) -> DataFrame:
+    """Each number once: a stateful operator."""
+    timed = events.withColumn("at", F.col("record.timestamp")).withWatermark("at", "1 minute")
+    return timed.dropDuplicatesWithinWatermark(["n"]).select("id", "n", "kind")
+
+
+def with_tokens(events: DataFrame) -> DataFrame:
+    """Computed twice it is another one."""
+    return once(events).withColumn("token", F.uuid())
+
+
+def run_to_the_end(spark: SparkSession, directory: Path, pipeline: Pipeline) -> PipelineProgress:
+    run = PipelineRun(spark, PipelineFile(directory / "jobs.py", [pipeline], []), until_caught_up=True)
+    run.start()
+    run.follow(lambda _: None)
+    return run.progress[0]
+
+
+def values(cluster: EmbeddedCluster, topic: str) -> list[dict[str, Any]]:
+    return [json.loads(row.value or b"") for row in committed_rows(cluster.bootstrap_servers, topic)]
+
+
+def database_rows(path: Path, table: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(path) as connection:
+        return sorted(connection.execute(f"SELECT id, n, token FROM {table}"))
+
+
+def test_all_sinks_have_the_same_rows_of_what_comes_out_otherwise_each_time(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    for each in ("all", "even"):
+        cluster.create_topic(f"{topic}.{each}", partitions=2)
+    database = tmp_path / "d.db"
+    url = f"sqlite:///{database}"
+    pipeline = Pipeline(
+        name=f"p-{topic}",
+        source=FromTopic(topic, EVENT, name="events", options={"maxOffsetsPerTrigger": 30}),
+        transform=with_tokens,
+        sink=[
+            ToTopic(f"{topic}.all", name="all", key="id"),
+            ToTopic(f"{topic}.even", name="even", where="n % 2 = 0"),
+            ToFiles("files", partition_by=["kind"]),
+            ToTable("table", format="delta"),
+            ToDatabase(url, table="latest", merge_on=["id"], sequence_by="n"),
+            ToDatabase(url, table="small", merge_on=["kind"], sequence_by="n", where="n < 55", deletes="n = 54"),
+        ],
+        bootstrap=cluster.bootstrap_servers,
+    )
+    send(cluster, topic, range(45))
+    run_to_the_end(spark, tmp_path, pipeline)
+    send(cluster, topic, range(30, 60))
+    progress = run_to_the_end(spark, tmp_path, pipeline)
+
+    tokens = {row["n"]: row["token"] for row in values(cluster, f"{topic}.all")}
+    assert sorted(tokens) == list(range(60))
+    assert len(set(tokens.values())) == 60
+    assert {row["n"]: row["token"] for row in values(cluster, f"{topic}.even")} == {
+        n: token for n, token in tokens.items() if n % 2 == 0
+    }
+    assert len(values(cluster, f"{topic}.all")) == 60
+    in_files = pq.read_table(tmp_path / "files").to_pylist()
+    assert {row["n"]: (row["token"], row["kind"]) for row in in_files} == {
+        n: (token, "ab"[n % 2]) for n, token in tokens.items()
+    }
+    in_table = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
+    assert {row["n"]: row["token"] for row in in_table} == tokens
+    assert len(in_table) == len(in_files) == 60
+    assert database_rows(database, "latest") == [(f"o{n - 50}", n, tokens[n]) for n in range(50, 60)]
+    assert database_rows(database, "small") == [("o3", 53, tokens[53])]
+    assert progress.queries[0].state == "caught up"
+    assert transactional_ids(cluster.bootstrap_servers, progress.queries[0].query_id) == []
+
+
+def test_a_query_of_the_release_before_goes_on_without_a_gap(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    cluster.create_topic(f"{topic}.out", partitions=2)
+    pipeline = Pipeline(
+        name=f"moved-{topic}",
+        source=FromTopic(topic, EVENT, name="events"),
+        transform=once,
+        sink=ToTopic(f"{topic}.out", key="kind"),
+        bootstrap=cluster.bootstrap_servers,
+    )
+    (planned,) = plan_pipeline(spark, pipeline)
+    checkpoint = tmp_path / "checkpoints" / pipeline.name / pipeline.name
+    rows = planned.rows.select(*[column.alias(name) for name, column in planned.sinks[0].fields])
+    options = sink_options(pipeline, pipeline.sinks[0])  # type: ignore[arg-type]  # a topic
+
+    def as_before() -> str:
+        writer = rows.writeStream.format("tidelog").options(**options)
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        return str(query.id)
+
+    send(cluster, topic, range(6))
+    query_id = as_before()
+    # The last batch is there, and Spark has died before it wrote that down.
+    (checkpoint / "commits" / "0").unlink()
+    (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+    send(cluster, topic, range(3, 10))
+    progress = run_to_the_end(spark, tmp_path, pipeline)
+
+    assert progress.queries[0].query_id == query_id
+    assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(10))
+
+
+def test_sinks_agree_after_an_executor_was_lost_in_the_middle_of_a_batch(
+    cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    target = f"{topic}.out"
+    cluster.create_topic(target, partitions=2)
+    send(cluster, topic, range(400))
+
+    command = [sys.executable, "-m", "tests.spark.lost_executor", cluster.bootstrap_servers, topic, target]
+    ran = subprocess.run(
+        [*command, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert "killed True" in ran.stdout
+    tokens = {row["n"]: row["token"] for row in values(cluster, target)}
+    assert sorted(tokens) == list(range(400))
+    assert len(values(cluster, target)) == 400
+    in_files = pq.read_table(tmp_path / "files").to_pylist()
+    assert sorted((row["n"], row["token"]) for row in in_files) == sorted(tokens.items())
+    database = tmp_path / "d.db"
+    assert {n: token for _, n, token in database_rows(database, "single")} == tokens
+    assert {n: token for _, n, token in database_rows(database, "latest")} == {
+        n: tokens[n] for n in range(390, 400)
+    }
+
+
+class _EndsAtOnce(SinkCommitter):
+    """Until decisions are over more than topics."""
+
+    def commit(self, work: BatchWork) -> None:
+        import msgspec
+
+        for each in work.staged:
+            batch = read_manifest(each)
+            kind_of_output(each).check(batch)
+            kind_of_output(each).end(batch)
+        super().commit(msgspec.structs.replace(work, staged=()))
+
+    def abort(self, work: BatchWork) -> None:
+        import msgspec
+
+        super().abort(msgspec.structs.replace(work, staged=()))
+
+
+@pytest.fixture(autouse=True)
+def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_run, "SinkCommitter", _EndsAtOnce)
