@@ -10,21 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
 
 from tests.spark.written import committed_rows, transactional_ids
 from tidelog import Producer
-from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
-from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic, pipeline_run
+from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.pipelines.progress import PipelineProgress
 from tidelog.spark.pipelines.query_options import sink_options
 from tidelog.spark.pipelines.query_plan import plan_pipeline
-from tidelog.spark.sink.sink_batch import BatchWork
-from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.testing import EmbeddedCluster
 
 DEADLINE_S = 300
@@ -179,26 +175,3 @@ def test_sinks_agree_after_an_executor_was_lost_in_the_middle_of_a_batch(
     assert {n: token for _, n, token in database_rows(database, "latest")} == {
         n: tokens[n] for n in range(390, 400)
     }
-
-
-class _EndsAtOnce(SinkCommitter):
-    """Until decisions are over more than topics."""
-
-    def commit(self, work: BatchWork) -> None:
-        import msgspec
-
-        for each in work.staged:
-            batch = read_manifest(each)
-            kind_of_output(each).check(batch)
-            kind_of_output(each).end(batch)
-        super().commit(msgspec.structs.replace(work, staged=()))
-
-    def abort(self, work: BatchWork) -> None:
-        import msgspec
-
-        super().abort(msgspec.structs.replace(work, staged=()))
-
-
-@pytest.fixture(autouse=True)
-def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_run, "SinkCommitter", _EndsAtOnce)

@@ -44,6 +44,8 @@ _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 # A batch that is computed anew so often has lost as many workers while it ran.
 JOBS_MAX = 4
+# Spark's words for rows that were lost, and did not come out again as they were.
+_IS_INDETERMINATE = "shuffle map stage with indeterminate output was failed and retried"
 # How long Spark's own account of its stages may take to come up to date.
 _EVENTS_TIMEOUT_MS = 10_000
 # Each is a write to a partition and its copies, when the batch ends.
@@ -115,9 +117,18 @@ class BatchWriting:
         self._ranges = ranges
         self._clock = clock or SystemClock()
         self._warned: set[str] = set()
+        self.error: BaseException | None = None
+        """Why the query has stopped. Spark tells it too, wrapped into what it calls and is called by."""
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write a batch, to the end. SinkError where it does not count, or nobody knows yet."""
+        try:
+            self._write(rows, batch_id)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def _write(self, rows: DataFrame, batch_id: int) -> None:
         started_ms = self._clock.now_ms()
         spark = rows.sparkSession
         identity, run = self._who(spark)
@@ -157,15 +168,21 @@ class BatchWriting:
         """What the tasks have written, all of it of one computation.
 
         A worker that is lost takes rows with it that wait there to be sorted. Spark computes them again for those who have not
-        read them yet; where that does not come out the same, one sink would have the old rows, and another one the new. So if a
-        stage had to be started again the job is, too.
+        read them yet; where that does not come out the same, one sink would have the old rows, and another one the new. Spark
+        gives such a job up where it notices. Where it does not, a stage was started again; either way the whole job is, too.
         """
         written = rows_to_write(rows, self._sinks.rows).mapInArrow(plan, f"{MESSAGE} binary")
         for _ in range(JOBS_MAX):
-            messages = read_messages([bytes(each[0]) for each in written.collect()])
-            if not _was_started_again(rows.sparkSession, {each.stage for each in messages}):
-                return messages
-            log.warning("a stage of batch %d was started again after a loss: the batch is computed anew", plan.batch_id)
+            try:
+                messages = read_messages([bytes(each[0]) for each in written.collect()])
+            except Exception as error:
+                # Of no class that could be named: an error of Java's.
+                if _IS_INDETERMINATE not in str(error):
+                    raise
+            else:
+                if not _was_started_again(rows.sparkSession, {each.stage for each in messages}):
+                    return messages
+            log.warning("rows of batch %d were lost with a worker while it was written: it is computed anew", plan.batch_id)
         raise SinkError(
             f"batch {plan.batch_id} of {self._sinks.pipeline} was computed {JOBS_MAX} times, and each time a worker was lost "
             "while it was written: nothing of it counts"

@@ -15,6 +15,8 @@ import re
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 _STREAM_FAILED = re.compile(r"terminated with exception: (.+)", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_JAVA_CALL = "An error occurred while calling"
+_JAVA_ERROR = re.compile(r"^(?:: |Caused by: )[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
@@ -57,6 +59,10 @@ def sentence_of(error: object) -> str:
         if said:
             # Errors of workers come wrapped in others, the first one innermost.
             return str(said[0]).strip()
+    if text.startswith(_JAVA_CALL):
+        # What PySpark has no class for comes as Java's own, with its causes: the last one is the root.
+        causes = _JAVA_ERROR.findall(text)
+        text = str(causes[-1]).strip() if causes else text
     found = _STREAM_FAILED.search(text)
     if found is not None:
         text = found[1]

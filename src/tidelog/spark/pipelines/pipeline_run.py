@@ -222,7 +222,8 @@ class PipelineRun:
             state = "stopped"
         else:
             state = "caught up"
-        said = None if error is None else sentence_of(error)
+        cause = None if running.writing is None else running.writing.error
+        said = None if error is None else sentence_of(cause or error)
         return msgspec.structs.replace(running.progress, state=state, error=said)
 
     def _keep(self, pipeline: _RunningPipeline) -> None:
