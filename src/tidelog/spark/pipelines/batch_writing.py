@@ -283,11 +283,10 @@ class BatchWriting:
                     output.rows,
                     output.checksum,
                     files=files,
-                    manifest_path=output.manifest_path,
-                    manifest_sha256=output.manifest_sha256,
+                    staged=output,
                 )
             )
-        for topic in (each for group in self._sinks.topics for each in group.cluster.sinks):
+        for group, topic in ((group, each) for group in self._sinks.topics for each in group.cluster.sinks):
             written = [rows for each in messages for rows in each.topics if rows.sink == topic.sink]
             found.append(
                 SinkAudit(
@@ -297,6 +296,7 @@ class BatchWriting:
                     sum(each.rows for each in written),
                     sum_checksums(each.checksum for each in written),
                     ranges.get(topic.sink, ()) if written else (),
+                    group.target,
                 )
             )
         return found

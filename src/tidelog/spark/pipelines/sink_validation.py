@@ -267,7 +267,7 @@ def _output_mode_problems(pipeline: Pipeline, sinks: Sequence[Sink]) -> list[str
                 found.append(f"output_mode {mode} changes rows of {each.label}: give merge_on=")
             case ToTable() if each.is_ours and not each.merge_on:
                 found.append(f"output_mode {mode} changes rows of {each.label}: give merge_on=")
-            case ToTable() if not each.is_ours and (each.path is not None or each.format in _FILES):
+            case ToTable() if not each.is_ours and (each.path is not None or each.format.lower() in _FILES):
                 found.append(f"files are only added: output_mode {mode} needs a topic, or a table that can change")
     return found
 

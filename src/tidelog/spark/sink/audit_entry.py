@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import msgspec
 
+from tidelog.spark.outputs.staged import StagedOutput, Target
+
 VERSION = 1
 
 
@@ -37,9 +39,11 @@ class SinkAudit(msgspec.Struct, frozen=True, omit_defaults=True):
     checksum: int
     ranges: tuple[PartitionRange, ...] = ()
     """Of topics: everything of the batch is within; records of others may be in between. Empty where it is not known."""
+    cluster: Target | None = None
+    """Of topics: where they are; None for the cluster of the audit itself."""
     files: int = 0
-    manifest_path: str = ""
-    manifest_sha256: str = ""
+    staged: StagedOutput | None = None
+    """Of all others: what was decided, by which the sink can be read again."""
     is_skipped: bool = False
     """`recover --skip-sink` has let the query go on without these rows."""
 
