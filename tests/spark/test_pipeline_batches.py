@@ -16,9 +16,8 @@ from tidelog.spark.pipelines.last_changes import LastChanges
 from tidelog.spark.pipelines.sink_writing import TopicPlan, as_records, own_rows, record_checksum
 from tidelog.spark.sink.audit_entry import PartitionRange
 
-SCHEMA = pa.schema(
-    [pa.field("id", pa.string()), pa.field("part", pa.int32()), pa.field("at", pa.int64()), pa.field("n", pa.int64())]
-)
+TYPES: dict[str, pa.DataType] = {"id": pa.string(), "part": pa.int32(), "at": pa.int64(), "n": pa.int64()}
+SCHEMA = pa.schema(TYPES)
 BY_ID = Changes(("id", "part"), "at")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
 
 from tests.spark.written import committed_rows, transactional_ids
+from tests.support.command_line import tidelog
 from tidelog import Producer
 from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
@@ -23,7 +22,6 @@ from tidelog.spark.pipelines.query_options import sink_options
 from tidelog.spark.pipelines.query_plan import plan_pipeline
 from tidelog.testing import EmbeddedCluster
 
-DEADLINE_S = 300
 EVENT = Json("id string, n bigint, kind string")
 
 
@@ -110,6 +108,43 @@ def test_all_sinks_have_the_same_rows_of_what_comes_out_otherwise_each_time(
     assert database_rows(database, "small") == [("o3", 53, tokens[53])]
     assert progress.queries[0].state == "caught up"
     assert transactional_ids(cluster.bootstrap_servers, progress.queries[0].query_id) == []
+    check_audit(cluster, pipeline, tmp_path)
+
+
+def check_audit(cluster: EmbeddedCluster, pipeline: Pipeline, directory: Path) -> None:
+    """Every batch is accounted for, each row has its batch, and whoever reads again finds what is there."""
+
+    def audit(*more: str, code: int = 0) -> list[dict[str, Any]]:
+        result = tidelog("pipeline", "audit", pipeline.name, "--bootstrap", cluster.bootstrap_servers, "--json", *more)
+        assert result.exit_code == code, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    entries = audit("--verify")
+    rows = {
+        name: sum(s["rows"] for each in entries for s in each["sinks"] if s["sink"] == name)
+        for name in ("all", "table")
+    }
+    assert rows == {"all": 60, "table": 60}
+    outcomes = {s["sink"]: s["verified"] for each in entries for s in each["sinks"] if s["rows"]}
+    assert {name: outcomes[name] for name in ("all", "even", "files", "table")} == dict.fromkeys(
+        ("all", "even", "files", "table"), "same"
+    )
+    # All that was sent is the input of some batch, once.
+    read = sum(r["end"] - max(0, r["start"]) for each in entries for r in each["input"])
+    assert read == 75
+    last = [each for each in entries if any(sink["rows"] for sink in each["sinks"])][-1]
+    (place,) = [r for sink in last["sinks"] if sink["sink"] == "all" for r in sink["ranges"]][:1]
+    (found,) = audit("--row", f"{place['topic']}:{place['partition']}:{place['start']}")
+    assert found["batch_id"] == last["batch_id"]
+    name = next((directory / "files").rglob("part-*.parquet")).name
+    assert audit("--row", name)[0]["batch_id"] == int(name[5:15])
+    whole = tidelog("pipeline", "audit", pipeline.name, "--batch", "0", "--bootstrap", cluster.bootstrap_servers)
+    assert "from its beginning to" in whole.stdout
+    assert "nothing is known" in tidelog("pipeline", "audit", "nobody", "--bootstrap", cluster.bootstrap_servers).stderr
+    # A file that somebody has taken away is found out.
+    next((directory / "files").rglob(f"part-{last['batch_id']:010d}*.parquet")).unlink()
+    (again,) = audit("--verify", "--batch", str(last["batch_id"]))
+    assert [sink["verified"] for sink in again["sinks"] if sink["sink"] == "files"] == ["unknown"]
 
 
 def test_a_query_of_the_release_before_goes_on_without_a_gap(
@@ -144,34 +179,3 @@ def test_a_query_of_the_release_before_goes_on_without_a_gap(
 
     assert progress.queries[0].query_id == query_id
     assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(10))
-
-
-def test_sinks_agree_after_an_executor_was_lost_in_the_middle_of_a_batch(
-    cluster: EmbeddedCluster, topic: str, tmp_path: Path
-) -> None:
-    target = f"{topic}.out"
-    cluster.create_topic(target, partitions=2)
-    send(cluster, topic, range(400))
-
-    command = [sys.executable, "-m", "tests.spark.lost_executor", cluster.bootstrap_servers, topic, target]
-    ran = subprocess.run(
-        [*command, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    assert "killed True" in ran.stdout
-    tokens = {row["n"]: row["token"] for row in values(cluster, target)}
-    assert sorted(tokens) == list(range(400))
-    assert len(values(cluster, target)) == 400
-    in_files = pq.read_table(tmp_path / "files").to_pylist()
-    assert sorted((row["n"], row["token"]) for row in in_files) == sorted(tokens.items())
-    database = tmp_path / "d.db"
-    assert {n: token for _, n, token in database_rows(database, "single")} == tokens
-    assert {n: token for _, n, token in database_rows(database, "latest")} == {
-        n: tokens[n] for n in range(390, 400)
-    }

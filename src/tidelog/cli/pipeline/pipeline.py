@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidelog.cli.admin_session import (
     EXIT_REFUSED,
@@ -25,6 +26,10 @@ from tidelog.spark.pipelines.errors import DefinitionError, PackageError, Pipeli
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
 from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, problems_of, problems_of_file
+
+if TYPE_CHECKING:
+    from tidelog.spark.pipelines.definition import Pipeline
+    from tidelog.spark.pipelines.query_plan import PlannedQuery
 
 COMMAND = "pipeline"
 
@@ -182,9 +187,23 @@ def _plan_problems(file: PipelineFile, checked: Sequence[CheckedPipeline]) -> It
         from tidelog.spark.pipelines.query_plan import plan_checked  # noqa: PLC0415 - imports PySpark
 
         for each in checked:
-            yield from plan_checked(spark, each)[1]
+            queries, problems = plan_checked(spark, each)
+            yield from problems
+            if not problems and not each.problems:
+                yield from _table_problems(file, each.sound, queries)
     finally:
         spark.stop()
+
+
+def _table_problems(file: PipelineFile, pipeline: Pipeline, queries: Sequence[PlannedQuery]) -> Iterator[str]:
+    """What tables and databases say against rows of these columns."""
+    from tidelog.spark.pipelines.query_sinks import output_problems, query_sinks  # noqa: PLC0415
+
+    for each in queries:
+        if each.sinks:
+            checkpoint = file.checkpoint_of(pipeline)
+            sinks = query_sinks(pipeline, each.sinks, checkpoint=checkpoint, query=each.name, beside=file.beside)
+            yield from (f"{pipeline.name}: {problem}" for problem in output_problems(sinks))
 
 
 def _complain(error: Exception, code: int, *, is_verbose: bool) -> int:

@@ -96,6 +96,31 @@ def status(
 
 
 @app.command()
+def audit(
+    pipeline: Annotated[str, typer.Argument(metavar="NAME", help="The name of a pipeline.")],
+    batch: Annotated[int | None, typer.Option(metavar="N", min=0, help="All that is known of one batch.")] = None,
+    row: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="The batch of a row: TOPIC:PARTITION:OFFSET, the name of a file of rows, or the number that a column holds.",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the sinks again, and compare rows and checksums.")
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each batch of a pipeline was made of, and what came of it in every sink."""
+    from tidelog.cli.pipeline.pipeline_audit import audit_pipeline  # noqa: PLC0415
+
+    exit_with(
+        lambda: audit_pipeline(pipeline, batch=batch, row=row, verify=verify, bootstrap=bootstrap, as_json=as_json)
+    )
+
+
+@app.command()
 def recover(
     query: Annotated[
         str | None,

@@ -130,6 +130,10 @@ def as_row(query: QueryProgress) -> dict[str, str | int | float | None]:
         "rows_per_second": round(query.rows_per_second, 1),
         "run_rows": query.run_rows,
         "lag": query.lag,
+        "is_stuck": query.is_stuck,
+        "swept_files": query.swept_files,
+        "swept_bytes": query.swept_bytes,
+        "compacted_files": query.compacted_files,
     }
 
 

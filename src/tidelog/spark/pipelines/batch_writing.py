@@ -10,31 +10,30 @@ Spark starts the next batch once this returns. Where it raises, the query stops,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.model.clock import Clock, SystemClock
 from tidelog.spark.errors import SinkError
 from tidelog.spark.outputs.manifest_store import encode_schema, manifest_of, write_manifest
-from tidelog.spark.outputs.staged import StagedOutput, Target, app_id, sum_checksums
-from tidelog.spark.pipelines.batch_rows import SinkRows, is_tagged, rows_to_write
+from tidelog.spark.outputs.staged import StagedOutput, app_id, sum_checksums
+from tidelog.spark.pipelines.batch_accounts import QuerySinks, accounts_of
+from tidelog.spark.pipelines.batch_rows import is_tagged, rows_to_write
 from tidelog.spark.pipelines.checkpoint_offsets import entry_hash, input_ranges, read_entry
+from tidelog.spark.pipelines.output_upkeep import OutputUpkeep
 from tidelog.spark.pipelines.sink_targets import StagedSink
 from tidelog.spark.pipelines.sink_writing import (
     MESSAGE,
     BatchPlan,
     StagedPlan,
     TaskMessage,
-    TopicCluster,
     read_messages,
 )
-from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
+from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange
 from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
 from tidelog.spark.sink.sink_participant import SinkIdentity
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -71,36 +70,6 @@ class WrittenRanges(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TopicGroup:
-    """Topics of one cluster."""
-
-    cluster: TopicCluster
-    target: Target | None
-    """As a decision names the cluster; None for that of the decisions."""
-
-    @property
-    def label(self) -> str:
-        return ",".join(each.sink for each in self.cluster.sinks)
-
-
-@dataclass(frozen=True, slots=True)
-class QuerySinks:
-    """All that is known of a query's sinks before it runs."""
-
-    pipeline: str
-    checkpoint: str
-    """Of this query: the directory or URL that Spark has for it."""
-    prefix: str
-    rows: Sequence[SinkRows]
-    """In the order in which batches end."""
-    staged: Sequence[StagedSink]
-    schemas: Mapping[str, pa.Schema]
-    """Of the staged sinks' rows, by label."""
-    topics: Sequence[TopicGroup]
-    code_version: str = ""
-
-
 class BatchWriting:
     """One run of a query. Give it to `foreachBatch`, and close it when the query has ended."""
 
@@ -117,6 +86,7 @@ class BatchWriting:
         self._ranges = ranges
         self._clock = clock or SystemClock()
         self._warned: set[str] = set()
+        self.upkeep = OutputUpkeep(sinks.staged, self._clock)
         self.error: BaseException | None = None
         """Why the query has stopped. Spark tells it too, wrapped into what it calls and is called by."""
 
@@ -155,6 +125,7 @@ class BatchWriting:
             # As Spark does with its own sinks: what is decided stays so, everything else is taken back.
             self._give_up(committer, work)
             raise
+        self.upkeep.after(batch_id)
 
     def close(self) -> None:
         for each in (self._committer, self._ranges):
@@ -182,7 +153,9 @@ class BatchWriting:
             else:
                 if not _was_started_again(rows.sparkSession, {each.stage for each in messages}):
                     return messages
-            log.warning("rows of batch %d were lost with a worker while it was written: it is computed anew", plan.batch_id)
+            log.warning(
+                "rows of batch %d were lost with a worker while it was written: it is computed anew", plan.batch_id
+            )
         raise SinkError(
             f"batch {plan.batch_id} of {self._sinks.pipeline} was computed {JOBS_MAX} times, and each time a worker was lost "
             "while it was written: nothing of it counts"
@@ -227,7 +200,7 @@ class BatchWriting:
         markers = sum(each.partition_count for output in topics for each in output.participants)
         if markers > MARKERS_WARNED:
             log.warning("batch %d ends with %d markers: fewer tasks, or partitions, make it quicker", batch_id, markers)
-        accounts = self._accounts(staged, messages)
+        accounts = accounts_of(sinks, staged, messages, {} if self._ranges is None else self._ranges.since_last())
         totals = BatchInput(
             None if entry is None else entry_hash(entry),
             sum(each.rows for each in accounts),
@@ -261,45 +234,6 @@ class BatchWriting:
         group = self._sinks.topics[index]
         found = tuple(each.participants[index] for each in messages if index in each.participants)
         return TopicOutput(group.label, group.target, found) if found else None
-
-    def _accounts(self, staged: Sequence[StagedOutput], messages: Sequence[TaskMessage]) -> list[SinkAudit]:
-        """Of every sink, also of those that got nothing."""
-        ranges = {} if self._ranges is None else self._ranges.since_last()
-        outputs = {each.sink: each for each in staged}
-        found = []
-        for sink in self._sinks.staged:
-            target = sink.target
-            place = f"{target.place} {target.table}".strip()
-            output = outputs.get(sink.label)
-            if output is None:
-                found.append(SinkAudit(sink.label, target.kind, place, 0, 0))
-                continue
-            files = sum(len(each.staged[sink.label].files) for each in messages if sink.label in each.staged)
-            found.append(
-                SinkAudit(
-                    sink.label,
-                    target.kind,
-                    place,
-                    output.rows,
-                    output.checksum,
-                    files=files,
-                    staged=output,
-                )
-            )
-        for group, topic in ((group, each) for group in self._sinks.topics for each in group.cluster.sinks):
-            written = [rows for each in messages for rows in each.topics if rows.sink == topic.sink]
-            found.append(
-                SinkAudit(
-                    topic.sink,
-                    "topic",
-                    topic.topic,
-                    sum(each.rows for each in written),
-                    sum_checksums(each.checksum for each in written),
-                    ranges.get(topic.sink, ()) if written else (),
-                    group.target,
-                )
-            )
-        return found
 
     # Around it.
 

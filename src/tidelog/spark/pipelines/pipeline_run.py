@@ -18,9 +18,11 @@ import msgspec
 from pyspark.errors import PySparkException
 
 from tidelog.model.clock import Clock, SystemClock
+from tidelog.spark.errors import LostTransactionError, OutputStoppedError
 from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
 from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
+from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, State, advance, write_progress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
@@ -207,6 +209,8 @@ class PipelineRun:
                 if _mark(each) > running.seen:
                     running.seen = _mark(each)
                     running.progress = advance(running.progress, json.loads(each.json))
+        if running.writing is not None and running.progress != before:
+            running.progress = _with_upkeep(running.progress, running.writing.upkeep.totals)
         if not is_active and running.progress.state == "running":
             running.progress = self._ended(running)
             if running.writing is not None:
@@ -224,7 +228,8 @@ class PipelineRun:
             state = "caught up"
         cause = None if running.writing is None else running.writing.error
         said = None if error is None else sentence_of(cause or error)
-        return msgspec.structs.replace(running.progress, state=state, error=said)
+        is_stuck = isinstance(cause, OutputStoppedError | LostTransactionError)
+        return msgspec.structs.replace(running.progress, state=state, error=said, is_stuck=is_stuck)
 
     def _keep(self, pipeline: _RunningPipeline) -> None:
         if is_local(pipeline.checkpoint):
@@ -235,6 +240,16 @@ class PipelineRun:
         for each in self._queries:
             if each.query.isActive:
                 each.query.stop()
+
+
+def _with_upkeep(progress: QueryProgress, totals: UpkeepTotals) -> QueryProgress:
+    return msgspec.structs.replace(
+        progress,
+        swept_files=totals.swept_files,
+        swept_bytes=totals.swept_bytes,
+        swept_rows=totals.swept_rows,
+        compacted_files=totals.compacted_files,
+    )
 
 
 def _mark(report: StreamingQueryProgress) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """How far the queries of a pipeline are: what Spark reports after each batch, kept in a file for `tidelog pipeline status`.
 
-The file lies in the checkpoint, where that is a directory of this machine. It is written anew, as a whole, after each batch.
+The file lies in the checkpoint, where that is a directory of this machine. It is written anew, as a whole, after each batch. The
+same is beside it as metrics in Prometheus' text format, for an exporter that reads files.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from tidelog.spark.errors import OptionError
 from tidelog.spark.source.partition_offsets import parse_offsets
 
 FILE_NAME = "progress.json"
+METRICS_NAME = "metrics.prom"
 _VERSION = 1
 
 State = Literal["running", "caught up", "stopped", "failed"]
@@ -42,6 +44,14 @@ class QueryProgress(msgspec.Struct, frozen=True, kw_only=True):
     run_rows: int = 0
     lag: int | None = None
     """Records that were there and not read yet when the last batch was planned."""
+    is_stuck: bool = False
+    """A decided batch is refused by a sink, or part of it is lost: it goes on only once a person has seen to it."""
+    swept_files: int = 0
+    """Staged and of no batch that counts, removed in this run."""
+    swept_bytes: int = 0
+    swept_rows: int = 0
+    compacted_files: int = 0
+    """Small files of tables that were made into fewer, in this run."""
 
 
 class PipelineProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +97,42 @@ def advance(progress: QueryProgress, report: Mapping[str, Any]) -> QueryProgress
 
 def write_progress(checkpoint: str, progress: PipelineProgress) -> None:
     """Into a directory of this machine; a reader sees the old or the new one."""
-    place = Path(checkpoint) / FILE_NAME
+    _write(checkpoint, FILE_NAME, msgspec.json.format(msgspec.json.encode(progress), indent=1) + b"\n")
+    _write(checkpoint, METRICS_NAME, metrics_text(progress).encode())
+
+
+def _write(checkpoint: str, name: str, content: bytes) -> None:
+    place = Path(checkpoint) / name
     place.parent.mkdir(parents=True, exist_ok=True)
-    made = place.with_name(f".{FILE_NAME}.{os.getpid()}")
-    made.write_bytes(msgspec.json.format(msgspec.json.encode(progress), indent=1) + b"\n")
+    made = place.with_name(f".{name}.{os.getpid()}")
+    made.write_bytes(content)
     made.replace(place)
+
+
+def metrics_text(progress: PipelineProgress) -> str:
+    """As Prometheus reads it. `tidelog_pipeline_stuck` is the one to be woken by."""
+    lines = []
+    for name, kind, about, value in _METRICS:
+        lines += [f"# HELP tidelog_pipeline_{name} {about}", f"# TYPE tidelog_pipeline_{name} {kind}"]
+        for each in progress.queries:
+            found = value(each)
+            if found is not None:
+                labels = f'pipeline="{progress.pipeline}",query="{each.query}"'
+                lines.append(f"tidelog_pipeline_{name}{{{labels}}} {found}")
+    return "\n".join(lines) + "\n"
+
+
+_METRICS: tuple[tuple[str, str, str, Callable[[QueryProgress], float | None]], ...] = (
+    ("stuck", "gauge", "A decided batch waits for a person to see to it.", lambda each: int(each.is_stuck)),
+    ("failed", "gauge", "The query has stopped with an error.", lambda each: int(each.state == "failed")),
+    ("batch", "gauge", "The last batch that had rows.", lambda each: each.batch_id),
+    ("rows_total", "counter", "Rows that this run has read.", lambda each: each.run_rows),
+    ("lag", "gauge", "Records that were not read yet when the last batch was planned.", lambda each: each.lag),
+    ("swept_files_total", "counter", "Staged files of no batch that counts, removed.", lambda each: each.swept_files),
+    ("swept_bytes_total", "counter", "Their bytes.", lambda each: each.swept_bytes),
+    ("swept_rows_total", "counter", "Staged rows of no batch that counts, removed.", lambda each: each.swept_rows),
+    ("compacted_files_total", "counter", "Small files that were made into fewer.", lambda each: each.compacted_files),
+)
 
 
 def read_progress(checkpoint: str) -> PipelineProgress | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.spark.errors import OptionError, SinkError
 from tidelog.spark.outputs.kind import OutputKind, kind_of
+from tidelog.spark.pipelines.batch_accounts import QuerySinks, TopicGroup
 from tidelog.spark.pipelines.batch_rows import SinkRows
-from tidelog.spark.pipelines.batch_writing import QuerySinks, TopicGroup
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.query_options import cluster_of, decision_options, sink_options
@@ -106,10 +106,6 @@ def code_version(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError:
         return ""
-
-
-def staged_kinds(sinks: Sequence[StagedSink]) -> Mapping[str, OutputKind]:
-    return {each.label: _kind(each) for each in sinks}
 
 
 def _kind(sink: StagedSink) -> OutputKind:

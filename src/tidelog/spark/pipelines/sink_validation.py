@@ -256,9 +256,9 @@ def _output_mode_problems(pipeline: Pipeline, sinks: Sequence[Sink]) -> list[str
     for each in sinks:
         match each:
             case ToTopic() if not is_decided(each):
-                found.append(
-                    f"output_mode {mode} needs delivery='{EXACTLY_ONCE}': Spark's own way to a topic only adds"
-                )
+                if mode == "update":
+                    # Spark's word on sinks that are written in Python, which it has only once the query runs.
+                    found.append(f"Spark writes no updates to a topic: it takes delivery='{EXACTLY_ONCE}'")
             case ToTopic() if each.key is None and each.encode != "columns":
                 found.append(f"output_mode {mode} changes rows, and records of {each.label} have no key: give key=")
             case ToFiles():

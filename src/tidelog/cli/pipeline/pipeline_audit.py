@@ -1,0 +1,188 @@
+"""`tidelog pipeline audit`: what each batch was made of and what came of it; the batch of a row; and sinks read again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from tidelog.cli.admin_session import (
+    ADVICE,
+    CONNECT_TIMEOUT_MS,
+    EXIT_REFUSED,
+    EXIT_WRONG_QUESTION,
+    complain,
+    print_json,
+    print_line,
+    print_table,
+)
+from tidelog.cli.cluster_login import login_settings
+from tidelog.cli.pipeline.pipeline import COMMAND
+from tidelog.cli.rendering import Json
+from tidelog.client.consumer.options import ConsumerOptions
+from tidelog.client.errors import ClientError, ConfigError, NotReachedError
+from tidelog.spark.errors import SinkError
+from tidelog.spark.pipelines.audit_log import batches_of_row, read_audit
+from tidelog.spark.pipelines.audit_verification import Outcome, Verified, verify_sink
+from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
+
+# As many as fit a screen; --batch shows any other.
+_SHOWN_MAX = 20
+
+
+def audit_pipeline(
+    pipeline: str, *, batch: int | None, row: str | None, verify: bool, bootstrap: str, as_json: bool
+) -> int:
+    """0 where the batch is known, and everything that was read again is the same."""
+    if batch is not None and row is not None:
+        return complain(COMMAND, "give --batch or --row, one of them", EXIT_WRONG_QUESTION)
+    try:
+        settings = {
+            "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
+            **login_settings(ConsumerOptions),
+            "bootstrap_servers": bootstrap,
+        }
+        entries = read_audit(settings, pipeline)
+        chosen = entries
+        if row is not None:
+            chosen = batches_of_row(entries, row)
+        elif batch is not None:
+            chosen = [each for each in entries if each.batch_id == batch]
+    except ConfigError as error:
+        return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
+    except SinkError as error:
+        return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
+    except ClientError as error:
+        advice = f"; {ADVICE}" if isinstance(error, NotReachedError) else ""
+        return complain(COMMAND, f"the audit of {pipeline} cannot be read: {error}{advice}", EXIT_REFUSED)
+    if not chosen:
+        what = (
+            f"batch {batch} of {pipeline}"
+            if batch is not None
+            else f"a batch of {pipeline}" + (f" with {row}" if row else "")
+        )
+        return complain(COMMAND, f"nothing is known of {what} on this cluster", EXIT_REFUSED)
+    is_whole = batch is not None or row is not None
+    verified = {each.batch_id: _verified(each, settings) for each in chosen} if verify else {}
+    if as_json:
+        print_json(_row(each, verified.get(each.batch_id)) for each in chosen)
+    elif is_whole:
+        for each in chosen:
+            _print_whole(each, verified.get(each.batch_id))
+    else:
+        _print_table(chosen, verified)
+    return _told(pipeline, verified)
+
+
+def _verified(entry: AuditEntry, settings: dict[str, object]) -> list[Verified]:
+    return [verify_sink(each, settings) for each in entry.sinks]
+
+
+def _told(pipeline: str, verified: dict[int, list[Verified]]) -> int:
+    code = 0
+    for batch_id, found in verified.items():
+        for each in found:
+            if each.outcome is Outcome.DIFFERENT:
+                what = f"batch {batch_id} of {pipeline}: the sink {each.sink} has {each.rows} rows"
+                code = complain(COMMAND, f"{what} that are not those of the batch", EXIT_REFUSED)
+    return code
+
+
+def _print_table(entries: Sequence[AuditEntry], verified: dict[int, list[Verified]]) -> None:
+    left_out = len(entries) - _SHOWN_MAX
+    rows = []
+    for each in entries[-_SHOWN_MAX:]:
+        sinks = ", ".join(f"{sink.sink} {sink.rows:,}{_mark(sink, verified.get(each.batch_id))}" for sink in each.sinks)
+        rows.append([each.batch_id, _time(each.finished_ms), _count(each.input), sinks])
+    if left_out > 0:
+        print_line(f"the last {_SHOWN_MAX} of {len(entries)} batches; --batch N shows any, --json all")
+    print_table(["batch", "finished", "records in", "rows out"], rows)
+
+
+def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None) -> None:
+    print_line(
+        f"batch {entry.batch_id} of {entry.pipeline}: finished {_time(entry.finished_ms)}, "
+        f"{max(0, entry.finished_ms - entry.started_ms)} ms after it began"
+    )
+    print_line(f"  query {entry.query}, run {entry.run}, code {entry.code_version or 'unknown'}")
+    for each in entry.input:
+        print_line(f"  from {_range(each)}")
+    for sink in entry.sinks:
+        files = f" in {sink.files} files" if sink.files else ""
+        skipped = ", skipped" if sink.is_skipped else ""
+        mark = _mark(sink, verified)
+        rows = f"{sink.rows:,} rows{files}, checksum {sink.checksum:016x}"
+        print_line(f"  to {sink.sink} ({sink.kind} {sink.target}): {rows}{skipped}{mark}")
+        for each in sink.ranges:
+            print_line(f"     within {_range(each)}")
+    if entry.replayed_with is not None:
+        print_line(
+            f"  run again it had {entry.replayed_with.rows:,} rows, checksum {entry.replayed_with.checksum:016x}: "
+            "those of the first time count"
+        )
+
+
+def _mark(sink: SinkAudit, verified: Sequence[Verified] | None) -> str:
+    for each in verified or ():
+        if each.sink == sink.sink:
+            match each.outcome:
+                case Outcome.SAME:
+                    return ": verified"
+                case Outcome.DIFFERENT:
+                    return f": DIFFERENT, {each.rows} rows are there"
+                case Outcome.UNKNOWN:
+                    return f": cannot be verified, {each.reason}"
+    return ""
+
+
+def _row(entry: AuditEntry, verified: Sequence[Verified] | None) -> dict[str, Json]:
+    outcomes = {each.sink: each for each in verified or ()}
+    sinks: list[Json] = []
+    for each in entry.sinks:
+        sink: dict[str, Json] = {
+            "sink": each.sink,
+            "kind": each.kind,
+            "target": each.target,
+            "rows": each.rows,
+            "checksum": f"{each.checksum:016x}",
+            "files": each.files,
+            "skipped": each.is_skipped,
+            "ranges": [_range_row(found) for found in each.ranges],
+        }
+        if each.sink in outcomes:
+            sink["verified"] = outcomes[each.sink].outcome.value
+            sink["reason"] = outcomes[each.sink].reason
+        sinks.append(sink)
+    return {
+        "pipeline": entry.pipeline,
+        "batch_id": entry.batch_id,
+        "query": entry.query,
+        "run": entry.run,
+        "code_version": entry.code_version,
+        "started_ms": entry.started_ms,
+        "decided_ms": entry.decided_ms,
+        "finished_ms": entry.finished_ms,
+        "input": [_range_row(each) for each in entry.input],
+        "input_hash": entry.input_hash,
+        "sinks": sinks,
+        "replayed_rows": None if entry.replayed_with is None else entry.replayed_with.rows,
+    }
+
+
+def _range_row(each: PartitionRange) -> Json:
+    return {"topic": each.topic, "partition": each.partition, "start": each.start, "end": each.end}
+
+
+def _range(each: PartitionRange) -> str:
+    start = "its beginning" if each.start < 0 else f"{each.start}"
+    return f"{each.topic}-{each.partition} from {start} to {each.end - 1}"
+
+
+def _count(ranges: Sequence[PartitionRange]) -> str:
+    """An offset is not always a record: transaction markers and what was compacted have some, too."""
+    if any(each.start < 0 for each in ranges):
+        return "from the beginning"
+    return f"{sum(each.end - each.start for each in ranges):,} at most"
+
+
+def _time(ms: int) -> str:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"

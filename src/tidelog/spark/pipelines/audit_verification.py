@@ -1,0 +1,116 @@
+"""Reading a sink again to see whether it has what a batch was accounted for: so many rows, with this checksum."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tidelog.client.consumer.consumer import Consumer
+from tidelog.client.consumer.options import ConsumerOptions
+from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.client.errors import ClientError
+from tidelog.spark.client_settings import PREFIX, client_settings, common_settings
+from tidelog.spark.errors import OptionError, SinkError
+from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
+from tidelog.spark.outputs.staged import Target, sum_checksums
+from tidelog.spark.pipelines.sink_writing import record_checksum
+from tidelog.spark.sink.audit_entry import PartitionRange, SinkAudit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# For one partition of a topic.
+READ_TIMEOUT_S = 60.0
+_POLL_MS = 1000.0
+
+
+class Outcome(Enum):
+    SAME = "same"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+    """It cannot be told any more, or not now; the reason says why."""
+
+
+class Verified(msgspec.Struct, frozen=True):
+    sink: str
+    outcome: Outcome
+    rows: int | None = None
+    """Found there."""
+    reason: str = ""
+
+
+def verify_sink(account: SinkAudit, settings: Mapping[str, Any]) -> Verified:
+    """What a sink has of a batch now. `settings` are those of clients of the cluster that the audit is on."""
+    if account.is_skipped:
+        return Verified(account.sink, Outcome.UNKNOWN, reason="it was left out by `recover --skip-sink`")
+    if not account.rows:
+        return Verified(account.sink, Outcome.SAME, 0)
+    try:
+        if account.kind == "topic":
+            return _topic(account, _settings_of(account.cluster, settings))
+        return _staged(account)
+    except (SinkError, OptionError, ClientError, OSError) as error:
+        return Verified(account.sink, Outcome.UNKNOWN, reason=str(error))
+
+
+def _staged(account: SinkAudit) -> Verified:
+    if account.staged is None:
+        return Verified(account.sink, Outcome.UNKNOWN, reason="the audit does not say where it was staged")
+    rows, checksum = kind_of_output(account.staged).read_back(read_manifest(account.staged))
+    is_same = (rows, checksum) == (account.rows, account.checksum)
+    return Verified(account.sink, Outcome.SAME if is_same else Outcome.DIFFERENT, rows)
+
+
+def _topic(account: SinkAudit, settings: Mapping[str, Any]) -> Verified:
+    """Everything of the batch lies within the ranges; what others have written there cannot be told apart."""
+    if not account.ranges:
+        return Verified(account.sink, Outcome.UNKNOWN, reason="its offsets were not known when it was written")
+    rows = checksum = 0
+    options = {**settings, "isolation_level": "read_committed", "auto_offset_reset": "none"}
+    with Consumer(**options, enable_auto_commit=False, allow_auto_create_topics=False) as consumer:
+        for each in account.ranges:
+            for records in _records(consumer, each):
+                rows += records.num_rows
+                checksum = sum_checksums((checksum, record_checksum(records)))
+    if (rows, checksum) == (account.rows, account.checksum):
+        return Verified(account.sink, Outcome.SAME, rows)
+    if rows > account.rows:
+        reason = "others have written to the topic in between, and their records cannot be told apart"
+        return Verified(account.sink, Outcome.UNKNOWN, rows, reason)
+    return Verified(account.sink, Outcome.DIFFERENT, rows)
+
+
+def _records(consumer: Consumer, wanted: PartitionRange) -> list[pa.RecordBatch]:
+    """Those of a range, with the topic as a column. SinkError where they cannot be read to the end."""
+    import pyarrow as pa  # noqa: PLC0415 - with the first records
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    partition = TopicPartition(wanted.topic, wanted.partition)
+    consumer.assign([partition])
+    consumer.seek(partition, wanted.start)
+    found = []
+    until_s = time.monotonic() + READ_TIMEOUT_S
+    while consumer.position(partition) < wanted.end:
+        if time.monotonic() > until_s:
+            raise SinkError(
+                f"{wanted.topic}-{wanted.partition} cannot be read up to offset {wanted.end}: is a transaction open?"
+            )
+        batch = consumer.poll_arrow(_POLL_MS)
+        if batch is None or not batch.num_rows:
+            continue
+        kept = batch.filter(pc.less(batch.column("offset"), pa.scalar(wanted.end))).select(["key", "value"])
+        found.append(kept.append_column("topic", pa.repeat(pa.scalar(wanted.topic), kept.num_rows)))
+    return found
+
+
+def _settings_of(cluster: Target | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    if cluster is None:
+        return settings
+    options = {f"{PREFIX}{name}": text for name, text in cluster.options.items()}
+    known = {f"{PREFIX}{each.replace('_', '.')}" for each in ConsumerOptions.__dataclass_fields__}
+    kept = {name: text for name, text in options.items() if name in known}
+    return common_settings(client_settings(ConsumerOptions, {**kept, f"{PREFIX}bootstrap.servers": cluster.place}))
