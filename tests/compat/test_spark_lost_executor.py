@@ -1,4 +1,4 @@
-"""An executor that is killed while a batch is written to several sinks. Its Spark has executors that are processes, and takes half
+"""An executor is killed while a batch is written to several sinks. Its Spark has executors that are processes, and takes half
 a minute to start: too long for `make test`."""
 
 from __future__ import annotations
