@@ -27,7 +27,7 @@ from examples.orders_demo.monitor import Monitor
 from examples.orders_demo.picture import picture
 from examples.orders_demo.processes import ROOT, DemoError, Part, PipelinePart
 from examples.orders_demo.shop import NOTIFICATIONS_GROUP, ORDERS, REVENUE
-from examples.orders_demo.verification import CheckError, read_committed, verify
+from examples.orders_demo.verification import CheckError, read_committed, verify, verify_audit
 from tidelog import Admin
 from tidelog.client.errors import ClientError
 
@@ -124,8 +124,10 @@ class Demo:
             time.sleep(POLL_S)
 
     def _verify(self, bootstrap: str, monitor: Monitor) -> None:
-        for sentence in verify(bootstrap, self._directory / FILE, self._directory / "pipeline" / "paid_orders"):
+        for sentence in verify(bootstrap, self._directory / FILE, self._directory / "pipeline"):
             self.say(f"verified: {sentence}")
+        for sentence in verify_audit(bootstrap, "paid_orders"):
+            self.say(f"audited: {sentence}")
         revenue = {}
         for read in read_committed(bootstrap, REVENUE):
             row = json.loads(read.value)

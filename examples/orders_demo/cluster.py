@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.orders_demo.shop import DEAD_LETTERS, NOTIFICATIONS, ORDERS, PARTITIONS, REVENUE
+from examples.orders_demo.shop import DEAD_LETTERS, NOTIFICATIONS, ORDERS, PAID, PARTITIONS, REVENUE
 from tidelog import Admin
 from tidelog.client.admin import NewTopic
 from tidelog.client.errors import ClientError
@@ -35,7 +35,7 @@ class Cluster:
         """A copy of each partition on every node, and no write counts that is not on two of them."""
         # The shop's clock has nothing to do with ours: nothing is so old that it has to go.
         configs = {"min.insync.replicas": str(min(2, len(self.nodes))), "retention.ms": "-1"}
-        topics = {ORDERS: PARTITIONS, NOTIFICATIONS: PARTITIONS, REVENUE: 2, DEAD_LETTERS: 1}
+        topics = {ORDERS: PARTITIONS, NOTIFICATIONS: PARTITIONS, REVENUE: 2, PAID: 2, DEAD_LETTERS: 1}
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             made = admin.create_topics(
                 NewTopic(name, partitions=count, replication_factor=len(self.nodes), configs=configs)

@@ -1,12 +1,15 @@
-"""The pipeline: three streaming queries of Spark over the orders, each of which counts every event once.
+"""The pipelines: three streaming queries of Spark over the orders, each of which counts every event once.
 
     python -m examples.orders_demo.pipeline BOOTSTRAP DIRECTORY
 
     orders -> decoded -+-> dead letters                            -> topic `dead-letters`
-                       +-> orders ⋈ payments                       -> table DIRECTORY/paid_orders (Parquet)
+                       +-> orders ⋈ payments                       -> Delta table DIRECTORY/paid_orders
+                       |                                            + table paid_orders of DIRECTORY/shop.db (SQLite)
+                       |                                            + topic `paid-orders`
                        +-> orders ⋈ payments -> a minute's revenue -> topic `revenue`
 
-Killed and started again, it goes on from its checkpoints, DIRECTORY/checkpoints. When its standard input ends, it reads to the
+What is paid is a declared pipeline with three sinks: a batch of it counts in all of them or in none, and is accounted for. Killed
+and started again, it goes on from its checkpoints, DIRECTORY/checkpoints. When its standard input ends, it reads to the
 end of what is there, and stops. On its standard output it says when it is ready, and of each batch what it did, in lines of
 JSON.
 """
@@ -26,6 +29,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -34,6 +38,7 @@ from examples.orders_demo.shop import (
     ALLOWED_LATENESS_MS,
     DEAD_LETTERS,
     ORDERS,
+    PAID,
     PAYMENT_WITHIN_MS,
     REVENUE,
     REVENUE_GROUP,
@@ -42,9 +47,13 @@ from examples.orders_demo.shop import (
 )
 from tidelog.spark.decoding import from_json
 from tidelog.spark.java_home import ensure_java
+from tidelog.spark.pipelines import FromTopic, Pipeline as Declared, ToDatabase, ToTable, ToTopic
+from tidelog.spark.pipelines.pipeline_file import PipelineFile
+from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.worker_python import worker_python
 
 EVENT = "order string, state string, at_ms bigint, product string, cents bigint"
+PAID_ORDERS = "paid_orders"
 TRIGGER = "1 second"
 START_ATTEMPTS_MAX = 3
 START_POLL_S = 0.05
@@ -146,6 +155,29 @@ def revenue(orders: DataFrame) -> DataFrame:
     return counted.select(F.col("product").cast("binary").alias("key"), F.to_json(row).cast("binary").alias("value"))
 
 
+def declared_paid_orders(bootstrap: str, directory: Path) -> Declared:
+    """One decision a batch over a table, a database and a topic."""
+    database = ToDatabase(
+        f"sqlite:///{directory / 'shop.db'}",
+        name="database",
+        table=PAID_ORDERS,
+        # By which a row tells its batch, so that an audit can read it again.
+        options={"batch_column": "batch"},
+    )
+    return Declared(
+        name=PAID_ORDERS,
+        source=FromTopic(ORDERS, options={"kafka.isolation.level": "read_uncommitted"}),
+        transform=lambda orders: paid_orders(decoded(orders.select("record.*"))),
+        sink=[
+            ToTable(str(directory / PAID_ORDERS), format="delta", name="table"),
+            database,
+            ToTopic(PAID, key="order"),
+        ],
+        trigger=TRIGGER,
+        bootstrap=bootstrap,
+    )
+
+
 class Pipeline:
     """The three queries, each with its checkpoint."""
 
@@ -156,14 +188,16 @@ class Pipeline:
 
     def start(self) -> list[StreamingQuery]:
         """Start all queries, each where it is."""
-        writers = {
-            "dead_letters": self._to_topic(dead_letters(self._read("dead_letters")), DEAD_LETTERS),
-            "paid_orders": paid_orders(self._read("paid_orders"))
-            .writeStream.format("parquet")
-            .option("path", str(self._directory / "paid_orders")),
-            "revenue": self._to_topic(revenue(paid_orders(self._read(REVENUE_GROUP))), REVENUE),
-        }
-        return [self._started(name, writer) for name, writer in writers.items()]
+        dead = self._to_topic(dead_letters(self._read("dead_letters")), DEAD_LETTERS)
+        counted = self._to_topic(revenue(paid_orders(self._read(REVENUE_GROUP))), REVENUE)
+        return [self._started("dead_letters", dead), self._paid(), self._started("revenue", counted)]
+
+    def _paid(self) -> StreamingQuery:
+        declared = declared_paid_orders(self._bootstrap, self._directory)
+        run = PipelineRun(self._spark, PipelineFile(self._directory / "orders.py", [declared], []))
+        run.start()
+        (query,) = run.queries
+        return query
 
     def _read(self, group: str) -> DataFrame:
         return decoded(read_orders(self._spark, self._bootstrap, group))
@@ -198,13 +232,30 @@ class Teller(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        progress = event.progress
-        # A row that the watermark shut out would be lost without a word.
-        dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
-        tell(query=progress.name, batch=progress.batchId, rows=progress.numInputRows, dropped=dropped)
+        tell_of(event.progress)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         pass
+
+
+class Follower:
+    """Says the same of a query that listeners do not hear of: that of a pipeline has a session of its own."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._told: set[tuple[int, str]] = set()
+
+    def look(self) -> None:
+        for progress in self._query.recentProgress:
+            if (progress.batchId, progress.timestamp) not in self._told:
+                self._told.add((progress.batchId, progress.timestamp))
+                tell_of(progress)
+
+
+def tell_of(progress: StreamingQueryProgress) -> None:
+    # A row that the watermark shut out would be lost without a word.
+    dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+    tell(query=progress.name, batch=progress.batchId, rows=progress.numInputRows, dropped=dropped)
 
 
 def tell(**what: object) -> None:
@@ -215,6 +266,7 @@ def run(bootstrap: str, directory: Path) -> None:
     spark = local_session()
     spark.streams.addListener(Teller())
     queries = Pipeline(spark, bootstrap, directory).start()
+    paid = Follower(queries[1])
     tell(ready=True)
     input_ended = threading.Event()
 
@@ -224,6 +276,7 @@ def run(bootstrap: str, directory: Path) -> None:
 
     threading.Thread(target=read_input, name="standard input", daemon=True).start()
     while not input_ended.wait(WATCH_S):
+        paid.look()
         for query in queries:
             failed = query.exception()
             if failed is not None:
@@ -231,6 +284,7 @@ def run(bootstrap: str, directory: Path) -> None:
     for query in queries:
         query.processAllAvailable()
         query.stop()
+    paid.look()
     spark.stop()
 
 

@@ -13,6 +13,7 @@ alone, so that it does not depend on who reads it when.
 from __future__ import annotations
 
 ORDERS = "orders"
+PAID = "paid-orders"
 REVENUE = "revenue"
 DEAD_LETTERS = "dead-letters"
 NOTIFICATIONS = "notifications"

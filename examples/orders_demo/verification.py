@@ -1,35 +1,39 @@
 """Whether every order was counted once and every customer told in order: topics and table beside the generator's file.
 
-    python -m examples.orders_demo.verification BOOTSTRAP FILE TABLE
+    python -m examples.orders_demo.verification BOOTSTRAP FILE DIRECTORY
 
-Topics are read with confluent-kafka, `read_committed`: nobody who wrote them has a part in it. The table's files are read as
-Spark's log of them says, because files of a batch that was killed may lie beside them.
+Topics are read with confluent-kafka, `read_committed`, the Delta table with delta-rs and the database with SQLite: nobody who
+wrote them has a part in it.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
 import confluent_kafka
-import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from examples.orders_demo.generator import Sent, read_file
 from examples.orders_demo.shop import (
     DEAD_LETTERS,
     NOTIFICATIONS,
     ORDERS,
+    PAID,
     PAYMENT_WITHIN_MS,
     REVENUE,
     window_of,
 )
+from tidelog.spark.pipelines.audit_log import read_audit
+from tidelog.spark.pipelines.audit_verification import Outcome, verify_sink
 
 READ_TIMEOUT_S = 30.0
 
@@ -162,15 +166,15 @@ def check_revenue(expected: Expected, found: Iterable[Read]) -> str:
     return f"{orders:,} orders counted once, {cents / 100:,.2f} of revenue in {len(revenue)} minutes of products"
 
 
-def check_table(expected: Expected, rows: Iterable[tuple[str, str, int]]) -> str:
-    """The table has one row for each order that is placed and paid."""
+def check_table(what: str, expected: Expected, rows: Iterable[tuple[str, str, int]]) -> str:
+    """A table, database or topic has one row for each order that is placed and paid."""
     found: dict[str, tuple[str, int]] = {}
     for order, product, cents in rows:
         if order in found:
-            raise CheckError(f"{order} stands twice in the table")
+            raise CheckError(f"{order} stands twice in the {what}")
         found[order] = (product, cents)
-    _same("the table's row of", expected.paid_orders, found)
-    return f"{len(found):,} paid orders in the table, each once"
+    _same(f"the {what}'s row of", expected.paid_orders, found)
+    return f"{len(found):,} paid orders in the {what}, each once"
 
 
 def check_dead_letters(expected: Expected, found: Iterable[Read]) -> str:
@@ -200,27 +204,58 @@ def _same(what: str, expected: Mapping[T, object], found: Mapping[T, object]) ->
 
 
 def table_rows(table: Path) -> list[tuple[str, str, int]]:
-    """Order, product and cents of each row, in the files that Spark's log of the table names."""
-    files = set()
-    for log in (table / "_spark_metadata").iterdir():
-        if log.name.startswith("."):
-            continue
-        _version, *entries = log.read_text().splitlines()
-        files |= {unquote(urlsplit(json.loads(entry)["path"]).path) for entry in entries}
-    rows: list[tuple[str, str, int]] = []
-    for file in sorted(files):
-        columns = pq.read_table(file, columns=["order", "product", "cents"]).to_pydict()
-        rows += zip(columns["order"], columns["product"], columns["cents"], strict=True)
-    return rows
+    """Order, product and cents of each row of the Delta table."""
+    columns = DeltaTable(str(table)).to_pyarrow_table(columns=["order", "product", "cents"]).to_pydict()
+    return list(zip(columns["order"], columns["product"], columns["cents"], strict=True))
 
 
-def verify(bootstrap: str, file: Path, table: Path) -> list[str]:
+def database_rows(database: Path) -> list[tuple[str, str, int]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute('SELECT "order", product, cents FROM paid_orders').fetchall()
+
+
+def topic_rows(found: Iterable[Read]) -> list[tuple[str, str, int]]:
+    rows = [json.loads(read.value) for read in found]
+    return [(row["order"], row["product"], row["cents"]) for row in rows]
+
+
+def verify_audit(bootstrap: str, pipeline: str) -> list[str]:
+    """The account of a pipeline's batches, each read again in every sink; CheckError where one has other rows than it says."""
+    settings = {"bootstrap_servers": bootstrap}
+    entries = read_audit(settings, pipeline)
+    rows: Counter[str] = Counter()
+    same: Counter[str] = Counter()
+    with_rows: Counter[str] = Counter()
+    for entry in entries:
+        for account in entry.sinks:
+            if not account.rows:
+                continue
+            found = verify_sink(account, settings)
+            if found.outcome is Outcome.DIFFERENT:
+                raise CheckError(
+                    f"batch {entry.batch_id} has other rows in the sink {account.sink} than were accounted for"
+                )
+            rows[account.sink] += account.rows
+            with_rows[account.sink] += 1
+            same[account.sink] += found.outcome is Outcome.SAME
+    if len(set(rows.values())) != 1:
+        raise CheckError(f"the sinks of {pipeline} were not given the same rows: {dict(rows)}")
+    told = [
+        f"{sink}: {count:,} rows in {with_rows[sink]} batches, of which {same[sink]} were read again and are the same"
+        for sink, count in rows.items()
+    ]
+    return [f"the audit of {pipeline} has {len(entries)} batches", *told]
+
+
+def verify(bootstrap: str, file: Path, directory: Path) -> list[str]:
     """What was found to be right, a sentence for each part. CheckError at the first that is not."""
     expected = expected_of(read_file(file))
     return [
         check_orders(expected, read_committed(bootstrap, ORDERS)),
         check_revenue(expected, read_committed(bootstrap, REVENUE)),
-        check_table(expected, table_rows(table)),
+        check_table("Delta table", expected, table_rows(directory / "paid_orders")),
+        check_table("database", expected, database_rows(directory / "shop.db")),
+        check_table("topic", expected, topic_rows(read_committed(bootstrap, PAID))),
         check_dead_letters(expected, read_committed(bootstrap, DEAD_LETTERS)),
         check_notifications(expected, read_committed(bootstrap, NOTIFICATIONS)),
     ]
@@ -228,7 +263,7 @@ def verify(bootstrap: str, file: Path, table: Path) -> list[str]:
 
 def main() -> None:
     if len(sys.argv) != 4:
-        sys.exit("usage: python -m examples.orders_demo.verification BOOTSTRAP FILE TABLE")
+        sys.exit("usage: python -m examples.orders_demo.verification BOOTSTRAP FILE DIRECTORY")
     try:
         print("\n".join(verify(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))))
     except CheckError as error:

@@ -164,12 +164,12 @@ def test_notifications_out_of_order_are_noticed(expected: Expected) -> None:
 
 def test_the_table_has_each_order_once(expected: Expected) -> None:
     rows = [(order, product, cents) for order, (product, cents) in expected.paid_orders.items()]
-    assert check_table(expected, rows)
+    assert check_table("table", expected, rows)
 
     with pytest.raises(CheckError, match="stands twice in the table"):
-        check_table(expected, [*rows, rows[0]])
+        check_table("table", expected, [*rows, rows[0]])
     with pytest.raises(CheckError, match="should be"):
-        check_table(expected, rows[1:])
+        check_table("table", expected, rows[1:])
 
 
 class Ledger:

@@ -8,15 +8,18 @@ from pyspark.sql import SparkSession
 
 from examples.orders_demo.generator import plan, write
 from examples.orders_demo.pipeline import Pipeline
-from examples.orders_demo.shop import DEAD_LETTERS, ORDERS, PARTITIONS, REVENUE
+from examples.orders_demo.shop import DEAD_LETTERS, ORDERS, PAID, PARTITIONS, REVENUE
 from examples.orders_demo.verification import (
     check_dead_letters,
     check_orders,
     check_revenue,
     check_table,
+    database_rows,
     expected_of,
     read_committed,
     table_rows,
+    topic_rows,
+    verify_audit,
 )
 from tidelog.testing import EmbeddedCluster
 
@@ -24,7 +27,7 @@ AT_ONCE = float("inf")
 
 
 def test_the_pipeline_counts_every_order_once(spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    for topic, partitions in ((ORDERS, PARTITIONS), (REVENUE, 2), (DEAD_LETTERS, 1)):
+    for topic, partitions in ((ORDERS, PARTITIONS), (REVENUE, 2), (PAID, 2), (DEAD_LETTERS, 1)):
         cluster.create_topic(topic, partitions=partitions)
     bootstrap = cluster.bootstrap_servers
     stream = plan(seed=11, orders=300, minutes=20)
@@ -40,4 +43,7 @@ def test_the_pipeline_counts_every_order_once(spark: SparkSession, cluster: Embe
     check_orders(expected, read_committed(bootstrap, ORDERS))
     check_revenue(expected, read_committed(bootstrap, REVENUE))
     check_dead_letters(expected, read_committed(bootstrap, DEAD_LETTERS))
-    check_table(expected, table_rows(tmp_path / "paid_orders"))
+    check_table("table", expected, table_rows(tmp_path / "paid_orders"))
+    check_table("database", expected, database_rows(tmp_path / "shop.db"))
+    check_table("topic", expected, topic_rows(read_committed(bootstrap, PAID)))
+    assert len(verify_audit(bootstrap, "paid_orders")) == 4

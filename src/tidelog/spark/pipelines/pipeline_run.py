@@ -93,6 +93,11 @@ class PipelineRun:
     def progress(self) -> list[PipelineProgress]:
         return [each.progress for each in self._pipelines]
 
+    @property
+    def queries(self) -> list[StreamingQuery]:
+        """All that were started. Each pipeline has a session of its own, so that no `spark.streams` has all of them."""
+        return [each.query for each in self._queries]
+
     def start(self) -> None:
         """Start every query. DefinitionError before any has started; QueryFailedError, and none runs, if one cannot start."""
         planned = [(each, plan_pipeline(self._spark, each)) for each in self._file.pipelines]
