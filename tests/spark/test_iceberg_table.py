@@ -161,6 +161,15 @@ def test_an_empty_batch_is_remembered_without_a_snapshot(kind: OutputKind) -> No
         assert table.metadata.snapshots == []
 
 
+def test_batches_without_rows_leave_no_more_metadata_than_others(kind: OutputKind, tmp_path: Path) -> None:
+    with table_of(kind) as table:
+        table.transaction().set_properties({"write.metadata.previous-versions-max": "2"}).commit_transaction()
+    for batch_id in range(6):
+        kind.end(staged(kind, batch_id, rows=[]))
+
+    assert len(list((tmp_path / "warehouse").rglob("*.metadata.json"))) == 3
+
+
 def test_what_others_write_in_between_stays(kind: OutputKind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     batch = staged(kind, 0)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +32,14 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 from pyiceberg.table import CommitTableResponse, Table
-from pyiceberg.table.update import AddSnapshotUpdate, TableRequirement, TableUpdate
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    TableRequirement,
+    TableUpdate,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
@@ -50,6 +57,7 @@ REQUEST_TIMEOUT_S = 60.0
 # Namespaces of catalogs in use have one or two levels.
 NAME_PARTS_MAX = 8
 
+_DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
 _NAME = "catalog-name"
 _NAME_DEFAULT = "default"
 _S3_PROPERTIES = {
@@ -87,6 +95,22 @@ class OneTry:
             return self._catalog.commit_table(table, requirements, updates)
         except CommitFailedException as error:
             raise ConflictError(str(error)) from error
+
+
+def commit_on_head(table: Table, update: TableUpdate) -> None:
+    """One change that makes no snapshot, as long as the main branch is where it was when the table was loaded. ConflictError
+    where it is not."""
+    head = table.metadata.refs.get(MAIN_BRANCH)
+    seen = {"ref": MAIN_BRANCH, "snapshot-id": None if head is None else head.snapshot_id}
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId.model_validate(seen))
+    done = OneTry(table.catalog).commit_table(table, requirements, (update,)).metadata
+    if done.properties.get(_DELETES_METADATA, "").lower() != "true":
+        return
+    # As a transaction of PyIceberg does by itself.
+    kept = {each.metadata_file for each in done.metadata_log}
+    for path in {each.metadata_file for each in table.metadata.metadata_log} - kept:
+        with suppress(OSError):
+            table.io.delete(path)
 
 
 class _TimedRestCatalog(RestCatalog):

@@ -30,12 +30,11 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from tidelog.spark.outputs import iceberg_catalog, iceberg_files
 from tidelog.spark.outputs.delta_merge import StagedChanges, change_faults, table_columns
-from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, loaded, opened, translated
+from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, commit_on_head, loaded, opened, translated
 from tidelog.spark.outputs.iceberg_files import (
     IcebergAttempt,
     attempt_of,
@@ -381,11 +380,7 @@ def _check_staged(table: Table, batch: StagedBatch) -> None:
 
 def _commit_property(table: Table, app_id: str, batch_id: int) -> None:
     """No snapshot for nothing. The branch is named all the same: a zombie must not set the property back."""
-    head = table.metadata.refs.get(MAIN_BRANCH)
-    seen = {"ref": MAIN_BRANCH, "snapshot-id": None if head is None else head.snapshot_id}
-    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId.model_validate(seen))
-    update = SetPropertiesUpdate(updates={property_of(app_id): str(batch_id)})
-    OneTry(table.catalog).commit_table(table, requirements, (update,))
+    commit_on_head(table, SetPropertiesUpdate(updates={property_of(app_id): str(batch_id)}))
 
 
 def _commit_once(table: Table, transaction: Transaction) -> None:

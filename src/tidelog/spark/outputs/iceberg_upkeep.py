@@ -22,9 +22,9 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, loaded, opened
+from tidelog.spark.outputs.iceberg_catalog import ConflictError, commit_on_head, loaded, opened
 from tidelog.spark.outputs.kind import Swept
 from tidelog.spark.outputs.staged import Target
 
@@ -66,11 +66,9 @@ def upkeep(target: Target, named: frozenset[str]) -> Upkeep:
         expired = expirable(table, now_ms=time.time_ns() // 1_000_000)
         if len(expired) < EXPIRED_MIN:
             return Upkeep(count)
-        head = table.metadata.refs[MAIN_BRANCH].snapshot_id
-        seen = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": head})
         update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [each.snapshot_id for each in expired]})
         try:
-            OneTry(catalog).commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid), seen), (update,))
+            commit_on_head(table, update)
         except ConflictError:
             return Upkeep(count, gave_way=True)
         return Upkeep(count, len(expired), deleted=_delete_unreachable(table, loaded(catalog, target), expired, named))
