@@ -23,8 +23,8 @@ def asked(servers: str) -> str:
         {
             "subscribe": "orders",
             "kafka.bootstrap.servers": servers,
-            "kafka.default.api.timeout.ms": "300",
-            "kafka.request.timeout.ms": "200",
+            "kafka.default.api.timeout.ms": "1500",
+            "kafka.request.timeout.ms": "1000",
         }
     )
     cluster = SourceCluster(options)
