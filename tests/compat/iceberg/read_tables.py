@@ -12,11 +12,11 @@ spark = builder.getOrCreate()
 
 
 def rows(query: str) -> list[dict[str, object]]:
-    return [json.loads(each) for each in spark.sql(query).toJSON().collect()]
+    return [json.loads(str(each)) for each in spark.sql(query).toJSON().collect()]
 
 
 TYPES = "lake.shop.types"
-found = {
+found: dict[str, object] = {
     "types": rows(f"select * from {TYPES} order by id nulls last"),
     "pruned": rows(
         f"select id from {TYPES} where at >= timestamp '2026-03-01 00:00:00Z' and id = 34 and name = 'iceberg'"
