@@ -20,7 +20,7 @@ import pymysql
 import pytest
 
 from tests.support.database_outputs import scenarios
-from tests.support.database_outputs.replay import Change, Version, versioned
+from tests.support.database_outputs.replay import Change, versioned
 from tests.support.database_outputs.scenarios import (
     CHANGED,
     HISTORY,
@@ -258,7 +258,7 @@ _DYING = textwrap.dedent("""
 def test_a_process_that_is_killed_in_the_end_leaves_it_to_the_next(database: MariaDbDatabase, how: str) -> None:
     kind = database.sink("orders", HISTORY)
     kind.prepare(CHANGED)
-    expected: list[Version] = []
+    everything: list[Change] = []
     for batch_id, changed in enumerate(scenarios.BATCHES):
         batch = stage(kind, batch_id, scenarios.as_rows(changed), CHANGED, tasks=1)
         (database.directory / "output.json").write_bytes(msgspec.json.encode(batch.output))
@@ -271,8 +271,8 @@ def test_a_process_that_is_killed_in_the_end_leaves_it_to_the_next(database: Mar
         assert ended.returncode == -signal.SIGKILL
         assert kind.last_batch(APP) == (batch_id if how == "after" else batch_id - 1 if batch_id else None)
         kind.end(batch)
-        expected = versioned(expected, changed)
-        assert scenarios.versions(database) == expected
+        everything += changed
+        assert scenarios.versions(database) == versioned(everything)
 
 
 def test_a_zombie_attempt_adds_no_rows_once_it_was_swept(database: MariaDbDatabase) -> None:

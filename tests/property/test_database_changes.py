@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 import pyarrow as pa
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from tests.support.database_outputs.replay import Change, State, Version, reduced, upserted, versioned
 from tidelog.spark.outputs.database_dialect import SQLITE
@@ -19,6 +19,17 @@ CHANGES = st.builds(
     Change, st.integers(0, 2), st.integers(0, 9), st.one_of(st.none(), st.sampled_from(["a", "b", "c", "d", "e"]))
 )
 BATCHES = st.lists(st.lists(CHANGES, max_size=8), max_size=6)
+# Of one key and few sequences, so that every change meets what others have left.
+OF_ONE_KEY = st.lists(
+    st.lists(
+        st.builds(Change, st.just(1), st.integers(0, 5), st.sampled_from([None, "a", "b"])), min_size=1, max_size=2
+    ),
+    min_size=3,
+    max_size=8,
+)
+# A version that a delete has ended is cut, or taken back, by another delete; what comes late still ends at the first.
+CUT = [[Change(1, 1, "a"), Change(1, 9, None)], [Change(1, 5, None)], [Change(1, 7, "late")]]
+TAKEN_BACK = [[Change(1, 5, "a"), Change(1, 9, None)], [Change(1, 5, None)], [Change(1, 7, "late")]]
 
 
 class Table:
@@ -41,11 +52,13 @@ class Table:
         found = self._database.execute("SELECT id, at, text FROM orders").fetchall()
         return {key: (at, text) for key, at, text in found}
 
+    def rows(self) -> list[tuple[object, ...]]:
+        return self._database.execute("SELECT * FROM orders ORDER BY id, valid_from").fetchall()
+
     def versions(self) -> list[Version]:
-        found = self._database.execute(
-            "SELECT id, text, valid_from, valid_to FROM orders ORDER BY id, valid_from"
-        ).fetchall()
-        return sorted(Version(*each) for each in found)
+        """Those that ever count."""
+        query = "SELECT id, text, valid_from, valid_to FROM orders WHERE valid_to IS NULL OR valid_from < valid_to"
+        return sorted(Version(*each) for each in self._database.execute(query).fetchall())
 
     def close(self) -> None:
         self._database.close()
@@ -61,43 +74,50 @@ def test_upserts_leave_what_a_plain_replay_leaves(batches: list[list[Change]]) -
     table.close()
 
 
-@given(BATCHES)
+@given(st.one_of(BATCHES, OF_ONE_KEY))
+@example(CUT)
+@example(TAKEN_BACK)
 def test_a_history_has_the_versions_of_a_plain_replay(batches: list[list[Change]]) -> None:
+    """Of everything so far, however late a change or a delete comes."""
     table = Table(Changes(("id",), "at", history=True))
-    versions: list[Version] = []
+    everything: list[Change] = []
     for batch in batches:
         table.end(batch)
-        versions = versioned(versions, batch)
-        assert table.versions() == versions
+        everything += batch
+        assert table.versions() == versioned(everything)
     table.close()
 
 
 @given(BATCHES)
-def test_without_deletes_it_does_not_matter_how_late_a_change_comes(batches: list[list[Change]]) -> None:
-    kept = [[each._replace(value=each.value or "x") for each in batch] for batch in batches]
-    history, latest = Table(Changes(("id",), "at", history=True)), Table(Changes(("id",), "at"))
-    for batch in kept:
-        history.end(batch)
-        latest.end(reduced(batch))
-    everything = [change for batch in kept for change in batch]
+def test_a_batch_that_is_ended_again_changes_no_history(batches: list[list[Change]]) -> None:
+    table = Table(Changes(("id",), "at", history=True))
+    for batch in batches:
+        table.end(batch)
+        once = table.rows()
+        table.end(batch)
+        assert table.rows() == once
+    table.close()
 
-    assert history.versions() == versioned([], everything)
-    assert latest.state() == upserted({}, everything)
-    history.close()
+
+@given(BATCHES)
+def test_without_deletes_it_does_not_matter_to_upserts_how_late_a_change_comes(batches: list[list[Change]]) -> None:
+    kept = [[each._replace(value=each.value or "x") for each in batch] for batch in batches]
+    latest = Table(Changes(("id",), "at"))
+    for batch in kept:
+        latest.end(reduced(batch))
+
+    assert latest.state() == upserted({}, [change for batch in kept for change in batch])
     latest.close()
 
 
 @given(BATCHES)
-def test_changes_that_come_in_order_are_the_same_in_any_batches(batches: list[list[Change]]) -> None:
+def test_upserts_that_come_in_order_are_the_same_in_any_batches(batches: list[list[Change]]) -> None:
     everything = sorted((change for batch in batches for change in batch), key=lambda each: each.sequence)
-    history, latest = Table(Changes(("id",), "at", history=True)), Table(Changes(("id",), "at"))
+    latest = Table(Changes(("id",), "at"))
     at = 0
     for size in [len(batch) for batch in batches]:
-        history.end(everything[at : at + size])
         latest.end(reduced(everything[at : at + size]))
         at += size
 
-    assert history.versions() == versioned([], everything)
     assert latest.state() == upserted({}, everything)
-    history.close()
     latest.close()

@@ -188,4 +188,4 @@ def test_a_process_that_is_killed_in_the_middle_of_an_end_leaves_it_to_the_next(
     assert ended.returncode == -signal.SIGKILL
     assert kind.last_batch(APP) is None
     kind.end(batch)
-    assert scenarios.versions(database) == versioned([], scenarios.BATCHES[0])
+    assert scenarios.versions(database) == versioned(scenarios.BATCHES[0])

@@ -44,16 +44,10 @@ def upserted(state: Mapping[int, tuple[int, str]], batch: Sequence[Change]) -> S
     return found
 
 
-def versioned(state: Iterable[Version], batch: Sequence[Change]) -> list[Version]:
-    """What a table of versions becomes: what it tells of its own changes, and those of the batch over them."""
+def versioned(changes: Iterable[Change]) -> list[Version]:
+    """All versions that all changes make, in the order of their sequence; of two at one sequence the later one counts."""
     events: dict[int, dict[int, str | None]] = {}
-    known = list(state)
-    for version in known:
-        if version.valid_to is not None:
-            events.setdefault(version.key, {})[version.valid_to] = None
-    for version in known:
-        events.setdefault(version.key, {})[version.valid_from] = version.value
-    for change in batch:
+    for change in changes:
         events.setdefault(change.key, {})[change.sequence] = change.value
     found = []
     for key, at in events.items():

@@ -6,16 +6,19 @@ Staged rows `s` change the table `t` set by set, never row by row. With merge_on
     rows to change      t with the key of an s that is no older
     rows to add         s whose key t does not have
 
-A history has a row for each version of a key, from its sequence to that of the next version or delete. Versions of a batch go
-in between those that are there:
+A history has a row for each version of a key, from its sequence to that of the next version or delete. The outcome is that of all
+changes of all batches in the order of their sequence, whatever batch each one came in; of two at one sequence the later batch
+counts. A delete is remembered as the end of a version, and where no version ends there as a row whose `valid_from` is its
+`valid_to`, which never counts: a version that comes late has to end there.
 
-    same start          a version of s at the sequence of one of t replaces its values
-    added               other versions of s, each until the next version or end of t or change of s
-    closed              versions of t, at the first change of s inside them
-    removed             versions of t at whose sequence s has a delete
+    ends kept           where t had a version ended by a delete, and s has another delete inside it: a row for the end
+    same start          a version of s at the sequence of a row of t replaces its values
+    added               other versions of s, each until the next row or end of t or change of s
+    cut                 versions of t, at the first change of s inside them
+    taken back          versions of t at whose sequence s has a delete: they end where they begin
+    deletes kept        deletes of s at which nothing ends: rows of their own
 
-Added comes before closed: it has to see where versions of t ended before the batch. What a delete leaves behind is the end of a
-version. One that ended nothing is not remembered: a version that comes later with an earlier sequence stays open.
+What comes before `cut` sees where versions ended before the batch.
 """
 
 # ruff: noqa: S608 - names are quoted by the dialect, and everything else is numbers of ours
@@ -41,6 +44,7 @@ ROW = "_tidelog_row"
 """The place of a row in its attempt, of a history: the last of two changes at one sequence counts."""
 _NEXT = "_tidelog_next"
 _RANK = "_tidelog_rank"
+_FOUND = "_tidelog_found"
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -143,65 +147,81 @@ def _history(merge: Merge, attempts: Sequence[int], mark: str) -> list[str]:
     keys, quoted = merge.changes.merge_on, merge.dialect.quoted
     sequence, begin, end = quoted(merge.changes.sequence_by), quoted(VALID_FROM), quoted(VALID_TO)
     kept, gone = f"s.{quoted(DELETED)} = 0", f"s.{quoted(DELETED)} = 1"
-    same_key, reduced = _same(merge, keys), _last_of_each_sequence(merge, attempts)
+    timed, ahead, there = _timed(merge, attempts), f"s.{quoted(_NEXT)}", f"s.{quoted(_FOUND)}"
+    same_key = _same(merge, keys)
     same_start = f"{same_key} AND t.{begin} = s.{sequence}"
-    following = (
-        f"SELECT MIN(CASE WHEN t.{begin} > s.{sequence} THEN t.{begin} ELSE t.{end} END) FROM {merge.target} AS t"
-        f" WHERE {same_key} AND (t.{begin} > s.{sequence} OR t.{end} > s.{sequence})"
-    )
-    added = (
-        f"SELECT s.*, ({following}) AS {quoted('_tidelog_found')} FROM {reduced} AS s"
-        f" WHERE {kept} AND NOT EXISTS (SELECT 1 FROM {merge.target} AS t WHERE {same_start})"
-    )
-    ahead, there = f"s.{quoted(_NEXT)}", f"s.{quoted('_tidelog_found')}"
     until = f"CASE WHEN {ahead} IS NULL OR {there} < {ahead} THEN {there} ELSE {ahead} END"
+    has_row = f"EXISTS (SELECT 1 FROM {merge.target} AS t WHERE {same_start})"
+    ended_there = f"EXISTS (SELECT 1 FROM {merge.target} AS t WHERE {same_key} AND t.{end} = s.{sequence})"
     key_list = ", ".join(f"t.{quoted(each)}" for each in keys)
     cut = (
         f"(SELECT {key_list}, t.{begin} AS {quoted('_tidelog_from')}, MIN(s.{sequence}) AS {quoted('_tidelog_cut')}"
         f" FROM {merge.source} AS s JOIN {merge.target} AS t ON {same_key} AND t.{begin} < s.{sequence}"
         f" AND (t.{end} IS NULL OR t.{end} > s.{sequence}) WHERE {_of(merge, attempts)} GROUP BY {key_list}, t.{begin})"
     )
-    insert = _insert(merge, mark, more={VALID_FROM: f"s.{sequence}", VALID_TO: until})
-    found = []
-    if values := _values(merge, mark, without=keys):
-        found.append(_update(merge, values, reduced, same_start, kept))
-    found += [
-        f"{insert} FROM ({added}) AS s",
-        _update(
-            merge,
-            {VALID_TO: f"s.{quoted('_tidelog_cut')}"},
-            cut,
-            f"{same_key} AND t.{begin} = s.{quoted('_tidelog_from')}",
-            "1 = 1",
-        ),
-        _delete(merge, (*keys, VALID_FROM), reduced, same_start, gone),
+    same_cut = f"{same_key} AND t.{begin} = s.{quoted('_tidelog_from')}"
+    replaced = _values(merge, mark, without=keys)
+    replaced[VALID_TO] = f"CASE WHEN t.{end} = t.{begin} THEN {until} ELSE t.{end} END"
+    added = _insert(merge, mark, more={VALID_FROM: f"s.{sequence}", VALID_TO: until})
+    deleted = _insert(merge, mark, more={VALID_FROM: f"s.{sequence}", VALID_TO: f"s.{sequence}"})
+    return [
+        _ends_kept(merge, attempts, mark),
+        _update(merge, replaced, timed, same_start, kept),
+        f"{added} FROM {timed} AS s WHERE {kept} AND NOT {has_row}",
+        _update(merge, {VALID_TO: f"s.{quoted('_tidelog_cut')}"}, cut, same_cut, "1 = 1"),
+        _update(merge, {VALID_TO: f"t.{begin}"}, timed, same_start, gone),
+        f"{deleted} FROM {timed} AS s WHERE {gone} AND NOT {has_row} AND NOT {ended_there}",
     ]
-    return found
 
 
-def _last_of_each_sequence(merge: Merge, attempts: Sequence[int]) -> str:
-    """Staged changes with one of each key and sequence, and the sequence of the next one."""
+def _ends_kept(merge: Merge, attempts: Sequence[int], mark: str) -> str:
+    """The last change of s inside a version of t is a delete: then no version will end where that one did."""
+    quoted, keys = merge.dialect.quoted, merge.changes.merge_on if merge.changes is not None else ()
+    sequence = quoted(str(merge.changes and merge.changes.sequence_by))
+    begin, end = quoted(VALID_FROM), quoted(VALID_TO)
+    inside = f"{_same(merge, keys)} AND t.{begin} <= s.{sequence} AND t.{end} > s.{sequence}"
+    is_last = f"(s.{quoted(_NEXT)} IS NULL OR s.{quoted(_NEXT)} > t.{end})"
+    others = " AND ".join(f"o.{quoted(each)} = t.{quoted(each)}" for each in keys)
+    insert = _insert(merge, mark, more={VALID_FROM: f"t.{end}", VALID_TO: f"t.{end}"}, of="t")
+    return (
+        f"{insert} FROM {_timed(merge, attempts)} AS s JOIN {merge.target} AS t ON {inside}"
+        f" WHERE s.{quoted(DELETED)} = 1 AND {is_last}"
+        f" AND NOT EXISTS (SELECT 1 FROM {merge.target} AS o WHERE {others} AND o.{begin} = t.{end})"
+    )
+
+
+def _timed(merge: Merge, attempts: Sequence[int]) -> str:
+    """Staged changes with one of each key and sequence, the sequence of the next one, and what the table has next.
+
+    The window stands beside the look into the table: MariaDB does not let a table be changed by a subquery that it could merge
+    into the statement.
+    """
     assert merge.changes is not None
     assert merge.changes.sequence_by is not None
     quoted = merge.dialect.quoted
-    keys = ", ".join(quoted(each) for each in merge.changes.merge_on)
-    sequence = quoted(merge.changes.sequence_by)
-    columns = ", ".join(quoted(each) for each in (*merge.columns, DELETED))
+    names = (*merge.columns, DELETED)
+    keys = ", ".join(f"s.{quoted(each)}" for each in merge.changes.merge_on)
+    sequence, begin, end = f"s.{quoted(merge.changes.sequence_by)}", f"t.{quoted(VALID_FROM)}", f"t.{quoted(VALID_TO)}"
+    columns = ", ".join(f"s.{quoted(each)}" for each in names)
     ranked = (
         f"SELECT {columns}, ROW_NUMBER() OVER (PARTITION BY {keys}, {sequence}"
-        f" ORDER BY {quoted(ATTEMPT)} DESC, {quoted(ROW)} DESC) AS {quoted(_RANK)}"
+        f" ORDER BY s.{quoted(ATTEMPT)} DESC, s.{quoted(ROW)} DESC) AS {quoted(_RANK)}"
         f" FROM {merge.source} AS s WHERE {_of(merge, attempts)}"
     )
+    found = (
+        f"SELECT MIN(CASE WHEN {begin} > {sequence} THEN {begin} ELSE {end} END) FROM {merge.target} AS t"
+        f" WHERE {_same(merge, merge.changes.merge_on)} AND ({begin} > {sequence} OR {end} > {sequence})"
+    )
     return (
-        f"(SELECT {columns}, LEAD({sequence}) OVER (PARTITION BY {keys} ORDER BY {sequence}) AS {quoted(_NEXT)}"
-        f" FROM ({ranked}) AS r WHERE {quoted(_RANK)} = 1)"
+        f"(SELECT {columns}, LEAD({sequence}) OVER (PARTITION BY {keys} ORDER BY {sequence}) AS {quoted(_NEXT)},"
+        f" ({found}) AS {quoted(_FOUND)} FROM ({ranked}) AS s WHERE s.{quoted(_RANK)} = 1)"
     )
 
 
-def _insert(merge: Merge, mark: str, more: Mapping[str, str] | None = None) -> str:
+def _insert(merge: Merge, mark: str, more: Mapping[str, str] | None = None, of: str = "s") -> str:
     """Up to the FROM of its SELECT."""
     quoted = merge.dialect.quoted
-    values = {each: f"s.{quoted(each)}" for each in merge.columns} | dict(more or {}) | _mark(merge, mark)
+    values = {each: f"{of}.{quoted(each)}" for each in merge.columns} | dict(more or {}) | _mark(merge, mark)
     names = ", ".join(quoted(each) for each in values)
     return f"INSERT INTO {merge.target} ({names}) SELECT {', '.join(values.values())}"
 
@@ -253,7 +273,9 @@ def _numbers(attempts: Sequence[int]) -> str:
 def refusals(merge: Merge, facts: TableFacts, attempts: Sequence[int]) -> list[tuple[str, str]]:
     """Queries that find a row where the end would be refused, each with the sentence for it."""
     quoted, staged = merge.dialect.quoted, f"FROM {merge.source} AS s WHERE {_of(merge, attempts)}"
-    counting = f" AND s.{quoted(DELETED)} = 0" if merge.changes is not None else ""
+    # Of a row that is deleted only the key is asked for, but in a history, which may have to remember it.
+    passes_deleted = merge.changes is not None and not merge.changes.history
+    counting = f" AND s.{quoted(DELETED)} = 0" if passes_deleted else ""
     named = {_folded(merge.dialect, each): each for each in merge.columns}
     found = []
     for column in facts.columns:
