@@ -193,6 +193,12 @@ def _hashed(queues: TopicQueues, table: pa.Table) -> ArrowArray:
         raise ValueError(
             f"the column `key` is of type {table.column('key').type}; it can be binary or string"
         ) from None
+    return key_partitions(keys, queues.partitions())
+
+
+def key_partitions(keys: ArrowArray, partition_count: int) -> ArrowArray:
+    """The partition of each key, as 32-bit numbers; -1 for null."""
+    keys = keys.cast(pa.large_binary())
     count = len(keys)
     out = pa.allocate_buffer(4 * count)
     if count:
@@ -204,7 +210,7 @@ def _hashed(queues: TopicQueues, table: pa.Table) -> ArrowArray:
             memoryview(validity).cast("B") if validity is not None and keys.null_count else None,
             keys.offset,
             count,
-            queues.partitions(),
+            partition_count,
             -1,
             memoryview(out).cast("i"),
         )
