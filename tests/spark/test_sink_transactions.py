@@ -161,9 +161,13 @@ def test_a_zombie_that_has_not_written_yet_is_fenced_by_the_next_batch(
     next_batch = query.task(1, 2)
     assert next_batch.transactional_id == attempt_id(query.identity, query.run, 0, 0, 0)
 
-    zombie.write(rows(1))
-    with pytest.raises(UnwritableError, match="rows were not written"):
+    def write_late() -> None:
+        # The one or the other is told, by how soon the node answers.
+        zombie.write(rows(1))
         zombie.hand_over()
+
+    with pytest.raises(UnwritableError, match="rows were not written"):
+        write_late()
     zombie.abort()
 
     query.commit(1, next_batch)
