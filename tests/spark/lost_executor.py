@@ -41,8 +41,7 @@ def kill_one_executor(directory: Path, killed: threading.Event) -> None:
     """Once tasks of the first batch have staged rows."""
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
-        staged = directory / "files" / "_staging"
-        if staged.is_dir() and len(list(staged.iterdir())) >= ATTEMPTS:
+        if sum(1 for _ in (directory / "files" / "_staging").rglob("*.parquet")) >= ATTEMPTS:
             os.kill(executors()[0], signal.SIGKILL)
             killed.set()
             return

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
 
 from tests.spark.written import committed_rows, transactional_ids
 from tests.support.command_line import tidelog
 from tidelog import Producer
+from tidelog.spark.outputs.file_output import FileKind
+from tidelog.spark.outputs.kind import OutputRefusedError
+from tidelog.spark.outputs.staged import StagedBatch
 from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
-from tidelog.spark.pipelines.progress import PipelineProgress
+from tidelog.spark.pipelines.progress import PipelineProgress, read_progress
 from tidelog.spark.pipelines.query_options import sink_options
 from tidelog.spark.pipelines.query_plan import plan_pipeline
 from tidelog.testing import EmbeddedCluster
@@ -62,6 +68,11 @@ def values(cluster: EmbeddedCluster, topic: str) -> list[dict[str, Any]]:
 def database_rows(path: Path, table: str) -> list[tuple[Any, ...]]:
     with sqlite3.connect(path) as connection:
         return sorted(connection.execute(f"SELECT id, n, token FROM {table}"))
+
+
+def database_rows_count(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        return int(connection.execute("SELECT count(*) FROM t").fetchone()[0])
 
 
 def test_all_sinks_have_the_same_rows_of_what_comes_out_otherwise_each_time(
@@ -179,3 +190,59 @@ def test_a_query_of_the_release_before_goes_on_without_a_gap(
 
     assert progress.queries[0].query_id == query_id
     assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(10))
+
+
+def test_a_sink_that_refuses_what_is_decided_stops_the_query_and_raises_an_alarm(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic(f"{topic}.out", partitions=2)
+    pipeline = Pipeline(
+        name=f"refused-{topic}",
+        source=FromTopic(topic, EVENT, name="events"),
+        sink=[ToTopic(f"{topic}.out", name="out"), ToFiles("files")],
+        bootstrap=cluster.bootstrap_servers,
+    )
+    checkpoint = tmp_path / "checkpoints" / pipeline.name
+    send(cluster, topic, range(10))
+
+    def refuses(self: FileKind, batch: StagedBatch) -> None:
+        raise OutputRefusedError("the disk is read-only")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileKind, "end", refuses)
+        with pytest.raises(
+            QueryFailedError, match=r"batch 0 of .* is decided, but its sink files .* the disk is read-only"
+        ):
+            run_to_the_end(spark, tmp_path, pipeline)
+    left = read_progress(str(checkpoint))
+    stuck = f'tidelog_pipeline_stuck{{pipeline="{pipeline.name}",query="{pipeline.name}"}}'
+    assert left is not None
+    assert (left.queries[0].state, left.queries[0].is_stuck) == ("failed", True)
+    assert f"{stuck} 1\n" in (checkpoint / "metrics.prom").read_text()
+
+    # Somebody has seen to it.
+    progress = run_to_the_end(spark, tmp_path, pipeline)
+
+    assert not progress.queries[0].is_stuck
+    assert f"{stuck} 0\n" in (checkpoint / "metrics.prom").read_text()
+    assert sorted(row["n"] for row in pq.read_table(tmp_path / "files").to_pylist()) == list(range(10))
+    assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(10))
+
+
+def test_what_stops_a_query_is_told_in_one_sentence(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    send(cluster, topic, range(20))
+    table = ToDatabase(f"sqlite:///{tmp_path / 'd.db'}", table="t", merge_on=["id"])
+    twice = Pipeline(
+        name=f"twice-{topic}", source=FromTopic(topic, EVENT), sink=table, bootstrap=cluster.bootstrap_servers
+    )
+    malformed = replace(twice, name=f"malformed-{topic}", source=FromTopic(topic, Json("id int")), sink=ToFiles("f"))
+
+    with pytest.raises(
+        QueryFailedError, match=r"^twice-\S+: the sink t gets two rows of the key \{'id': 'o\d'\} in one batch"
+    ):
+        run_to_the_end(spark, tmp_path, twice)
+    with pytest.raises(QueryFailedError, match=r"^malformed-\S+: Cannot parse the field name 'id' and the value o\d"):
+        run_to_the_end(spark, tmp_path, malformed)
+    assert database_rows_count(tmp_path / "d.db") == 0

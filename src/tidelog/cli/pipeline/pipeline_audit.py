@@ -107,10 +107,10 @@ def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None) -> None
     for each in entry.input:
         print_line(f"  from {_range(each)}")
     for sink in entry.sinks:
-        files = f" in {sink.files} files" if sink.files else ""
+        files = f" in {_counted(sink.files, 'file')}" if sink.files else ""
         skipped = ", skipped" if sink.is_skipped else ""
         mark = _mark(sink, verified)
-        rows = f"{sink.rows:,} rows{files}, checksum {sink.checksum:016x}"
+        rows = f"{_counted(sink.rows, 'row')}{files}, checksum {sink.checksum:016x}"
         print_line(f"  to {sink.sink} ({sink.kind} {sink.target}): {rows}{skipped}{mark}")
         for each in sink.ranges:
             print_line(f"     within {_range(each)}")
@@ -175,6 +175,10 @@ def _range_row(each: PartitionRange) -> Json:
 def _range(each: PartitionRange) -> str:
     start = "its beginning" if each.start < 0 else f"{each.start}"
     return f"{each.topic}-{each.partition} from {start} to {each.end - 1}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _count(ranges: Sequence[PartitionRange]) -> str:

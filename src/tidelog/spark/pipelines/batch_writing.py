@@ -32,6 +32,7 @@ from tidelog.spark.pipelines.sink_writing import (
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange
 from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
 from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.sink.sink_warnings import warn_of_markers, warn_of_open_transactions, warn_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,8 +48,6 @@ JOBS_MAX = 4
 _IS_INDETERMINATE = "shuffle map stage with indeterminate output was failed and retried"
 # How long Spark's own account of its stages may take to come up to date.
 _EVENTS_TIMEOUT_MS = 10_000
-# Each is a write to a partition and its copies, when the batch ends.
-MARKERS_WARNED = 20_000
 
 
 class Committer(Protocol):
@@ -85,7 +84,6 @@ class BatchWriting:
         self._committer: Committer | None = None
         self._ranges = ranges
         self._clock = clock or SystemClock()
-        self._warned: set[str] = set()
         self.upkeep = OutputUpkeep(sinks.staged, self._clock)
         self.error: BaseException | None = None
         """Why the query has stopped. Spark tells it too, wrapped into what it calls and is called by."""
@@ -102,6 +100,10 @@ class BatchWriting:
         started_ms = self._clock.now_ms()
         spark = rows.sparkSession
         identity, run = self._who(spark)
+        for index, each in enumerate(self._sinks.topics):
+            topics = [topic.topic for topic in each.cluster.sinks]
+            # Told once for each cluster.
+            warn_of_open_transactions(each.cluster.options, identity, f"{run}.{index}", topics)
         committer = self._committer = self._committer or self._make_committer(identity, run)
         try:
             messages = self._run_job(
@@ -189,7 +191,10 @@ class BatchWriting:
         sinks = self._sinks
         entry = read_entry(spark, sinks.checkpoint, batch_id)
         if entry is None:
-            self._warn_once("Spark's entry of a batch cannot be read in %s: batches are known by rows and checksum")
+            sentence = (
+                f"Spark's entries of batches cannot be read in {sinks.checkpoint}: they are known by rows and checksum"
+            )
+            warn_once(run, "input", sentence)
         staged = [
             output
             for each in sinks.staged
@@ -197,9 +202,7 @@ class BatchWriting:
         ]
         found = (self._topic_output(index, messages) for index in range(len(sinks.topics)))
         topics = [each for each in found if each is not None]
-        markers = sum(each.partition_count for output in topics for each in output.participants)
-        if markers > MARKERS_WARNED:
-            log.warning("batch %d ends with %d markers: fewer tasks, or partitions, make it quicker", batch_id, markers)
+        warn_of_markers(identity, run, [each for output in topics for each in output.participants])
         accounts = accounts_of(sinks, staged, messages, {} if self._ranges is None else self._ranges.since_last())
         totals = BatchInput(
             None if entry is None else entry_hash(entry),
@@ -250,11 +253,6 @@ class BatchWriting:
         except SinkError as error:
             # There is an error to report already; the next run cleans up.
             log.warning("batch %d is not cleaned up, which the next run does: %s", work.batch_id, error)
-
-    def _warn_once(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            log.warning(text, self._sinks.checkpoint)
 
 
 def _was_started_again(spark: SparkSession, stages: set[int]) -> bool:

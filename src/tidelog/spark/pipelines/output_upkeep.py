@@ -1,4 +1,5 @@
-"""What is done for tables and directories between batches: what no batch counts is removed, small files are made one.
+"""What is done for tables and directories between batches: what no batch counts is removed, small files are made one, old
+snapshots expire.
 
     upkeep = OutputUpkeep(sinks, clock)
     upkeep.after(batch_id)                  in the driver, once a batch is finished and before the next one starts
@@ -41,6 +42,7 @@ class UpkeepTotals(msgspec.Struct, frozen=True):
     swept_bytes: int = 0
     swept_rows: int = 0
     compacted_files: int = 0
+    expired_snapshots: int = 0
     failures: int = 0
 
     def with_swept(self, swept: Swept) -> UpkeepTotals:
@@ -71,6 +73,8 @@ class OutputUpkeep:
                     self._sweep(each, batch_id)
                 if each.target.kind == "delta":
                     self._compact(each, batch_id)
+                elif each.target.kind == "iceberg":
+                    self._expire(each, batch_id)
             except (SinkError, OptionError, OSError) as error:
                 self.totals = msgspec.structs.replace(self.totals, failures=self.totals.failures + 1)
                 log.warning("the upkeep of the sink %s is left for later: %s", each.label, error)
@@ -90,6 +94,14 @@ class OutputUpkeep:
         done = upkeep(sink.target, frozenset())
         totals = self.totals.with_swept(done.vacuumed)
         self.totals = msgspec.structs.replace(totals, compacted_files=totals.compacted_files + done.compacted)
+
+    def _expire(self, sink: StagedSink, batch_id: int) -> None:
+        from tidelog.spark.outputs.iceberg_upkeep import is_due, upkeep  # noqa: PLC0415 - only for those who have pyiceberg
+
+        if is_due(batch_id):
+            done = upkeep(sink.target, frozenset())
+            totals = self.totals.with_swept(done.deleted)
+            self.totals = msgspec.structs.replace(totals, expired_snapshots=totals.expired_snapshots + done.expired)
 
 
 def old_manifests(paths: Sequence[str], batch_id: int) -> list[str]:

@@ -254,6 +254,8 @@ def _with_upkeep(progress: QueryProgress, totals: UpkeepTotals) -> QueryProgress
         swept_bytes=totals.swept_bytes,
         swept_rows=totals.swept_rows,
         compacted_files=totals.compacted_files,
+        expired_snapshots=totals.expired_snapshots,
+        upkeep_failures=totals.failures,
     )
 
 

@@ -52,6 +52,9 @@ class QueryProgress(msgspec.Struct, frozen=True, kw_only=True):
     swept_rows: int = 0
     compacted_files: int = 0
     """Small files of tables that were made into fewer, in this run."""
+    expired_snapshots: int = 0
+    upkeep_failures: int = 0
+    """Times that upkeep was left for later."""
 
 
 class PipelineProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +134,8 @@ _METRICS: tuple[tuple[str, str, str, Callable[[QueryProgress], float | None]], .
     ("swept_files_total", "counter", "Staged files of no batch that counts, removed.", lambda each: each.swept_files),
     ("swept_bytes_total", "counter", "Their bytes.", lambda each: each.swept_bytes),
     ("swept_rows_total", "counter", "Staged rows of no batch that counts, removed.", lambda each: each.swept_rows),
+    ("expired_snapshots_total", "counter", "Snapshots of tables, expired.", lambda each: each.expired_snapshots),
+    ("upkeep_failures_total", "counter", "Times that upkeep was left for later.", lambda each: each.upkeep_failures),
     ("compacted_files_total", "counter", "Small files that were made into fewer.", lambda each: each.compacted_files),
 )
 
