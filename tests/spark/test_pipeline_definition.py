@@ -183,7 +183,7 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
         ({"sink": ToTable(name="t"), "output_mode": "complete"}, "files are only added"),
         (
             {"sink": ToTopic("a", delivery="at_least_once"), "output_mode": "update"},
-            "Spark's own way to a topic only adds",
+            "Spark writes no updates to a topic",
         ),
         ({"output_mode": "upsert"}, "output_mode is 'upsert'; it can be append, update, complete"),
         ({"trigger": "often"}, "trigger is 'often'; it is a time such as '10 seconds', or available_now"),

@@ -169,7 +169,7 @@ def test_a_sink_that_refuses_after_the_decision_is_skipped_only_by_recover(pipel
     with pytest.raises(Died):
         pipeline.committer("run1").dying(EndStaged, Moment.BEFORE).commit(work)
     # Somebody tidies up what he does not know.
-    (staged,) = pipeline.place.glob("_staging/*/part-*")
+    (staged,) = pipeline.place.glob("_staging/**/part-*")
     staged.unlink()
 
     with pytest.raises(
