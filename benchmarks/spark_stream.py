@@ -31,10 +31,8 @@ from tidelog.spark.pipelines.session import LOCAL_MANAGER, MANAGER
 
 ROWS, QUICK_ROWS = 4_000_000, 200_000
 ROUNDS = 5
-# A backlog in so many micro-batches.
-BATCHES = (4, 20)
-# Rows per second, ours to the connector's, for every number of batches.
-ASKED = 1.5
+# A backlog in so many micro-batches, and the rows per second that are asked for, ours to the connector's.
+ASKED = {4: 2.2, 20: 1.8}
 _OURS, _CONNECTOR = "tidelog", "connector"
 
 
@@ -112,7 +110,7 @@ def figures(
     formats = {_OURS: "tidelog", _CONNECTOR: "kafka"}
     return [
         (f"{name} in {batches} batches", stream(formats[name], bootstrap, batches))
-        for batches in BATCHES
+        for batches in ASKED
         for name, bootstrap in clusters.items()
     ]
 
@@ -121,10 +119,10 @@ def report(samples: dict[str, list[float]]) -> bool:
     """Print the table; whether a goal was missed."""
     missed = False
     print(f"{'batches':>8} {'million rows/s':>15} {'connector':>10} {'ratio':>6} {'asked':>6}")
-    for batches in BATCHES:
+    for batches, asked in ASKED.items():
         ours, theirs = (statistics.median(samples[f"{name} in {batches} batches"]) for name in (_OURS, _CONNECTOR))
-        missed = missed or ours / theirs < ASKED
-        print(f"{batches:>8} {ours / 1e6:>15.2f} {theirs / 1e6:>10.2f} {ours / theirs:>6.2f} {ASKED:>6}")
+        missed = missed or ours / theirs < asked
+        print(f"{batches:>8} {ours / 1e6:>15.2f} {theirs / 1e6:>10.2f} {ours / theirs:>6.2f} {asked:>6}")
     return missed
 
 
