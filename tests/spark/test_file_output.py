@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, kind_of
@@ -41,6 +42,27 @@ def test_rows_are_seen_once_the_batch_is_ended_and_no_sooner(kind: OutputKind, t
     ]
     assert kind.last_batch(APP) == 3
     assert kind.read_back(batch) == (3, batch.output.checksum)
+
+
+def test_each_combination_of_partition_values_has_its_rows_in_their_order(tmp_path: Path) -> None:
+    target = Target("files", str(tmp_path / "out"), partition_by=("day", "text"))
+    kind = kind_of(target, str(tmp_path / "staging"), {})
+    days, texts = [None, dt.date(2026, 1, 1)], [None, "", "a"]
+    rows = [{"day": days[n % 2], "n": n, "text": texts[n % 3]} for n in range(13)]
+    attempt = kind.open_attempt(AttemptName("run", 0, 0, 0, 0), SCHEMA)
+    attempt.write(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+    files = attempt.hand_over().files
+
+    expected: dict[tuple[str | None, str | None], list[int]] = {}
+    for n in range(13):
+        day = days[n % 2]
+        expected.setdefault((None if day is None else str(day), texts[n % 3]), []).append(n)
+    found = {
+        (each.partition["day"], each.partition["text"]): pq.read_table(tmp_path / "out" / each.path)["n"].to_pylist()
+        for each in files
+    }
+    assert found == expected
+    assert len(files) == len(expected)
 
 
 def test_an_end_that_is_asked_for_again_changes_nothing(kind: OutputKind, tmp_path: Path) -> None:

@@ -108,11 +108,21 @@ class ParquetAttempt:
         import pyarrow.compute as pc  # noqa: PLC0415
 
         kept = batch.select([name for name in batch.schema.names if name not in self._partition_by])
-        keys = [pc.cast(batch.column(name), pa.string()).to_pylist() for name in self._partition_by]
-        found: dict[tuple[str | None, ...], list[int]] = {}
-        for index, values in enumerate(zip(*keys, strict=True)):
-            found.setdefault(values, []).append(index)
-        return [(values, kept.take(pa.array(indices))) for values, indices in found.items()]
+        keys = [pc.cast(batch.column(name), pa.string()) for name in self._partition_by]
+        # One number for each combination of values; numbered anew with each column, so that it never grows beyond the rows.
+        numbers = _numbered(keys[0])
+        for key in keys[1:]:
+            numbers = _numbered(pc.add(pc.multiply(numbers, pa.scalar(len(key) + 1, pa.int64())), _numbered(key)))
+        order = pc.sort_indices(numbers)
+        rows, start = kept.take(order), 0
+        found: list[tuple[tuple[str | None, ...], pa.RecordBatch]] = []
+        # Counts come in the order in which numbers are first met, which is that of the rows now.
+        counts: list[int] = pc.value_counts(numbers.take(order)).field("counts").to_numpy().tolist()
+        for count in counts:
+            first = order[start].as_py()
+            found.append((tuple(key[first].as_py() for key in keys), rows.slice(start, count)))
+            start += count
+        return found
 
     def _begin(self, values: tuple[str | None, ...]) -> _OpenFile:
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415
@@ -137,3 +147,10 @@ class ParquetAttempt:
             raise OSError(f"{found.path} is gone as soon as it was written")
         file = StagedFile(found.path, size, found.rows, found.partition)
         self._files.append(file if self._finished is None else self._finished(file, found.writer))
+
+
+def _numbered(values: pa.Array[Any]) -> pa.Array[Any]:
+    """For each value a number from 0 on, null among them."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return values.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
