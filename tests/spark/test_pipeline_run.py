@@ -165,6 +165,30 @@ def test_orders_become_revenue_and_broken_ones_dead_letters_each_once(
     assert status["query_id"] == main.query_id
 
 
+def test_a_query_that_ends_after_it_was_looked_at_is_told_with_how_it_ended(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    cluster.create_topic(f"{topic}.copy", partitions=1)
+    send(cluster, topic, ["{}"])
+    pipeline = Pipeline(
+        name=f"copy-{topic}",
+        source=FromTopic(topic, Text()),
+        sink=ToTopic(f"{topic}.copy"),
+        bootstrap=cluster.bootstrap_servers,
+    )
+    run = PipelineRun(spark, PipelineFile(tmp_path / "jobs.py", [pipeline], []))
+    run.start()
+
+    def end(progress: Sequence[PipelineProgress]) -> None:
+        for each in run.queries:
+            each.stop()
+
+    run.follow(end)
+
+    assert [each.state for each in run.progress[0].queries] == ["caught up"]
+    assert read_progress(str(tmp_path / "checkpoints" / pipeline.name)) == run.progress[0]
+
+
 def test_a_function_joins_two_topics_into_a_table_by_day(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
 ) -> None:

@@ -130,7 +130,8 @@ class PipelineRun:
                 self._look()
                 on_progress(self.progress)
                 raise QueryFailedError("; ".join(f"{each.progress.query}: {each.progress.error}" for each in failed))
-            active = [each for each in self._queries if each.query.isActive]
+            # By what was looked at and kept: a query that ends after the look is looked at once more.
+            active = [each for each in self._queries if each.progress.state == "running"]
             if not active:
                 return
             if self._is_stopping:
