@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import StringType
 
-from tests.support.iceberg_sink import APP, KilledError, before_commit, cut_at, schema_of, staged, table_of
+from tests.support.iceberg_sink import APP, KilledError, before_commit, cut_at, refused_once_done, schema_of, staged, table_of
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, kind_of
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import DELETED, Changes, Target
@@ -115,6 +115,55 @@ def test_a_merge_that_is_cut_anywhere_and_asked_for_again_has_one_outcome(
     swept = kind.sweep(frozenset(), older_than_s=0.0)
     assert swept.files > 0
     assert _values(kind)[2] == "0"
+
+
+def test_a_merge_that_was_made_and_is_answered_with_a_conflict_keeps_its_files(
+    kind: OutputKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _merge(kind, 0, _change(1, 10, "a"), _change(2, 10, "b"))
+    batch = staged(kind, 1, ROWS, [_change(2, 20, "B"), _change(3, 20, "c")])
+
+    asked = refused_once_done(monkeypatch)
+    kind.end(batch)
+
+    assert asked == [1]
+    assert kind.last_batch(APP) == 1
+    assert _values(kind) == {1: "a", 2: "B", 3: "c"}
+
+
+def test_files_of_a_merge_that_others_came_before_are_not_left(
+    kind: OutputKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _merge(kind, 0, _change(1, 10, "a"), _change(2, 10, "b"))
+    batch = staged(kind, 1, ROWS, [_change(1, 20, "ours")])
+
+    def meanwhile() -> None:
+        with table_of(kind) as table:
+            table.append(pa.Table.from_pylist([{"key": 9, "at": 30, "value": "theirs", "tags": None}], schema=COLUMNS))
+
+    before_commit(monkeypatch, meanwhile)
+    kind.end(batch)
+
+    assert _values(kind) == {1: "ours", 2: "b", 9: "theirs"}
+    assert kind.sweep(frozenset(), older_than_s=0.0).files == 0
+
+
+def test_a_table_that_lost_its_key_or_got_a_column_after_the_decision_refuses_the_merge(kind: OutputKind) -> None:
+    _merge(kind, 0, _change(1, 10, "a"))
+    batch = staged(kind, 1, ROWS, [_change(1, 20, "b")])
+    kind.check(batch)
+    with table_of(kind) as table, table.update_schema() as schema:
+        schema.add_column("more", StringType())
+
+    with pytest.raises(OutputRefusedError, match="the column more, which the rows do not have"):
+        kind.end(batch)
+
+    with table_of(kind) as table, table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.delete_column("more")
+        schema.delete_column("key")
+    with pytest.raises(OutputRefusedError, match="no column key any more"):
+        kind.end(batch)
+    assert kind.last_batch(APP) == 0
 
 
 def test_a_merge_is_computed_again_where_others_were_faster(kind: OutputKind, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table
 from sqlalchemy.orm import Session
@@ -91,6 +93,23 @@ def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, t
         return commit(*arguments)
 
     monkeypatch.setattr(OneTry, "commit_table", late)
+
+
+def refused_once_done(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have the catalog make the next commit and answer that it conflicts, as one does that is asked a second time by something in
+    between. What comes back counts the commits."""
+    commit = SqlCatalog.commit_table
+    count = [0]
+
+    def twice(*arguments: Any) -> Any:
+        done = commit(*arguments)
+        count[0] += 1
+        if count[0] == 1:
+            raise CommitFailedException("the branch main has changed")
+        return done
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", twice)
+    return count
 
 
 def _die() -> None:

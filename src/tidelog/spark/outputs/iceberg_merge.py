@@ -232,9 +232,9 @@ def merge_stem(owner: str, batch_id: int) -> str:
     return stem_of(owner, f"merge-{batch_id:010d}")
 
 
-def delete_written(table: Table, files: MergedFiles) -> None:
-    """Of a commit that was refused. What cannot be deleted is swept later."""
-    for file in (*files.rewritten, *files.added):
+def delete_written(table: Table, files: MergedFiles | None) -> None:
+    """Of a commit that was certainly not made. What cannot be deleted is swept later."""
+    for file in () if files is None else (*files.rewritten, *files.added):
         try:
             table.io.delete(file.path)
         except OSError:

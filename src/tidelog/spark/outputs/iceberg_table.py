@@ -30,6 +30,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import SetPropertiesUpdate
 
 from tidelog.spark.outputs import iceberg_catalog, iceberg_files
@@ -44,12 +45,29 @@ from tidelog.spark.outputs.iceberg_files import (
     stem_of,
     stored_rows,
 )
-from tidelog.spark.outputs.iceberg_merge import delete_written, merge, merge_faults, merge_stem, stage_merge
+from tidelog.spark.outputs.iceberg_merge import (
+    MergedFiles,
+    delete_written,
+    merge,
+    merge_faults,
+    merge_stem,
+    stage_merge,
+)
 from tidelog.spark.outputs.iceberg_schema import check_partition, normal_schema, widening
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
-from tidelog.spark.outputs.staged import AttemptName, Changes, StagedBatch, StagedFile, StagedPart, sum_checksums
+from tidelog.spark.outputs.staged import (
+    VALID_FROM,
+    VALID_TO,
+    AttemptName,
+    Changes,
+    Manifest,
+    StagedBatch,
+    StagedFile,
+    StagedPart,
+    sum_checksums,
+)
 from tidelog.spark.outputs.storage import Storage, StoredFile
 from tidelog.spark.row_checksum import row_checksum
 
@@ -176,13 +194,14 @@ class IcebergTableKind(OutputKind):
             with transaction.update_snapshot(snapshot_properties=said).merge_append() as append:
                 for file in self._for_spec(table, batch):
                     append.append_data_file(data_file(table, file))
-            _commit_once(table, transaction)
+            _commit_once(table, transaction, manifest)
         else:
             self._commit_changes(table, transaction, batch, said)
 
     def _commit_changes(self, table: Table, transaction: Transaction, batch: StagedBatch, said: dict[str, str]) -> None:
         assert self.target.changes is not None
         manifest, how = batch.manifest, self.target.changes
+        self._check_merged(table, decode_schema(manifest.schema), how)
         try:
             changes = self._changes(batch, how).table()
         except FileNotFoundError as error:
@@ -199,11 +218,7 @@ class IcebergTableKind(OutputKind):
             _commit_property(table, manifest.app_id, manifest.batch_id)
             return
         stage_merge(transaction, table, files, said)
-        try:
-            _commit_once(table, transaction)
-        except ConflictError:
-            delete_written(table, files)
-            raise
+        _commit_once(table, transaction, manifest, files)
 
     def discard(self, parts: Sequence[StagedPart]) -> None:
         files = [file.path for part in parts for file in part.files]
@@ -278,12 +293,25 @@ class IcebergTableKind(OutputKind):
         iceberg_files.check_spec(table)
         check_partition(table, self.target.partition_by)
         data_storage(table)
+        if self.target.changes is not None:
+            self._check_others(table, schema)
+        return widening(table, self._columns(schema), widens=self.target.widens)
+
+    def _check_merged(self, table: Table, schema: pa.Schema, how: Changes) -> None:
+        """What a merge needs of the table, however it was changed since the batch was checked."""
+        iceberg_files.check_spec(table)
+        self._check_others(table, schema)
+        ordered = [how.sequence_by] if how.sequence_by is not None else []
+        needed = [*how.merge_on, *ordered, *((VALID_FROM, VALID_TO) if how.history else ())]
+        if gone := [name for name in needed if name not in table.schema().column_names]:
+            raise OutputRefusedError(f"the table has no column {gone[0]} any more, by which changes are merged into it")
+
+    def _check_others(self, table: Table, schema: pa.Schema) -> None:
         others = [field.name for field in table.schema().fields if field.name not in self._columns(schema).names]
-        if others and self.target.changes is not None:
+        if others:
             raise OutputRefusedError(
                 f"the table has the column {others[0]}, which the rows do not have: a merge would empty it"
             )
-        return widening(table, self._columns(schema), widens=self.target.widens)
 
     def _columns(self, schema: pa.Schema) -> pa.Schema:
         """What the table has of the rows."""
@@ -383,28 +411,48 @@ def _commit_property(table: Table, app_id: str, batch_id: int) -> None:
     commit_on_head(table, SetPropertiesUpdate(updates={property_of(app_id): str(batch_id)}))
 
 
-def _commit_once(table: Table, transaction: Transaction) -> None:
-    """ConflictError where the table has moved on, once what was written for the commit is removed."""
-    catalog, table.catalog = table.catalog, cast("Catalog", OneTry(table.catalog))
-    asked = cast("OneTry", table.catalog)
+def _commit_once(
+    table: Table, transaction: Transaction, manifest: Manifest | None = None, merged: MergedFiles | None = None
+) -> None:
+    """ConflictError where the catalog says that the table has moved on. What was written for the commit of a batch is removed
+    then, if it is certain that the commit was not made and cannot be any more."""
+    head, catalog = _head(table), table.catalog
+    asked = OneTry(catalog)
+    table.catalog = cast("Catalog", asked)
     try:
         transaction.commit_transaction()
     except ConflictError:
         table.catalog = catalog
-        _remove_manifests(table, asked)
+        # What cannot be removed is litter and no harm: a sweep comes.
+        with suppress(Exception):
+            table.refresh()
+            if manifest is not None and _is_lost(table, manifest, head):
+                _remove_manifests(table, asked)
+                delete_written(table, merged)
         raise
 
 
+def _is_lost(table: Table, manifest: Manifest, head: int | None) -> bool:
+    """Whether a commit upon `head` that was answered with a conflict is in no version of the table, nor will be. The answer alone
+    does not say it: a request that something in between has sent twice is refused for what it has done itself. The batch's number
+    came with the commit, and one that is still on its way finds another head."""
+    last = _last_batch(table, manifest.app_id)
+    return _head(table) != head and (last is None or last < manifest.batch_id)
+
+
+def _head(table: Table) -> int | None:
+    found = table.metadata.refs.get(MAIN_BRANCH)
+    return None if found is None else found.snapshot_id
+
+
 def _remove_manifests(table: Table, asked: OneTry) -> None:
-    """Of snapshots that the table does not have after a conflict. What cannot be removed is litter and no harm."""
-    with suppress(Exception):
-        table.refresh()
-        for snapshot in asked.snapshots:
-            if table.metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
-                continue
-            own = [each for each in snapshot.manifests(table.io) if each.added_snapshot_id == snapshot.snapshot_id]
-            for path in [snapshot.manifest_list, *(each.manifest_path for each in own)]:
-                table.io.delete(path)
+    """Of snapshots that the table does not have."""
+    for snapshot in asked.snapshots:
+        if table.metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
+            continue
+        own = [each for each in snapshot.manifests(table.io) if each.added_snapshot_id == snapshot.snapshot_id]
+        for path in [snapshot.manifest_list, *(each.manifest_path for each in own)]:
+            table.io.delete(path)
 
 
 def _all_data_files(table: Table) -> Iterator[str]:
