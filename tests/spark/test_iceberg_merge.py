@@ -12,7 +12,16 @@ import pytest
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import StringType
 
-from tests.support.iceberg_sink import APP, KilledError, before_commit, cut_at, refused_once_done, schema_of, staged, table_of
+from tests.support.iceberg_sink import (
+    APP,
+    KilledError,
+    before_commit,
+    cut_at,
+    refused_once_done,
+    schema_of,
+    staged,
+    table_of,
+)
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, kind_of
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import DELETED, Changes, Target

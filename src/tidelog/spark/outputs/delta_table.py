@@ -45,7 +45,7 @@ from tidelog.spark.outputs.delta_stats import file_statistics
 from tidelog.spark.outputs.file_output import with_partition
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
 from tidelog.spark.outputs.manifest_store import decode_schema
-from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt, empty_as_null, owner_of
 from tidelog.spark.outputs.staged import (
     DELETED,
     AttemptName,
@@ -332,15 +332,11 @@ class DeltaAttempt:
 
     def _as_written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         columns = []
         for field in self._schema:
             column = batch.column(field.name).cast(field.type)
-            if field.name in self._partition_by and pa.types.is_string(field.type):
-                # To Delta the empty text is no value of a partition column: it is read as null.
-                column = pc.if_else(pc.equal(column, pa.scalar("")), pa.scalar(None, field.type), column)
-            columns.append(column)
+            columns.append(empty_as_null(column) if field.name in self._partition_by else column)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _finished(self, file: StagedFile, writer: Any) -> StagedFile:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, StagingAttempt, Swept
-from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt, empty_as_null, owner_of
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
 from tidelog.spark.outputs.storage import Storage, StoredFile
 from tidelog.spark.row_checksum import row_checksum
@@ -35,6 +35,8 @@ _MANIFEST = "_manifest-"
 # Some hundred thousand names.
 _MANIFEST_BYTES_MAX = 64 * 1024 * 1024
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# What file systems take. A value counts by its percent encoding, three bytes for each byte that is no letter or digit.
+_DIRECTORY_BYTES_MAX = 255
 
 
 class CompletedFiles(msgspec.Struct, frozen=True):
@@ -57,6 +59,11 @@ class FileKind(OutputKind):
             for name in self.target.partition_by
             if name not in schema.names
         ]
+        found += [
+            f"partition_by names the column {field.name} of the type {field.type}, whose values are no names of directories"
+            for field in schema
+            if field.name in self.target.partition_by and not _names_directories(field.type)
+        ]
         if schema.names and set(schema.names) <= set(self.target.partition_by):
             found.append("partition_by names all columns: one has to be left for the files")
         return found
@@ -69,7 +76,7 @@ class FileKind(OutputKind):
         def path_of(values: dict[str, str | None], n: int) -> str:
             return f"{self._staged_at(str(name))}/{_directory(values)}part-{name}-{self._owner}-{n}.parquet"
 
-        return ParquetAttempt(self._storage, name, schema, self.target.partition_by, path_of=path_of)
+        return FileAttempt(self._storage, name, schema, self.target.partition_by, path_of=path_of)
 
     def check(self, batch: StagedBatch) -> None:
         for file in batch.manifest.files:
@@ -93,6 +100,11 @@ class FileKind(OutputKind):
             try:
                 storage.move(file.path, final.path)
             except FileNotFoundError:
+                if storage.size(final.path) == file.bytes:
+                    # Another end of this batch was faster at this file.
+                    continue
+                if storage.has(name):
+                    return
                 raise OutputRefusedError(
                     f"{self.target.place}/{file.path} is gone, which batch {manifest.batch_id} has rows in"
                 ) from None
@@ -165,11 +177,37 @@ class FileKind(OutputKind):
         return Storage.at(self.target.place, self.target.storage)
 
 
+class FileAttempt(ParquetAttempt):
+    """A `StagingAttempt` whose partitions are named as readers of such directories know them."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = [
+            empty_as_null(column) if name in self.partition_by else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        super().write(batch.from_arrays(columns, schema=batch.schema))
+
+
 def _directory(values: dict[str, str | None]) -> str:
-    return "".join(
-        f"{quote(name, safe='')}={_NO_VALUE if value is None else quote(value, safe='')}/"
-        for name, value in values.items()
-    )
+    """OutputRefusedError for a value that is too long for a name."""
+    found = ""
+    for name, value in values.items():
+        step = f"{quote(name, safe='')}={_NO_VALUE if value is None else quote(value, safe='')}"
+        if len(step) > _DIRECTORY_BYTES_MAX:
+            raise OutputRefusedError(
+                f"a row has a value of {len(value or '')} characters in {name}, which partition_by names: the name of its"
+                f" directory would have {len(step)} bytes, and {_DIRECTORY_BYTES_MAX} are the most"
+            )
+        found += f"{step}/"
+    return found
+
+
+def _names_directories(found: pa.DataType) -> bool:
+    """Whether a value can be told from its text."""
+    from pyarrow import types  # noqa: PLC0415
+
+    plain = (types.is_string, types.is_large_string, types.is_boolean, types.is_integer, types.is_floating)
+    return any(each(found) for each in (*plain, types.is_decimal, types.is_date, types.is_time, types.is_timestamp))
 
 
 def _manifest_name(app_id: str, batch_id: int) -> str:

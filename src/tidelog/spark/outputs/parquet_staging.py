@@ -63,8 +63,8 @@ class ParquetAttempt:
 
         self._storage = storage
         self._name = name
-        self._partition_by = tuple(partition_by)
-        self._file_schema = file_schema or pa.schema([each for each in schema if each.name not in self._partition_by])
+        self.partition_by = tuple(partition_by)
+        self._file_schema = file_schema or pa.schema([each for each in schema if each.name not in self.partition_by])
         self._path_of = path_of or (lambda _values, n: f"batches/{name}/{n}.parquet")
         self._finished = finished
         self._options = options or {}
@@ -102,13 +102,13 @@ class ParquetAttempt:
 
     def _by_partition(self, batch: pa.RecordBatch) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
         """The rows of each file, as they are written."""
-        if not self._partition_by:
+        if not self.partition_by:
             return [((), batch)]
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        kept = batch.select([name for name in batch.schema.names if name not in self._partition_by])
-        keys = [pc.cast(batch.column(name), pa.string()) for name in self._partition_by]
+        kept = batch.select([name for name in batch.schema.names if name not in self.partition_by])
+        keys = [pc.cast(batch.column(name), pa.string()) for name in self.partition_by]
         # One number for each combination of values; numbered anew with each column, so that it never grows beyond the rows.
         numbers = _numbered(keys[0])
         for key in keys[1:]:
@@ -129,7 +129,7 @@ class ParquetAttempt:
 
         if len(self._open) >= OPEN_FILES_MAX:
             self._finish(max(self._open, key=lambda each: self._open[each].rows))
-        partition = dict(zip(self._partition_by, values, strict=True))
+        partition = dict(zip(self.partition_by, values, strict=True))
         path = self._path_of(partition, self._started)
         self._started += 1
         sink = self._storage.open_output(path)
@@ -147,6 +147,20 @@ class ParquetAttempt:
             raise OSError(f"{found.path} is gone as soon as it was written")
         file = StagedFile(found.path, size, found.rows, found.partition)
         self._files.append(file if self._finished is None else self._finished(file, found.writer))
+
+
+def empty_as_null(column: pa.Array[Any]) -> pa.Array[Any]:
+    """Of a partition's column. There is no other way to write the empty text, and Spark does the same: a directory `name=` would
+    keep it from reading any other."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        return column
+    found: pa.Array[Any] = pc.if_else(
+        pc.equal(column, pa.scalar("", column.type)), pa.scalar(None, column.type), column
+    )
+    return found
 
 
 def _numbered(values: pa.Array[Any]) -> pa.Array[Any]:

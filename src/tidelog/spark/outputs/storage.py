@@ -13,6 +13,7 @@ A write is there in whole or not at all: on this machine under another name firs
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -90,12 +91,17 @@ class Storage:
             return
         place = Path(full)
         place.parent.mkdir(parents=True, exist_ok=True)
-        made = place.with_name(f".{place.name}{_PART}")
-        with made.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        made.replace(place)
+        # Two may write one file at once, and neither must see the other's half.
+        made = place.with_name(f".{place.name}.{uuid.uuid4().hex[:12]}{_PART}")
+        try:
+            with made.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            made.replace(place)
+        except BaseException:
+            made.unlink(missing_ok=True)
+            raise
         _sync_directory(place.parent)
 
     def read(self, path: str, *, bytes_max: int) -> bytes:
