@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +32,6 @@ from tidelog.spark.outputs import iceberg_table
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import Target
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -104,21 +99,6 @@ def test_an_end_that_is_cut_anywhere_and_asked_for_again_has_one_outcome(
             break
     # The manifest, the list of manifests, the table's metadata and the catalog's row, each before and after.
     assert cut == 8
-
-
-def test_a_process_that_is_killed_in_the_middle_of_an_end_leaves_it_to_the_next(kind: OutputKind) -> None:
-    batch = staged(kind, 0)
-    output = msgspec.json.encode(batch.output).decode()
-    # With the table's new metadata written, and the catalog not told.
-    command = [sys.executable, "-m", "tests.spark.killed_end", output, "6"]
-
-    done = subprocess.run(command, timeout=120, check=False, cwd=REPOSITORY)
-    before = kind.last_batch(APP)
-    kind.end(batch)
-
-    assert done.returncode == -signal.SIGKILL
-    assert before is None
-    assert numbers(kind) == [1, 2, 3]
 
 
 def test_a_zombie_that_wakes_between_check_and_commit_adds_nothing(

@@ -112,11 +112,7 @@ def refused_once_done(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count
 
 
-def _die() -> None:
-    raise KilledError
-
-
-def cut_at(patch: pytest.MonkeyPatch, effect: int, die: Callable[[], None] = _die) -> list[int]:
+def cut_at(patch: pytest.MonkeyPatch, effect: int) -> list[int]:
     """Die at the nth effect, of which each file and each commit of the database is one, before and after it. What comes back
     counts them."""
     count = [0]
@@ -124,7 +120,7 @@ def cut_at(patch: pytest.MonkeyPatch, effect: int, die: Callable[[], None] = _di
     def step() -> None:
         count[0] += 1
         if count[0] - 1 == effect:
-            die()
+            raise KilledError
 
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         def cut(*arguments: Any, **more: Any) -> Any:
