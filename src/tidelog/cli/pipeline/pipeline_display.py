@@ -113,7 +113,8 @@ def as_line(query: QueryProgress) -> str:
         return f"{query.query}: {query.state}, no rows so far"
     batch, rows, rate, seconds, total = _figures(query)
     lag = "" if query.lag is None else f", lag {query.lag:,}"
-    return f"{query.query}: {query.state}, batch {batch}: {rows} rows in {seconds} ({rate} rows/s), {total} in all{lag}"
+    odd = f", {query.run_violations:,} not as expected" if query.run_violations else ""
+    return f"{query.query}: {query.state}, batch {batch}: {rows} rows in {seconds} ({rate} rows/s), {total} in all{lag}{odd}"
 
 
 def as_row(query: QueryProgress) -> dict[str, str | int | float | None]:
@@ -134,6 +135,7 @@ def as_row(query: QueryProgress) -> dict[str, str | int | float | None]:
         "swept_files": query.swept_files,
         "swept_bytes": query.swept_bytes,
         "compacted_files": query.compacted_files,
+        "run_violations": query.run_violations,
     }
 
 

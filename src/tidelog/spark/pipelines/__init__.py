@@ -7,11 +7,13 @@
 
 from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
+from tidelog.spark.pipelines.expectations import Expect
 from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
 
 __all__ = [
     "Avro",
     "Decoder",
+    "Expect",
     "FromTopic",
     "Json",
     "Pipeline",

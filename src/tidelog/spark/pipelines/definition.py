@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.spark.pipelines.declaration import Declaration, lenient
 from tidelog.spark.pipelines.decoders import Decoder
+from tidelog.spark.pipelines.expectations import Expect
 from tidelog.spark.pipelines.sinks import Sink, is_decided
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ class FromTopic(Declaration):
     """A regular expression for whole names, instead of a topic."""
     name: str | None = None
     """What SQL calls it. Without it the topic's name, with _ for what cannot be in a name."""
-    expect: Mapping[str, str] = field(default_factory=dict)
-    """Conditions in SQL, each by the reason that a record is a dead letter for which it does not hold."""
+    expect: Mapping[str, str | Expect] = field(default_factory=dict)
+    """Conditions in SQL by what they say; `Expect` has what becomes of records for which one does not hold: dead letters, unless
+    it says otherwise."""
     dead_letters: str | None = None
     """The topic for what cannot be decoded or is not as expected. Without it such a value stops the pipeline."""
     watermark: Watermark | None = None
@@ -64,6 +66,10 @@ class FromTopic(Declaration):
     """More of the source's, such as maxOffsetsPerTrigger. It starts at earliest and reads what is committed, unless told."""
     bootstrap: str | None = None
     """Where it is another cluster than the pipeline's."""
+
+    @property
+    def expectations(self) -> dict[str, Expect]:
+        return {name: Expect(each) if isinstance(each, str) else each for name, each in self.expect.items()}
 
     @property
     def view(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from tidelog.spark.pipelines.declaration import Declaration, missing
 from tidelog.spark.pipelines.decoders import Avro, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
+from tidelog.spark.pipelines.expectations import Expect
 from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
 
 _Declared = TypeVar("_Declared", bound=Declaration)
@@ -37,6 +38,12 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(text, str) for item in value.items() for text in item)
 
 
+def _is_expectations(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(each, str | Expect) for name, each in value.items()
+    )
+
+
 def _is_decoder(value: object) -> bool:
     return callable(getattr(value, "problems", None)) and callable(getattr(value, "decoded", None))
 
@@ -45,6 +52,7 @@ _TEXT = Kind("text", lambda value: isinstance(value, str), "unknown")
 _FLAG = Kind("True or False", lambda value: isinstance(value, bool), False)
 _OPTIONS = Kind('a dictionary, as in {"name": "value"}', _is_options, {})
 _TEXTS = Kind("a dictionary of texts", _is_texts, {})
+_EXPECTATIONS = Kind("a dictionary of conditions, texts or Expect", _is_expectations, {})
 _BYTES = Kind("bytes", lambda value: isinstance(value, bytes), b"")
 _TOPIC = _optional(_TEXT)._replace(stand_in="unknown")
 # Of object stores and catalogs: shown as options are, since they may hold secrets.
@@ -82,7 +90,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "decode": _optional(Kind("Json, Avro, Protobuf or Text", _is_decoder, None)),
         "pattern": _optional(_TEXT),
         "name": _optional(_TEXT),
-        "expect": _TEXTS,
+        "expect": _EXPECTATIONS,
         "dead_letters": _optional(_TEXT),
         "watermark": _optional(Kind("a Watermark", lambda value: isinstance(value, Watermark), None)),
         "options": _OPTIONS,
@@ -117,6 +125,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     },
     ToDatabase: {"url": _TEXT, "table": _TEXT, "name": _optional(_TEXT), **_CHANGES, "options": _OPTIONS},
     Watermark: {"column": _TEXT, "delay": _TEXT._replace(stand_in="1 minute"), "expression": _optional(_TEXT)},
+    Expect: {"condition": _TEXT._replace(stand_in="true"), "action": _TEXT._replace(stand_in="warn")},
     Json: {
         "schema": Kind(
             "text or a StructType", lambda value: isinstance(value, str) or hasattr(value, "fields"), "a int"

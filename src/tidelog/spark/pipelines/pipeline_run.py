@@ -171,7 +171,12 @@ class PipelineRun:
             query = start_query(lambda: writer.start() if name is None else writer.toTable(name))
         except PySparkException as error:
             raise QueryFailedError(f"{planned.name}: {sentence_of(error)}") from error
-        progress = QueryProgress(query=planned.name, query_id=str(query.id), run_id=str(query.runId))
+        progress = QueryProgress(
+            query=planned.name,
+            query_id=str(query.id),
+            run_id=str(query.runId),
+            expectations=planned.expectations,
+        )
         return _Running(query, progress, writing)
 
     def _writing(self, running: _RunningPipeline, planned: PlannedQuery) -> BatchWriting:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidelog.spark.errors import OptionError
+from tidelog.spark.pipelines.expectations import ExpectationCount, counted
 from tidelog.spark.source.partition_offsets import parse_offsets
 
 FILE_NAME = "progress.json"
@@ -55,6 +56,12 @@ class QueryProgress(msgspec.Struct, frozen=True, kw_only=True):
     expired_snapshots: int = 0
     upkeep_failures: int = 0
     """Times that upkeep was left for later."""
+    expectations: tuple[ExpectationCount, ...] = ()
+
+    @property
+    def run_violations(self) -> int:
+        """Of all expectations: a row may have violated several."""
+        return sum(each.violated for each in self.expectations)
 
 
 class PipelineProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +102,7 @@ def advance(progress: QueryProgress, report: Mapping[str, Any]) -> QueryProgress
         rows_per_second=float(report.get("processedRowsPerSecond", 0.0)),
         run_rows=progress.run_rows + rows,
         lag=lag,
+        expectations=counted(progress.expectations, report.get("observedMetrics") or {}),
     )
 
 
@@ -122,7 +130,35 @@ def metrics_text(progress: PipelineProgress) -> str:
             if found is not None:
                 labels = f'pipeline="{progress.pipeline}",query="{each.query}"'
                 lines.append(f"tidelog_pipeline_{name}{{{labels}}} {found}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_expectation_lines(progress)]) + "\n"
+
+
+def _expectation_lines(progress: PipelineProgress) -> list[str]:
+    name = "tidelog_pipeline_expectation_total"
+    lines = []
+    for query in progress.queries:
+        for each in query.expectations:
+            said = {
+                "pipeline": progress.pipeline,
+                "query": query.query,
+                "of": each.of,
+                "expectation": each.name,
+                "action": each.action,
+            }
+            labels = ",".join(f'{label}="{_escaped(text)}"' for label, text in said.items())
+            lines += [
+                f'{name}{{{labels},outcome="passed"}} {each.passed}',
+                f'{name}{{{labels},outcome="violated"}} {each.violated}',
+            ]
+    if not lines:
+        return []
+    about = "Rows of this run for which an expectation holds, and those for which it does not."
+    return [f"# HELP {name} {about}", f"# TYPE {name} counter", *lines]
+
+
+def _escaped(text: str) -> str:
+    """As a label holds it. Whoever names an expectation may write anything."""
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 _METRICS: tuple[tuple[str, str, str, Callable[[QueryProgress], float | None]], ...] = (

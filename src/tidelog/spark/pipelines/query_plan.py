@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import PySparkException
@@ -21,6 +22,7 @@ from tidelog.spark.errors import OptionError
 from tidelog.spark.pipelines.batch_rows import SinkRows, rows_of
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError, sentence_of
+from tidelog.spark.pipelines.expectations import ExpectationCount, no_counts
 from tidelog.spark.pipelines.plan_checks import (
     check_condition,
     check_expression,
@@ -31,7 +33,7 @@ from tidelog.spark.pipelines.plan_checks import (
 from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, sink_options
 from tidelog.spark.pipelines.sink_targets import in_order
 from tidelog.spark.pipelines.sinks import Sink, ToTable, ToTopic
-from tidelog.spark.pipelines.source_rows import dead_rows, flat_rows, good_rows
+from tidelog.spark.pipelines.source_rows import checked_rows, dead_rows, flat_rows, good_rows
 from tidelog.spark.pipelines.validation import UNKNOWN_MODE, CheckedPipeline
 from tidelog.spark.sink.sink_options import parse_sink_options
 from tidelog.spark.sink.sink_rows import check_columns
@@ -55,6 +57,8 @@ class PlannedQuery:
     options: dict[str, str]
     sinks: tuple[SinkRows, ...] = ()
     """In the order in which a batch ends in them: `sink_targets.in_order`."""
+    expectations: tuple[ExpectationCount, ...] = ()
+    """What is counted in it, all zero."""
 
     def writer(self, checkpoint: str, table_path: str | None) -> DataStreamWriter:
         """Ready for a trigger and `start`, and for `foreachBatch` where there are `sinks`. The path is for a sink that is a
@@ -108,6 +112,9 @@ class _Planning:
         dead = None
         if has_dead_letters:
             dead = self._tried("dead letters", lambda: _dead_letters(session, pipeline))
+        if main is not None:
+            counts = [no_counts(each.view, each.expectations) for each in pipeline.sources if each.decode is not None]
+            main = replace(main, expectations=tuple(chain.from_iterable(counts)))
         queries = [each for each in (main, dead) if each is not None]
         rows = [(each.rows, each.output_mode) for each in queries]
         if main is None and result is not None and result.isStreaming:
@@ -124,12 +131,12 @@ class _Planning:
         if index not in self._checked.unknown_sources:
             rows = self._tried(where, lambda: flat_rows(session, pipeline, source, pipeline.name))
         found = len(self.problems)
-        for reason, condition in source.expect.items():
-            self._tried(f"{where}: expect {reason!r}", partial(check_condition, session, rows, condition))
+        for name, each in source.expectations.items():
+            self._tried(f"{where}: expect {name!r}", partial(check_condition, session, rows, each.condition))
         if rows is not None:
             # A condition that is wrong takes no column away.
             usable = source if len(self.problems) == found else replace(source, expect={})
-            return self._tried(where, lambda: good_rows(session, pipeline, usable))
+            return self._tried(where, lambda: good_rows(usable, checked_rows(usable, rows)))
         if source.watermark is not None and source.watermark.expression is not None:
             self._tried(f"{where}: watermark", partial(check_expression, session, source.watermark.expression))
         return None
@@ -236,7 +243,10 @@ def _sink_rows(pipeline: Pipeline, sink: Sink, result: DataFrame) -> SinkRows:
 
 
 def _dead_letters(session: SparkSession, pipeline: Pipeline) -> PlannedQuery:
-    parts = [rows for each in pipeline.sources if (rows := dead_rows(session, pipeline, each)) is not None]
-    return PlannedQuery(
-        pipeline.dead_letters_query, reduce(DataFrame.union, parts), "append", None, dead_letter_options(pipeline)
-    )
+    name = pipeline.dead_letters_query
+    parts = []
+    for each in pipeline.sources:
+        if each.decode is not None and each.dead_letters is not None:
+            checked = checked_rows(each, flat_rows(session, pipeline, each, name), counts=False)
+            parts.append(dead_rows(pipeline, each, checked))
+    return PlannedQuery(name, reduce(DataFrame.union, parts), "append", None, dead_letter_options(pipeline))

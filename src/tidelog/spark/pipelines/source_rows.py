@@ -1,7 +1,8 @@
 """The rows of one source: the record, its decoded columns, and what becomes of a record that is not as it should be.
 
 flat     record and columns; where there are dead letters, whether the value is broken
-good     what the transformation gets: without dead letters, and with the watermark
+checked  with what is expected of each row, counted, and what becomes of it
+good     what the transformation gets: without rows that are set apart or left out, and with the watermark
 dead     the records that go to the topic for dead letters
 """
 
@@ -14,9 +15,13 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa:
 from tidelog.spark.pipelines.decoders import CORRUPT
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError
+from tidelog.spark.pipelines.expectations import DROP, FAIL, QUARANTINE
+from tidelog.spark.pipelines.expected_rows import VIOLATED, failure, observed, violation, with_violations
 from tidelog.spark.pipelines.query_options import source_options
 
-_DECODED, _BROKEN = "__decoded", "__broken"
+_DECODED, _BROKEN, _FATE = "__decoded", "__broken", "__fate"
+# What becomes of a row. From the last one on it is the number of the expectation by which it is a dead letter.
+_GOOD, _DROPPED, _UNDECODED, _QUARANTINED = 0, 1, 2, 3
 _UNDECODABLE = "the value cannot be decoded"
 _HEADER = "tidelog.dead-letter."
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
@@ -38,32 +43,48 @@ def flat_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic, grou
         broken = broken | (F.rand() + F.col("offset") < 0)
     rows = raw.select(record, decoded.columns.alias(_DECODED), broken.alias(_BROKEN))
     names = [name for name in rows.select(f"{_DECODED}.*").columns if name != CORRUPT]
-    for taken in (RECORD, _BROKEN):
-        if taken in names:
-            raise DefinitionError([f"the values have a column {taken}, which is what a pipeline calls its own"])
+    taken = [name for name in names if name.lower() in {RECORD, _BROKEN, _FATE} or name.lower().startswith(VIOLATED)]
+    if taken:
+        raise DefinitionError([f"the values have a column {taken[0]}, which is what a pipeline calls its own"])
     flat = rows.select(RECORD, *[F.col(f"{_DECODED}.`{name}`").alias(name) for name in names], _BROKEN)
     return flat if keeps_broken else flat.drop(_BROKEN)
 
 
-def _decoded(
-    session: SparkSession, pipeline: Pipeline, source: FromTopic, group_id: str
-) -> tuple[DataFrame, Column | None]:
-    """Rows of record and decoded columns, and why a row is a dead letter: null if it is none."""
-    flat = flat_rows(session, pipeline, source, group_id)
-    if source.decode is None or source.dead_letters is None:
-        return flat, None
-    reason = F.when(F.col(_BROKEN), F.lit(_UNDECODABLE))
-    for text, condition in source.expect.items():
-        # What is null is not as expected either. A tombstone has no columns, so nothing is expected of it.
-        unexpected = ~F.coalesce(F.expr(condition), F.lit(False)) & F.col("record.value").isNotNull()
-        reason = reason.when(unexpected, F.lit(text))
-    return flat, reason
+def checked_rows(source: FromTopic, flat: DataFrame, *, counts: bool = True) -> DataFrame:
+    """With what becomes of each row, where anything may become of one. Expectations are counted in one query of several."""
+    expectations = source.expectations
+    if source.decode is None or (not expectations and source.dead_letters is None):
+        return flat
+    # A tombstone has no columns, nor has a broken value: nothing is expected of them.
+    is_exempt = F.col("record.value").isNull()
+    fates: list[tuple[Column, Column]] = []
+    if source.dead_letters is not None:
+        is_exempt = is_exempt | F.col(_BROKEN)
+        fates.append((F.col(_BROKEN), F.lit(_UNDECODED)))
+    place = F.concat(
+        F.col("record.topic"), F.lit("-"), F.col("record.partition"), F.lit(" at "), F.col("record.offset")
+    )
+    # The one that stops goes before those that set apart; of these the first one counts.
+    for index, (name, each) in enumerate(expectations.items()):
+        if each.action == FAIL:
+            fates.append((violation(index), failure(place, name, source.view).cast("int")))
+    for index, each in enumerate(expectations.values()):
+        if each.action == DROP:
+            fates.append((violation(index), F.lit(_DROPPED)))
+        elif each.action == QUARANTINE:
+            fates.append((violation(index), F.lit(_QUARANTINED + index)))
+    rows = with_violations(flat, expectations, is_exempt)
+    rows = rows.withColumn(_FATE, F.coalesce(*[F.when(found, fate) for found, fate in fates], F.lit(_GOOD)))
+    # Spark moves no choice of rows past what is counted, either.
+    return observed(rows, source.view, expectations) if counts else rows
 
 
-def good_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic) -> DataFrame:
-    rows, reason = _decoded(session, pipeline, source, pipeline.name)
-    if reason is not None:
-        rows = rows.where(reason.isNull()).drop(_BROKEN)
+def good_rows(source: FromTopic, checked: DataFrame) -> DataFrame:
+    """What the transformation gets."""
+    rows = checked
+    if _FATE in rows.columns:
+        own = [_BROKEN, _FATE, *(name for name in rows.columns if name.startswith(VIOLATED))]
+        rows = rows.where(F.col(_FATE) == _GOOD).drop(*own)
     if source.watermark is not None:
         if source.watermark.expression is not None:
             rows = rows.withColumn(source.watermark.column, F.expr(source.watermark.expression))
@@ -71,11 +92,11 @@ def good_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic) -> D
     return rows
 
 
-def dead_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic) -> DataFrame | None:
-    """Records with headers that say where each was and why it is here; None for a source that has no dead letters."""
-    rows, reason = _decoded(session, pipeline, source, pipeline.dead_letters_query)
-    if reason is None or source.dead_letters is None:
-        return None
+def dead_rows(pipeline: Pipeline, source: FromTopic, checked: DataFrame) -> DataFrame:
+    """Records with headers that say where each was and why it is here."""
+    reason = F.when(F.col(_FATE) == _UNDECODED, F.lit(_UNDECODABLE))
+    for index, name in enumerate(source.expectations):
+        reason = reason.when(F.col(_FATE) == _QUARANTINED + index, F.lit(name))
     said: Sequence[tuple[str, Column]] = (
         ("pipeline", F.lit(pipeline.name)),
         ("reason", reason),
@@ -91,7 +112,7 @@ def dead_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic) -> D
         ]
     )
     own = F.coalesce(F.col("record.headers"), F.array().cast("array<struct<key: string, value: binary>>"))
-    return rows.where(reason.isNotNull()).select(
+    return checked.where(F.col(_FATE) >= _UNDECODED).select(
         F.lit(source.dead_letters).alias("topic"),
         F.col("record.key").alias("key"),
         F.col("record.value").alias("value"),

@@ -21,6 +21,7 @@ from tidelog.spark.pipelines.definition import (
     Pipeline,
     Watermark,
 )
+from tidelog.spark.pipelines.expectations import ACTIONS, EXPECTATIONS_MAX, QUARANTINE, WARN, Expect
 from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import (
     CLIENT_FIELDS,
@@ -197,11 +198,13 @@ def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, b
             found.append("expect is about columns, and without decode= there are none but record")
         if source.dead_letters is not None:
             found.append("dead_letters without decode=: no value can be broken")
-    if source.expect and source.dead_letters is None:
-        found.append("expect needs dead_letters=, a topic for what is not as expected")
-    empty = [reason for reason, text in source.expect.items() if not text.strip()]
-    found += [f"expect {reason!r} has no condition" for reason in empty]
-    source = replace(source, expect={reason: text for reason, text in source.expect.items() if reason not in empty})
+    expectations, wrong = _check_expectations(source.expectations)
+    found += wrong
+    if source.dead_letters is None and any(each.action == QUARANTINE for each in expectations.values()):
+        found.append(
+            "expect needs dead_letters=, a topic for what is not as expected, or another action than quarantine"
+        )
+    source = replace(source, expect=expectations)
     if source.dead_letters is not None and not is_topic(source.dead_letters):
         found.append(f"{source.dead_letters!r} cannot be the name of a topic")
     if source.watermark is not None:
@@ -210,6 +213,25 @@ def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, b
         found += wrong
         source = replace(source, watermark=None if wrong else watermark)
     return _with_right_options(pipeline, source, found), is_known, found
+
+
+def _check_expectations(declared: Mapping[str, Expect]) -> tuple[dict[str, Expect], list[str]]:
+    """Those that Spark can look at, and what is wrong with the others."""
+    if len(declared) > EXPECTATIONS_MAX:
+        return {}, [f"there are {len(declared)} expectations: {EXPECTATIONS_MAX} are the most"]
+    sound = {}
+    found = []
+    for name, each in declared.items():
+        expectation, wrong = with_right_types(each)
+        if expectation.action not in ACTIONS:
+            wrong.append(f"action is {expectation.action!r}; it can be {', '.join(ACTIONS)}")
+            expectation = replace(expectation, action=WARN)
+        found += [f"expect {name!r}: {problem}" for problem in wrong]
+        if expectation.condition.strip():
+            sound[name] = expectation
+        else:
+            found.append(f"expect {name!r} has no condition")
+    return sound, found
 
 
 def _decoder_problems(source: FromTopic) -> list[str]:
