@@ -26,6 +26,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Listing,
     ListOpen,
     OpenTransaction,
     Pin,
@@ -34,12 +35,20 @@ from tidelog.spark.sink.sink_effects import (
     Unended,
     Warn,
 )
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id
-from tidelog.spark.sink.sink_protocol import abort, commit
+from tidelog.spark.sink.sink_participant import (
+    DecidingCluster,
+    Participant,
+    SinkIdentity,
+    attempt_id,
+    may_be_decided_at,
+)
+from tidelog.spark.sink.sink_protocol import abort, commit, recover
 from tidelog.spark.sink.sink_state import SinkState
 
 IDENTITY = SinkIdentity("orders")
 TASKS = 2
+HOME = DecidingCluster("home", "home:9092")
+"""The cluster of the decisions."""
 
 Row = tuple[str, int, int]
 """Sink, batch and task."""
@@ -162,14 +171,23 @@ class Table:
 class Model:
     """Everything outside of drivers: clusters by name, tables, and the topic of decisions."""
 
-    def __init__(self, shape: Shape = Shape()) -> None:  # noqa: B008 - immutable
+    def __init__(self, shape: Shape = Shape(), cluster_id: str = HOME.cluster_id) -> None:  # noqa: B008 - immutable
         self.shape = shape
+        self.cluster_id = cluster_id
         self.clusters = {each: Cluster(shape.can_pin) for each in ("", *shape.topics)}
         self.tables = {each: Table() for each in shape.tables}
         self.states: list[SinkState | None] = []
         self.audit: list[AuditEntry] = []
         self.warnings: list[str] = []
         self.decider_epoch = 0
+        self.away: set[str] = set()
+        """Clusters that do not answer who lists transactions."""
+
+    def seen_from(self, cluster: str) -> Model:
+        """The same with another cluster as that of the decisions: a person who asks at the wrong one."""
+        found = Model(Shape((), ()), cluster)
+        found.clusters = {"": self.clusters[cluster]}
+        return found
 
     @property
     def newest(self) -> SinkState | None:
@@ -189,11 +207,12 @@ class Model:
         topics = []
         for cluster in self.shape.topics:
             sink = f"topic{cluster}"
+            decided_at = HOME if cluster else None
             written = [
-                self._write(cluster, attempt_id(IDENTITY, run, task, 0, 0, sink), [(sink, batch_id, task)])
+                self._write(cluster, attempt_id(IDENTITY, run, task, 0, 0, decided_at), [(sink, batch_id, task)])
                 for task in range(TASKS)
             ]
-            self._write(cluster, attempt_id(IDENTITY, run, 0, 0, 1, sink), [(sink, batch_id, 0)])
+            self._write(cluster, attempt_id(IDENTITY, run, 0, 0, 1, decided_at), [(sink, batch_id, 0)])
             target = Target("topic", cluster) if cluster else None
             topics.append(TopicOutput(sink, target, tuple(written)))
         staged = []
@@ -235,13 +254,16 @@ class Model:
                     self.tables[each.sink].discard(each.manifest_path)
                 return None
             case ListOpen(age_ms_min=age_ms_min) if age_ms_min:
-                return ()
+                return Listing()
             case ListOpen(clusters):
-                return tuple(
+                found = tuple(
                     OpenTransaction(name, self._on(cluster).transactions[name].producer_id, cluster)
                     for cluster in clusters
+                    if cluster is None or cluster.place not in self.away
                     for name in self._on(cluster).open_names
+                    if may_be_decided_at(self.cluster_id, name)
                 )
+                return Listing(found, tuple(each for each in clusters if each is not None and each.place in self.away))
             case AbortOrphans(orphans):
                 return tuple(
                     each.transactional_id for each in orphans if self._on(each.cluster).abort(each.transactional_id)
@@ -257,7 +279,7 @@ class Model:
     def _on(self, target: Target | None) -> Cluster:
         return self.clusters["" if target is None else target.place]
 
-    def run(self, steps: Generator[Effect, Answer, None]) -> None:
+    def run(self, steps: Generator[Effect, Answer, object]) -> None:
         """All of it, without anything that goes wrong."""
         taken_over = -1
         try:
@@ -325,6 +347,7 @@ class World:
         sleepers: int = 0,
         timeouts: int = 0,
         refusals: int = 0,
+        strangers: int = 0,
     ) -> None:
         """How often something of each kind may go wrong. Each is chosen for, wherever it can be."""
         self._choose = choose
@@ -333,6 +356,7 @@ class World:
         self._sleepers_left = sleepers
         self._timeouts_left = timeouts
         self._refusals_left = refusals
+        self._strangers_left = strangers
         self._sleeping: list[Driver] = []
         self._runs = 0
         self.model = Model(shape)
@@ -353,7 +377,7 @@ class World:
         assert self.checkpoint == self.batches, f"the query does not come to its end: {self.errors}"
         while self._sleeping:
             self._wake(self._sleeping.pop())
-        self._faults_left = self._sleepers_left = self._timeouts_left = self._refusals_left = 0
+        self._faults_left = self._sleepers_left = self._timeouts_left = self._refusals_left = self._strangers_left = 0
         self.checkpoint -= 1
         driver = self._new_driver()
         while driver.pending is not None:
@@ -393,6 +417,7 @@ class World:
         effect = driver.pending
         assert effect is not None
         self._time_out(effect)
+        self._recover_elsewhere()
         parts = self._parts(effect)
         # Before it, in the middle, or after it; and then the driver dies, is told of a failure, or sleeps.
         if self._faults_left and (fault := self._choose(1 + 2 * len(parts))):
@@ -431,6 +456,13 @@ class World:
             states = [model.newest, *([effect.state] if isinstance(effect, Record) else [])]
             self._was_decided |= any(each is not None and name in each.named_ids for each in states)
             model.clusters[cluster].abort(name)
+
+    def _recover_elsewhere(self) -> None:
+        """Somebody asks for a recovery at a cluster that has not the decisions, and sees readers wait."""
+        others = [each for each in self.model.clusters if each]
+        if others and self._strangers_left and (chosen := self._choose(1 + len(others))):
+            self._strangers_left -= 1
+            self.model.seen_from(others[chosen - 1]).run(recover(IDENTITY, "stranger"))
 
     def _let_others(self) -> None:
         if self._sleeping and self._choose(2):

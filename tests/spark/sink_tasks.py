@@ -14,7 +14,7 @@ from tidelog.client.seams import ClientSeams
 from tidelog.spark.sink.sink_cluster import SinkCluster
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_effects import Answer, Effect, End, Pin
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, transactional_id
+from tidelog.spark.sink.sink_participant import DecidingCluster, Participant, SinkIdentity, attempt_id, transactional_id
 
 # The longest wait for something that the cluster does by itself within milliseconds.
 DEADLINE_S = 30
@@ -33,10 +33,18 @@ class Tasks:
         self.admin.close()
 
     def write(
-        self, run: str, values: Iterable[int], *, partition: int = 0, timeout_ms: int | None = None
+        self,
+        run: str,
+        values: Iterable[int],
+        *,
+        partition: int = 0,
+        timeout_ms: int | None = None,
+        decided_at: DecidingCluster | None = None,
     ) -> Participant:
         """One task attempt, in a worker of its own."""
         name = transactional_id(self.identity, run, uuid4().hex, 0)
+        if decided_at is not None:
+            name = attempt_id(self.identity, run, partition, 0, uuid4().int, decided_at)
         producer = Producer(
             bootstrap_servers=self.bootstrap,
             transactional_id=name,

@@ -29,6 +29,7 @@ from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_decisions import TOPIC
 from tidelog.spark.sink.sink_effects import Effect, End, Ending, Pin
 from tidelog.spark.sink.sink_participant import (
+    DecidingCluster,
     Participant,
     SinkIdentity,
     attempt_id,
@@ -515,14 +516,24 @@ def test_a_transactional_id_is_read_back(identity: SinkIdentity, run: str) -> No
 
     parsed = parse_transactional_id(name, identity.prefix)
 
-    assert parsed == (identity, run, "", ("worker.1", "12"))
+    assert parsed == (identity, run, None, ("worker.1", "12"))
     assert name.startswith(identity.ids_start)
-    for topic_sink in ("", "late.orders~1"):
-        named = attempt_id(identity, run, 7, 0, 12, topic_sink)
-        assert parse_transactional_id(named, identity.prefix) == (identity, run, topic_sink, ("7", "0", "12"))
+    for cluster in (None, DecidingCluster("a-B_c~1", "[::1]:9092,größe.example:9093")):
+        named = attempt_id(identity, run, 7, 0, 12, cluster)
+        assert parse_transactional_id(named, identity.prefix) == (identity, run, cluster, ("7", "0", "12"))
         assert named.startswith(identity.ids_start)
         longer = f"{identity.prefix}.more{named.removeprefix(identity.prefix)}"
         assert parse_transactional_id(longer, identity.prefix) is None
+
+
+def test_an_id_names_some_servers_of_the_cluster_that_decides() -> None:
+    servers = ",".join(f"broker-{number}.example.com:9092" for number in range(100))
+
+    found = DecidingCluster.at("id", servers)
+
+    assert servers.startswith(f"{found.address},")
+    assert 100 < len(found.address) <= 200
+    assert DecidingCluster.at("id", "x" * 300).address == "x" * 300
 
 
 @pytest.mark.parametrize(

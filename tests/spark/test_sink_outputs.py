@@ -26,7 +26,13 @@ from tidelog.spark.sink import sink_cluster, staged_ends
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit, decode_audit
 from tidelog.spark.sink.open_transactions import OpenElsewhere, open_elsewhere, tell_open_elsewhere
 from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
-from tidelog.spark.sink.sink_decisions import AUDIT_RETENTION_MS, AUDIT_TOPIC, TOPIC, topic_problems
+from tidelog.spark.sink.sink_decisions import (
+    AUDIT_RETENTION_MS,
+    AUDIT_TOPIC,
+    TOPIC,
+    deciding_cluster,
+    topic_problems,
+)
 from tidelog.spark.sink.sink_effects import CheckStaged, Effect, End, EndStaged, Pin, Unended
 from tidelog.spark.sink.sink_participant import SinkIdentity
 from tidelog.spark.sink.sink_recovery import recover, recover_all
@@ -55,13 +61,15 @@ class Pipeline:
         self.place = directory / "files"
         self.staging = directory / "staging"
         self.staging.mkdir()
+        self.decided_at = deciding_cluster({"bootstrap_servers": self.bootstrap})
 
     def close(self) -> None:
         for each in self.topics:
             each.close()
 
     def work(self, run: str, batch_id: int) -> BatchWork:
-        one, other = (each.write(run, [batch_id]) for each in self.topics)
+        one = self.topics[0].write(run, [batch_id])
+        other = self.topics[1].write(run, [batch_id], decided_at=self.decided_at)
         given = BatchInput(f"hash of {batch_id}", 3, batch_id)
         entry = AuditEntry(
             "orders",
@@ -229,6 +237,37 @@ def test_a_sink_that_is_not_reached_after_the_decision_is_ended_by_the_next_run(
 
     pipeline.committer("run2").commit(pipeline.work("run2", 0))
 
+    assert pipeline.seen == [[0]] * 3
+
+
+def test_what_is_decided_is_left_alone_by_a_recovery_at_a_cluster_that_has_not_the_decision(pipeline: Pipeline) -> None:
+    """Readers of the far topic wait, and somebody wants them to go on, where he sees it."""
+    work = pipeline.work("run1", 0)
+    with pytest.raises(Died):
+        pipeline.committer("run1").dying(End, Moment.BEFORE).commit(work)
+    (far,) = work.topics[1].participants
+    where = (
+        f"`tidelog pipeline recover {pipeline.identity.query} --bootstrap {pipeline.bootstrap}` at the cluster "
+        f"{pipeline.decided_at.cluster_id}, which has the decisions about them"
+    )
+
+    settings = {"bootstrap_servers": pipeline.other}
+    (warning,) = tell_open_elsewhere(settings, [pipeline.topics[1].topic], age_ms_min=0)
+    assert warning.endswith(f"end them by {where}")
+    told = tidelog("pipeline", "recover", pipeline.identity.query, "--bootstrap", pipeline.other)
+    assert (told.exit_code, where in told.stderr) == (1, True)
+    everything = tidelog(*("pipeline", "recover", "--all", "--older-than", "0ms", "--bootstrap", pipeline.other))
+    assert (everything.exit_code, where in everything.stderr) == (1, True)
+    with pytest.raises(SinkError, match=f"waits for a sink files, so that none is skipped; .*{pipeline.bootstrap}"):
+        recover(pipeline.identity.query, settings, skip_sinks=["files"])
+    early = recover_all(settings, older_than_ms=600_000)
+    assert (early.sinks, early.elsewhere) == ((), ())
+    assert far.transactional_id in pipeline.still_open
+
+    assert pipeline.recover() == ((), ())
+    assert pipeline.seen == [[0]] * 3
+    assert pipeline.still_open == []
+    pipeline.committer("run2").commit(pipeline.work("run2", 0))
     assert pipeline.seen == [[0]] * 3
 
 

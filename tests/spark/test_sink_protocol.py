@@ -36,6 +36,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Listing,
     ListOpen,
     OpenTransaction,
     Pin,
@@ -90,14 +91,28 @@ every_shape = pytest.mark.parametrize("shape", EVERY, ids=NAMES)
 
 
 def in_every_way(
-    shape: Shape, *, batches: int, faults: int = 0, sleepers: int = 0, timeouts: int = 0, refusals: int = 0
+    shape: Shape,
+    *,
+    batches: int,
+    faults: int = 0,
+    sleepers: int = 0,
+    timeouts: int = 0,
+    refusals: int = 0,
+    strangers: int = 0,
 ) -> int:
     """A query with everything that may go wrong; how many histories there are."""
     count = 0
     choices: Choices | None = Choices([])
     while choices is not None:
         world = World(
-            choices, shape, batches=batches, faults=faults, sleepers=sleepers, timeouts=timeouts, refusals=refusals
+            choices,
+            shape,
+            batches=batches,
+            faults=faults,
+            sleepers=sleepers,
+            timeouts=timeouts,
+            refusals=refusals,
+            strangers=strangers,
         )
         world.run_to_the_end()
         world.check()
@@ -136,6 +151,10 @@ def test_each_row_counts_once_where_a_table_does_not_take_it_at_first(shape: Sha
     assert in_every_way(shape, batches=1, faults=1, refusals=1) > 200
 
 
+def test_each_row_counts_once_where_somebody_recovers_at_a_cluster_that_has_not_the_decisions() -> None:
+    assert in_every_way(CLUSTERS, batches=1, faults=1, strangers=1) > 500
+
+
 @given(st.data())
 @settings(max_examples=100)
 def test_each_row_counts_once_in_long_histories(data: st.DataObject) -> None:
@@ -143,7 +162,7 @@ def test_each_row_counts_once_in_long_histories(data: st.DataObject) -> None:
         # Most steps go well, or no history would be long.
         return data.draw(st.one_of(st.just(0), st.just(0), st.integers(0, of - 1)))
 
-    world = World(choose, data.draw(st.sampled_from(EVERY)), faults=3, sleepers=3, timeouts=1, refusals=1)
+    world = World(choose, data.draw(st.sampled_from(EVERY)), faults=3, sleepers=3, timeouts=1, refusals=1, strangers=1)
     world.run_to_the_end()
     world.check()
 
@@ -342,17 +361,18 @@ def test_a_sink_that_would_refuse_its_rows_is_heard_before_the_decision() -> Non
     assert [each.staged for each in model.tables.values()] == [{}, {}]
 
 
+def _dies_at_the_decision(effect: Effect) -> Answer:
+    if isinstance(effect, Record) and effect.state is not None and effect.state.decision is not None:
+        raise UnfinishedError("dead")
+    return None
+
+
 def test_transactions_on_a_cluster_that_a_query_has_left_are_ended_by_its_next_run() -> None:
     model = Model(CLUSTERS)
 
-    def dies(effect: Effect) -> Answer:
-        if isinstance(effect, Record) and effect.state is not None and effect.state.decision is not None:
-            raise UnfinishedError("dead")
-        return None
-
     # It dies with everything pinned, and the next run has one topic left.
     with pytest.raises(UnfinishedError):
-        answered(commit(IDENTITY, "run1", model.work("run1", 0)), model, dies)
+        answered(commit(IDENTITY, "run1", model.work("run1", 0)), model, _dies_at_the_decision)
     assert len(model.open_names) == 6
     left = model.work("run2", 0)
     model.clusters["other:9092"].transactions = {
@@ -362,6 +382,31 @@ def test_transactions_on_a_cluster_that_a_query_has_left_are_ended_by_its_next_r
 
     assert model.open_names == []
     assert len(model.seen) == 2
+
+
+def test_a_cluster_that_was_left_and_does_not_answer_is_asked_by_the_run_after_it() -> None:
+    model = Model(CLUSTERS)
+    work = model.work("run1", 0)
+    model.run(commit(IDENTITY, "run1", work))
+    # It dies in its second batch, and the next run has one topic left.
+    left = model.work("run1", 1)
+    with pytest.raises(UnfinishedError):
+        answered(commit(IDENTITY, "run1", left), model, _dies_at_the_decision)
+    model.away = {"other:9092"}
+    near = model.work("run2", 1).topics[:1]
+    other = model.clusters["other:9092"]
+    other.transactions = {name: each for name, each in other.transactions.items() if ".run1" in name}
+
+    model.run(commit(IDENTITY, "run2", msgspec.structs.replace(left, topics=near)))
+    assert [cluster for cluster, _ in model.open_names] == ["other:9092"] * 3
+    assert model.newest is not None
+    assert [each.place for each in model.newest.clusters] == ["other:9092"]
+    model.away = set()
+    model.run(commit(IDENTITY, "run3", BatchWork(2)))
+    assert model.open_names == []
+    model.run(commit(IDENTITY, "run4", BatchWork(3)))
+
+    assert model.newest.clusters == ()
 
 
 # A batch that nobody comes with again.
@@ -404,7 +449,7 @@ def test_a_batch_of_a_fresh_identity_that_was_fenced_looks_again() -> None:
     aborted = model.perform(abort_own, 0)
     with pytest.raises(SupersededError):
         steps.send(aborted)
-    assert [name for _, name in model.open_names] == [attempt_id(IDENTITY, "run1", 0, 0, 1, "topic")]
+    assert [name for _, name in model.open_names] == [attempt_id(IDENTITY, "run1", 0, 0, 1)]
 
 
 # Single steps.
@@ -421,15 +466,15 @@ def test_a_stranger_is_superseded_before_its_transaction_is_aborted_and_only_whe
     assert next(steps) == TakeOver("run1")
     assert steps.send(known) == Pin(work.topics)
     assert steps.send((None,)) == ListOpen()
-    assert steps.send(both) == Record(known.decided(Decision.of(work)))
+    assert steps.send(Listing(both)) == Record(known.decided(Decision.of(work)))
     assert steps.send(True) == End(work.topics)
     assert steps.send((Ending.COMMITTED,)) == Record(known.with_finished(FinishedBatch(4)))
     assert steps.send(True) == ListOpen(is_for_sweep=True)
 
-    assert steps.send(both[1:]) == ListOpen(is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)
+    assert steps.send(Listing(both[1:])) == ListOpen(is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)
 
     superseding = msgspec.structs.replace(known.with_finished(FinishedBatch(4)), superseded=("run2",))
-    assert steps.send(both[1:]) == Record(superseding)
+    assert steps.send(Listing(both[1:])) == Record(superseding)
     assert steps.send(True) == AbortOrphans((both[1],))
     with pytest.raises(StopIteration):
         steps.send((strange,))

@@ -6,20 +6,27 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
 
 from tests.spark.written import committed_numbers, transactional_ids
 from tidelog import Admin
 from tidelog.spark.errors import SinkError, UnwritableError
+from tidelog.spark.pipelines import FromTopic, Pipeline, ToTopic
+from tidelog.spark.pipelines.batch_rows import SinkRows
+from tidelog.spark.pipelines.query_sinks import decider_options, query_sinks, with_deciding_cluster
+from tidelog.spark.pipelines.sink_writing import BatchPlan, read_messages
 from tidelog.spark.row_checksum import row_checksum
 from tidelog.spark.sink.sink_batch import BatchWork
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id, parse_transactional_id
 from tidelog.spark.sink.sink_transactions import Attempt, TaskPlace, close_transactions, open_attempt
 from tidelog.testing import EmbeddedCluster
 
@@ -225,6 +232,37 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline_s, "it never came to be"
         time.sleep(0.02)
+
+
+def test_a_pipeline_s_transactions_on_another_cluster_say_where_they_are_decided_on(
+    cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deciding = cluster.bootstrap_servers
+    context = SimpleNamespace(
+        partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 0, stageId=lambda: 0
+    )
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    with EmbeddedCluster() as other:
+        other.create_topic(topic)
+        sinks = [ToTopic(topic, name="near"), ToTopic(topic, name="far", bootstrap=other.bootstrap_servers)]
+        pipeline = Pipeline(name="p", source=FromTopic("in"), sink=sinks, bootstrap=deciding)
+        columns = [SinkRows(each.label, (), StructType([])) for each in sinks]
+        found = query_sinks(pipeline, columns, checkpoint="c", query="p", beside=str)
+        found = with_deciding_cluster(found, decider_options(pipeline).client)
+        plan = BatchPlan(SinkIdentity(f"q-{topic}"), "run-1", 0, clusters=tuple(each.cluster for each in found.topics))
+        row = pa.array([{"value": b"1"}])
+
+        (message,) = plan(iter([pa.RecordBatch.from_arrays([row, row], ["s0", "s1"])]))
+
+        (written,) = read_messages([message.column(0)[0].as_py()])
+        ids = {index: parse_transactional_id(each.transactional_id) for index, each in written.participants.items()}
+        near, far = ids[0], ids[1]
+        assert near is not None
+        assert far is not None
+        with Admin(bootstrap_servers=deciding) as admin:
+            assert far.decided_at == (admin.describe_cluster().cluster_id, deciding)
+        assert (near.decided_at, near.run, far.run) == (None, "run-1", "run-1")
+        close_transactions()
 
 
 def test_only_a_task_writes() -> None:

@@ -55,14 +55,14 @@ def recover_queries(asked: Recovery, *, bootstrap: str, as_json: bool) -> int:
     except SinkError as error:
         advice = f"; {ADVICE}" if isinstance(error.__cause__, NotReachedError) else ""
         return complain(COMMAND, f"{error}{advice}", EXIT_REFUSED)
-    if not report.sinks and not asked.is_for_all:
+    if not (report.sinks or report.elsewhere or asked.is_for_all):
         return complain(COMMAND, f"nothing is known of a query {asked.query} on this cluster", EXIT_REFUSED)
     if as_json:
         print_json(_row(each) for each in report.sinks)
     else:
         for each in report.sinks:
             print_line(_sentence(each))
-        if not report.sinks:
+        if not (report.sinks or report.elsewhere):
             print_line("no query has left anything open for so long")
     for each in report.sinks:
         if each.lost and not asked.accept_loss:
@@ -71,8 +71,10 @@ def recover_queries(asked: Recovery, *, bootstrap: str, as_json: bool) -> int:
             )
         for stopped in each.stopped:
             complain(COMMAND, stopped, EXIT_REFUSED)
+    for sentence in report.elsewhere:
+        complain(COMMAND, sentence, EXIT_REFUSED)
     has_all = not any((each.lost and not asked.accept_loss) or each.stopped for each in report.sinks)
-    return 0 if has_all else EXIT_REFUSED
+    return 0 if has_all and not report.elsewhere else EXIT_REFUSED
 
 
 def _recovered(asked: Recovery, settings: dict[str, Any]) -> RecoveryReport:

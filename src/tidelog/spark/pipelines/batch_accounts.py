@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidelog.spark.outputs.staged import StagedOutput, Target, sum_checksums
@@ -11,6 +11,7 @@ from tidelog.spark.pipelines.batch_rows import SinkRows
 from tidelog.spark.pipelines.sink_targets import StagedSink
 from tidelog.spark.pipelines.sink_writing import TaskMessage, TopicCluster, TopicPlan
 from tidelog.spark.sink.audit_entry import PartitionRange, SinkAudit
+from tidelog.spark.sink.sink_participant import DecidingCluster
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,10 @@ class TopicGroup:
     cluster: TopicCluster
     target: Target | None
     """As a decision names the cluster; None for that of the decisions."""
+
+    def decided_at(self, cluster: DecidingCluster) -> TopicGroup:
+        """With transactions that say so, where the decisions are not on this cluster."""
+        return self if self.target is None else replace(self, cluster=replace(self.cluster, decided_at=cluster))
 
     @property
     def label(self) -> str:

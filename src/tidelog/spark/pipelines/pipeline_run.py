@@ -26,7 +26,13 @@ from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, State, advance, write_progress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
-from tidelog.spark.pipelines.query_sinks import code_version, decider_options, prepare_outputs, query_sinks
+from tidelog.spark.pipelines.query_sinks import (
+    code_version,
+    decider_options,
+    prepare_outputs,
+    query_sinks,
+    with_deciding_cluster,
+)
 from tidelog.spark.pipelines.query_start import start_query
 from tidelog.spark.pipelines.sinks import ToTable
 from tidelog.spark.pipelines.topic_ranges import TopicRanges
@@ -192,6 +198,7 @@ class PipelineRun:
         )
         prepare_outputs(sinks)
         client = decider_options(pipeline).client
+        sinks = with_deciding_cluster(sinks, client)
 
         def committer(identity: SinkIdentity, run: str) -> Committer:
             return SinkCommitter(identity, run, client).__enter__()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidelog.client.errors import ClientError
 from tidelog.spark.errors import OptionError, SinkError
 from tidelog.spark.outputs.kind import OutputKind, kind_of
 from tidelog.spark.pipelines.batch_accounts import QuerySinks, TopicGroup
@@ -18,6 +19,7 @@ from tidelog.spark.pipelines.query_options import cluster_of, decision_options, 
 from tidelog.spark.pipelines.sink_targets import Beside, StagedSink, cluster_target, staged_sinks
 from tidelog.spark.pipelines.sink_writing import TopicCluster, TopicPlan
 from tidelog.spark.pipelines.sinks import ToTopic
+from tidelog.spark.sink.sink_decisions import deciding_cluster
 from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
 
 if TYPE_CHECKING:
@@ -98,6 +100,18 @@ def prepare_outputs(sinks: QuerySinks) -> None:
             _kind(each).prepare(sinks.schemas[each.label])
         except (SinkError, OptionError, OSError) as error:
             raise QueryFailedError(f"{sinks.pipeline}: the sink {each.label} cannot be prepared: {error}") from error
+
+
+def with_deciding_cluster(sinks: QuerySinks, client: Mapping[str, object]) -> QuerySinks:
+    """With transactions that say where they are decided on, on clusters other than that of the decisions, to which `client`
+    leads. QueryFailedError where it does not answer."""
+    if all(each.target is None for each in sinks.topics):
+        return sinks
+    try:
+        cluster = deciding_cluster(client)
+    except ClientError as error:
+        raise QueryFailedError(f"{sinks.pipeline}: the cluster of its decisions does not answer: {error}") from error
+    return replace(sinks, topics=[each.decided_at(cluster) for each in sinks.topics])
 
 
 def code_version(path: Path) -> str:

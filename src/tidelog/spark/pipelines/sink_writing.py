@@ -19,7 +19,7 @@ import msgspec
 
 from tidelog.spark.outputs.staged import AttemptName, StagedPart, Target, sum_checksums
 from tidelog.spark.row_checksum import row_checksum
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_participant import DecidingCluster, Participant, SinkIdentity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +83,8 @@ class TopicCluster:
     options: SinkOptions
     """Without a topic: each row says it."""
     sinks: tuple[TopicPlan, ...]
+    decided_at: DecidingCluster | None = None
+    """Where the decisions lie on another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +229,10 @@ class _TopicWriting:
             if self._attempt is None:
                 from tidelog.spark.sink.sink_transactions import open_attempt
 
-                plan = self._plan
-                self._attempt = open_attempt(self._cluster.options, plan.identity, plan.run, plan.batch_id)
+                plan, cluster = self._plan, self._cluster
+                self._attempt = open_attempt(
+                    cluster.options, plan.identity, plan.run, plan.batch_id, decided_at=cluster.decided_at
+                )
             self._attempt.write(records)
 
     def hand_over(self) -> Participant | None:

@@ -19,7 +19,13 @@ from tidelog.client.errors import ClientError, UnsupportedError
 from tidelog.client.seams import ClientSeams
 from tidelog.model.clock import system_now_ms
 from tidelog.spark.client_settings import common_settings
-from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, SinkIdentity, parse_transactional_id
+from tidelog.spark.sink.sink_participant import (
+    DEFAULT_PREFIX,
+    DecidingCluster,
+    SinkIdentity,
+    may_be_decided_at,
+    parse_transactional_id,
+)
 
 # Younger ones most likely belong to a batch that is being written.
 OLD_MS_MIN = 60_000
@@ -35,15 +41,24 @@ class OpenElsewhere(msgspec.Struct, frozen=True):
     age_ms: int
     """Of the oldest."""
     count: int
+    decided_at: DecidingCluster | None = None
+    """Where that is another cluster: only from there they can be ended."""
 
     def __str__(self) -> str:
         more = f" and {len(self.topics) - _NAMED_MAX} more" if len(self.topics) > _NAMED_MAX else ""
-        prefix = "" if self.identity.prefix == DEFAULT_PREFIX else f" --prefix {self.identity.prefix}"
         return (
             f"the query {self.identity} has {self.count} transactions open on {', '.join(self.topics[:_NAMED_MAX])}{more} for "
             f"{_duration(self.age_ms)}, and readers of what is committed wait for them: if it does not come back, end them by "
-            f"`tidelog pipeline recover {self.identity.query}{prefix}`"
+            f"{recover_command(self.identity, self.decided_at)}"
         )
+
+
+def recover_command(identity: SinkIdentity, decided_at: DecidingCluster | None = None) -> str:
+    """What a person has to type; at the cluster of the decisions, where that is another one."""
+    prefix = "" if identity.prefix == DEFAULT_PREFIX else f" --prefix {identity.prefix}"
+    bootstrap = "" if decided_at is None else f" --bootstrap {decided_at.address}"
+    where = "" if decided_at is None else f" at the cluster {decided_at.cluster_id}, which has the decisions about them"
+    return f"`tidelog pipeline recover {identity.query}{prefix}{bootstrap}`{where}"
 
 
 async def list_open(admin: AsyncAdmin, ids_start: str, *, age_ms_min: int = 0) -> list[TransactionListing]:
@@ -60,6 +75,17 @@ async def list_open(admin: AsyncAdmin, ids_start: str, *, age_ms_min: int = 0) -
     return [each for each in listed if each.transactional_id.startswith(ids_start)]
 
 
+async def decided_here(
+    admin: AsyncAdmin, transactional_ids: Collection[str], prefix: str = DEFAULT_PREFIX
+) -> frozenset[str]:
+    """Those of them whose decisions may lie on this cluster; of others nothing can be known here, and nothing must be done."""
+    parsed = (parse_transactional_id(each, prefix) for each in transactional_ids)
+    if all(each is None or each.decided_at is None for each in parsed):
+        return frozenset(transactional_ids)
+    cluster_id = (await admin.describe_cluster()).cluster_id
+    return frozenset(each for each in transactional_ids if may_be_decided_at(cluster_id, each, prefix))
+
+
 async def open_elsewhere(
     admin: AsyncAdmin,
     topics: Collection[str],
@@ -73,13 +99,13 @@ async def open_elsewhere(
     cluster does not tell."""
     wanted = frozenset(topics)
     until_ms = system_now_ms() if now_ms is None else now_ms
-    by_identity: dict[SinkIdentity, list[str]] = {}
+    by_owner: dict[tuple[SinkIdentity, DecidingCluster | None], list[str]] = {}
     for each in await list_open(admin, f"{prefix}.", age_ms_min=age_ms_min):
         parsed = parse_transactional_id(each.transactional_id, prefix)
         if parsed is not None and parsed.identity != but:
-            by_identity.setdefault(parsed.identity, []).append(each.transactional_id)
+            by_owner.setdefault((parsed.identity, parsed.decided_at), []).append(each.transactional_id)
     found: list[OpenElsewhere] = []
-    for identity, names in by_identity.items():
+    for (identity, decided_at), names in by_owner.items():
         described = [
             each
             for each in (await admin.describe_transactions(names)).values()
@@ -89,7 +115,8 @@ async def open_elsewhere(
         if there:
             hit = sorted({topic for each in there for topic, _ in each.partitions if topic in wanted})
             oldest_ms = min(each.start_time_ms or until_ms for each in there)
-            found.append(OpenElsewhere(identity, tuple(hit), max(0, until_ms - oldest_ms), len(there)))
+            age_ms = max(0, until_ms - oldest_ms)
+            found.append(OpenElsewhere(identity, tuple(hit), age_ms, len(there), decided_at))
     return sorted(found, key=lambda each: -each.age_ms)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.outcomes import each_of, value_of
@@ -13,8 +14,9 @@ from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import PREFIX, client_settings as settings_of, common_settings
+from tidelog.spark.errors import SourceError
 from tidelog.spark.outputs.staged import Target
-from tidelog.spark.sink.open_transactions import admin_settings, list_open
+from tidelog.spark.sink.open_transactions import admin_settings, decided_here, list_open
 from tidelog.spark.sink.sink_batch import TopicOutput
 from tidelog.spark.sink.sink_decisions import SinkDecisions
 from tidelog.spark.sink.sink_effects import (
@@ -26,6 +28,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Listing,
     ListOpen,
     OpenTransaction,
     Pin,
@@ -52,6 +55,8 @@ _NO_TWO_PHASE = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Erro
 """What a cluster answers that knows two-phase commit, and has it switched off or not allowed."""
 # An end raises the epoch once, a time-out once before it: with a later one the id has been used again.
 _EPOCHS_MAX = 2
+# A cluster that a query has left may be gone for good, and every start of the query asks it.
+_SWEEP_TIMEOUT_S = 10
 
 
 def settings_of_cluster(target: Target) -> Mapping[str, object]:
@@ -94,9 +99,8 @@ class SinkCluster:
             case Discard(staged):
                 await self._staged.discard(staged)
                 return None
-            case ListOpen(clusters, is_for_sweep, age_ms_min):
-                found = [await self._open(each, is_for_sweep=is_for_sweep, age_ms_min=age_ms_min) for each in clusters]
-                return tuple(each for listed in found for each in listed)
+            case ListOpen():
+                return await self._list(effect)
             case AbortOrphans(orphans):
                 outcomes = await each_of(orphans, self._abort)
                 return tuple(each.transactional_id for each, outcome in outcomes.items() if outcome is True)
@@ -147,16 +151,32 @@ class SinkCluster:
         outcomes = await each_of(each_one, end)
         return tuple(value_of(outcomes[each]) for each in each_one)
 
-    async def _open(self, cluster: Target | None, *, is_for_sweep: bool, age_ms_min: int) -> Sequence[OpenTransaction]:
-        try:
-            listed = await list_open(self._admin_of(cluster), self._identity.ids_start, age_ms_min=age_ms_min)
-        except ClientError as error:
-            if not is_for_sweep:
-                raise
-            where = "" if cluster is None else f" on {cluster.place}"
-            log.warning("open transactions of %s%s cannot be listed, and stay: %s", self._identity, where, error)
-            return ()
-        return [OpenTransaction(each.transactional_id, each.producer_id, cluster) for each in listed]
+    async def _list(self, asked: ListOpen) -> Listing:
+        found: list[OpenTransaction] = []
+        unanswered: list[Target | None] = []
+        for cluster in asked.clusters:
+            timeout_s = _SWEEP_TIMEOUT_S if asked.is_for_sweep and cluster is not None else None
+            try:
+                async with asyncio.timeout(timeout_s):
+                    found += await self._open(cluster, asked.age_ms_min)
+            except (ClientError, SourceError, TimeoutError) as error:
+                if not asked.is_for_sweep:
+                    raise
+                where = "" if cluster is None else f" on {cluster.place}"
+                why = str(error) or f"no answer in {_SWEEP_TIMEOUT_S} s"
+                log.warning("open transactions of %s%s cannot be listed, and stay: %s", self._identity, where, why)
+                unanswered.append(cluster)
+        return Listing(tuple(found), tuple(unanswered))
+
+    async def _open(self, cluster: Target | None, age_ms_min: int) -> list[OpenTransaction]:
+        listed = await list_open(self._admin_of(cluster), self._identity.ids_start, age_ms_min=age_ms_min)
+        names = [each.transactional_id for each in listed]
+        own = await decided_here(self._admin, names, self._identity.prefix)
+        return [
+            OpenTransaction(each.transactional_id, each.producer_id, cluster)
+            for each in listed
+            if each.transactional_id in own
+        ]
 
     async def _abort(self, orphan: OpenTransaction) -> bool:
         transactional_id = orphan.transactional_id

@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 
-from tidelog.client.admin import AsyncAdmin, ConfigResource, ResourceKind
+from tidelog.client.admin import Admin, AsyncAdmin, ConfigResource, ResourceKind
 from tidelog.client.admin.outcomes import value_of
 from tidelog.client.admin.records import OffsetSpec
 from tidelog.client.consumer.options import ConsumerOptions
@@ -31,7 +31,8 @@ from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.errors import SinkError
 from tidelog.spark.sink.audit_entry import AuditEntry, encode_audit, encode_audit_key
-from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.sink.open_transactions import admin_settings
+from tidelog.spark.sink.sink_participant import DecidingCluster, SinkIdentity
 from tidelog.spark.sink.sink_state import SinkState, decode_key, decode_state, encode_key, encode_state
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.range_reader import RangeReader
@@ -201,6 +202,15 @@ async def known_sinks(
         if query is not None or state.prefix == prefix:
             known.append(KnownSink(SinkIdentity(name, sink, prefix), state.decision is not None, newest[1]))
     return known
+
+
+def deciding_cluster(client_settings: Mapping[str, object]) -> DecidingCluster:
+    """The cluster that these settings lead to, as ids of transactions on other clusters name it. ClientError where it does not
+    answer."""
+    servers = client_settings["bootstrap_servers"]
+    with Admin(**admin_settings(client_settings)) as admin:
+        cluster_id = admin.describe_cluster().cluster_id
+    return DecidingCluster.at(cluster_id, servers if isinstance(servers, str) else ",".join(cast("list[str]", servers)))
 
 
 async def ensure_topic(admin: AsyncAdmin) -> None:

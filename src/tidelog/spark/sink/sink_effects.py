@@ -102,12 +102,21 @@ class Discard(msgspec.Struct, frozen=True):
     staged: tuple[StagedOutput, ...]
 
 
+class Listing(msgspec.Struct, frozen=True):
+    """What is open."""
+
+    found: tuple[OpenTransaction, ...] = ()
+    unanswered: tuple[Target | None, ...] = ()
+    """Clusters of which it is not known; none but for a sweep."""
+
+
 class ListOpen(msgspec.Struct, frozen=True):
-    """Answer: the OpenTransactions on these clusters whose ids begin as the identity's do, and that have been open for so long.
-    For a sweep it may as well be none, if that fails."""
+    """Answer: a Listing of the transactions on these clusters whose ids begin as the identity's do, that have been open for so
+    long, and of which no id says that they are decided on elsewhere."""
 
     clusters: tuple[Target | None, ...] = (None,)
     is_for_sweep: bool = False
+    """Nothing depends on it: a cluster may leave it unanswered."""
     age_ms_min: int = 0
 
 
@@ -129,8 +138,8 @@ Answer: TypeAlias = (
     SinkState
     | bool
     | Unended
+    | Listing
     | tuple[Ending, ...]
-    | tuple[OpenTransaction, ...]
     | tuple[str, ...]
     | tuple[tuple[Participant | None, ...] | None, ...]
     | None

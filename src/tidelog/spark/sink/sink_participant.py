@@ -1,13 +1,16 @@
 """Who takes part in an exactly-once write: the tasks' open transactions, and the transactional ids that tell them apart.
 
     <prefix>.<scope>.<run>.<partition>.<stage attempt>.<task attempt>          a task attempt's transaction
-    <prefix>.<scope>.<run>~<topic sink>.<partition>.<stage attempt>.<...>      the same, where a pipeline has several topics
+    <prefix>.<scope>.<run>~<deciding cluster>.<partition>.<stage ...>.<...>    the same, on another cluster than the decisions
     <prefix>.<scope>.<run>.<worker>.<n>                                        the same, of earlier releases
     <prefix>.<scope>.decider                                                   the driver's, for the decisions
 
 The scope is the query, and the sink where a query has several deciders: `orders`, `orders~late`. Whoever cleans up goes by these
 names, so that they have to be read back without a doubt: everything but the prefix is escaped, and no part has a dot of its own.
 The prefix stays as it is, since access is granted by it.
+
+Where the decisions lie on another cluster, the id names it: whoever finds the transaction open must not take the lack of a
+decision beside it for the lack of a decision. Ids of earlier releases do not.
 
 An id may be used for another transaction only once the one before has ended, and never twice within a batch: InitProducerId on it
 would abort what a decision counts on.
@@ -26,6 +29,9 @@ DEFAULT_PREFIX = "tidelog-spark"
 
 # Of one task. What is lost in the end is told by a few names; a decision lists every task.
 PARTITIONS_NAMED_MAX = 5
+
+# Of an id, which may have 32767 characters, and is shown to people.
+_ADDRESS_CHARACTERS_MAX = 200
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")
 _DECIDER = "decider"
@@ -103,23 +109,47 @@ class SinkIdentity(msgspec.Struct, frozen=True):
         return f"{self.query} ({self.sink})" if self.sink else self.query
 
 
+class DecidingCluster(NamedTuple):
+    """The cluster on which the decisions about a transaction lie."""
+
+    cluster_id: str
+    address: str
+    """Its bootstrap servers, for a person."""
+
+    @staticmethod
+    def at(cluster_id: str, bootstrap_servers: str) -> DecidingCluster:
+        """With as many of its servers as an id has room for, and at least one."""
+        servers = bootstrap_servers.split(",")
+        while len(servers) > 1 and len(",".join(servers)) > _ADDRESS_CHARACTERS_MAX:
+            servers.pop()
+        return DecidingCluster(cluster_id, ",".join(servers))
+
+    def __str__(self) -> str:
+        return f"{self.cluster_id}@{self.address}"
+
+
 class ParticipantId(NamedTuple):
     """A task's transactional id, taken apart."""
 
     identity: SinkIdentity
     run: str
-    topic_sink: str
-    """Which of a pipeline's topics; empty where there is one."""
+    decided_at: DecidingCluster | None
+    """None: the cluster that the transaction is on. An earlier release may have had its decisions elsewhere nevertheless."""
     attempt: tuple[str, ...]
 
 
 def attempt_id(
-    identity: SinkIdentity, run: str, partition: int, stage_attempt: int, task_attempt: int, topic_sink: str = ""
+    identity: SinkIdentity,
+    run: str,
+    partition: int,
+    stage_attempt: int,
+    task_attempt: int,
+    decided_at: DecidingCluster | None = None,
 ) -> str:
     """The id of one attempt of a task, as its own context numbers it: the same in every batch of a run, and no two attempts of
-    a batch have the same."""
-    which = f"~{escape(topic_sink)}" if topic_sink else ""
-    return f"{identity.ids_start}{escape(run)}{which}.{partition}.{stage_attempt}.{task_attempt}"
+    a batch on one cluster have the same."""
+    where = "" if decided_at is None else f"~{escape(str(decided_at))}"
+    return f"{identity.ids_start}{escape(run)}{where}.{partition}.{stage_attempt}.{task_attempt}"
 
 
 def transactional_id(identity: SinkIdentity, run: str, worker: str, n: int) -> str:
@@ -137,11 +167,19 @@ def parse_transactional_id(transactional_id: str, prefix: str = DEFAULT_PREFIX) 
     if len(attempt) + 2 not in (_WORKER_PARTS, _NUMBERED_PARTS) or not all(map(_is_number, numbers)) or not attempt[0]:
         return None
     query, has_sink, sink = scope.partition("~")
-    run, has_topic, topic_sink = run_part.partition("~")
-    if not (query and run) or bool(has_sink) != bool(sink) or bool(has_topic) != bool(topic_sink):
+    run, has_cluster, cluster = run_part.partition("~")
+    if not (query and run) or bool(has_sink) != bool(sink) or bool(has_cluster) != bool(cluster):
         return None
     identity = SinkIdentity(_unescaped(query), _unescaped(sink), prefix)
-    return ParticipantId(identity, _unescaped(run), _unescaped(topic_sink), tuple(map(_unescaped, attempt)))
+    cluster_id, _, address = _unescaped(cluster).partition("@")
+    decided_at = DecidingCluster(cluster_id, address) if cluster else None
+    return ParticipantId(identity, _unescaped(run), decided_at, tuple(map(_unescaped, attempt)))
+
+
+def may_be_decided_at(cluster_id: str, transactional_id: str, prefix: str = DEFAULT_PREFIX) -> bool:
+    """False where the id says that the decisions about it lie on another cluster: what is recorded here tells nothing of it."""
+    parsed = parse_transactional_id(transactional_id, prefix)
+    return parsed is None or parsed.decided_at is None or parsed.decided_at.cluster_id == cluster_id
 
 
 def _is_number(part: str) -> bool:

@@ -54,6 +54,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Listing,
     ListOpen,
     OpenTransaction,
     Pin,
@@ -251,19 +252,21 @@ class _Turn:
             return (yield from self._claim(state, is_for_all=is_for_all))
         if any(each is not None and each not in state.clusters for each in self._clusters):
             # Before anything is pinned there: from then on somebody has to look.
-            state = yield from self._record(state.with_clusters(self._clusters))
+            state = yield from self._record(state.with_clusters(self._clusters, state.clusters))
         return state
 
     def _claim(self, state: SinkState, *, is_for_all: bool) -> Steps[SinkState]:
         """Whatever is open now belongs to this run or to one that it takes the place of."""
-        found = yield from self._open(self._clusters)
-        # A cluster that the query does not write to any more may be gone for good.
+        found = (yield from self._open(self._clusters)).found
+        unanswered: tuple[Target | None, ...] = ()
+        # A cluster that the query does not write to any more may be gone for good, or be away: then a later run looks again.
         if left := tuple(each for each in state.clusters if each not in self._clusters):
             in_left = yield from self._open(left, is_for_sweep=True)
-            found += in_left
-            kept = [each for each in left if is_for_all or any(one.cluster == each for one in in_left)]
+            found += in_left.found
+            kept = [each for each in left if is_for_all or any(one.cluster == each for one in in_left.found)]
             self._clusters = _unique([*self._clusters, *kept])
-        claimed = state.claimed(self._run, self._ours(found).values()).with_clusters(self._clusters)
+            unanswered = in_left.unanswered
+        claimed = state.claimed(self._run, self._ours(found).values()).with_clusters(self._clusters, unanswered)
         return (yield from self._record(claimed))
 
     def _replay(self, state: SinkState, named: frozenset[str]) -> Steps[SinkState]:
@@ -341,7 +344,7 @@ class _Turn:
             found = tuple(each for each in answer if each is not None)
             pinned.append(msgspec.structs.replace(topic, participants=found))
         if unpinned:
-            listed = yield from self._open(_unique([each.cluster for each in unpinned]))
+            listed = (yield from self._open(_unique([each.cluster for each in unpinned]))).found
             for topic in unpinned:
                 is_open = {
                     (each.transactional_id, each.producer_id) for each in listed if each.cluster == topic.cluster
@@ -409,12 +412,11 @@ class _Turn:
 
     def _sweep(self, state: SinkState) -> Steps[tuple[str, ...]]:
         """Abort what no decision names: of this run, whose batch is over, and of runs that can decide nothing."""
-        found = yield from self._open(self._clusters, is_for_sweep=True)
-        ours = self._ours(found)
+        ours = self._ours((yield from self._open(self._clusters, is_for_sweep=True)).found)
         known = {self._run, *state.superseded}
         if any(run not in known for run in ours.values()):
-            old = self._ours((yield from self._open(self._clusters, is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)))
-            if strangers := set(old.values()) - known:
+            old = yield from self._open(self._clusters, is_for_sweep=True, age_ms_min=STRANGER_AGE_MS_MAX)
+            if strangers := set(self._ours(old.found).values()) - known:
                 state = yield from self._record(state.claimed(self._run, sorted(strangers)))
         gone = {self._run, *state.superseded}
         named = state.named_ids
@@ -516,8 +518,8 @@ class _Turn:
 
     def _open(
         self, clusters: tuple[Target | None, ...], *, is_for_sweep: bool = False, age_ms_min: int = 0
-    ) -> Steps[tuple[OpenTransaction, ...]]:
-        return cast("tuple[OpenTransaction, ...]", (yield ListOpen(clusters, is_for_sweep, age_ms_min)))
+    ) -> Steps[Listing]:
+        return cast("Listing", (yield ListOpen(clusters, is_for_sweep, age_ms_min)))
 
     def _abort_orphans(self, orphans: Iterable[OpenTransaction]) -> Steps[tuple[str, ...]]:
         named = tuple(orphans)

@@ -2,11 +2,15 @@
 
 A recovery is a run of its own that claims every sink of the query: the outputs of a decided batch are ended, all other
 transactions aborted. A query that does come back goes on behind what is decided.
+
+It is asked at the cluster that has the decisions. What other clusters have of the query is ended from there; asked at one of
+those, a recovery leaves it alone and says where to ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import TypeVar
 from uuid import UUID
 
@@ -20,11 +24,17 @@ from tidelog.client.seams import ClientSeams
 from tidelog.model.clock import system_now_ms
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import SinkError, SourceError, UnfinishedError
-from tidelog.spark.sink.open_transactions import admin_settings, list_open
+from tidelog.spark.sink.open_transactions import admin_settings, decided_here, list_open, recover_command
 from tidelog.spark.sink.sink_cluster import SinkCluster
 from tidelog.spark.sink.sink_committer import run_steps
 from tidelog.spark.sink.sink_decisions import known_sinks
-from tidelog.spark.sink.sink_participant import DEFAULT_PREFIX, Participant, SinkIdentity, parse_transactional_id
+from tidelog.spark.sink.sink_participant import (
+    DEFAULT_PREFIX,
+    DecidingCluster,
+    Participant,
+    SinkIdentity,
+    parse_transactional_id,
+)
 from tidelog.spark.sink.sink_protocol import recover as recover_steps
 
 T = TypeVar("T")
@@ -57,11 +67,13 @@ class RecoveryReport(msgspec.Struct, frozen=True):
     """Empty for all."""
     sinks: tuple[RecoveredSink, ...]
     """Empty where nothing is known of the query."""
+    elsewhere: tuple[str, ...] = ()
+    """Sentences about transactions of which another cluster has the decisions: they are left as they are."""
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is lost and nothing waits: every batch is there in full or not at all, but for skipped sinks."""
-        return not any(each.lost or each.stopped for each in self.sinks)
+        return not (self.elsewhere or any(each.lost or each.stopped for each in self.sinks))
 
 
 def recover(
@@ -90,10 +102,16 @@ def recover(
             recorded = await known_sinks(prefix, seams, admin, settings, query=query)
             known = [each.identity for each in recorded]
             # A query that has never come to its first decision has nothing but open transactions.
+            open_ids: dict[str, SinkIdentity] = {}
             for listed in await list_open(admin, SinkIdentity(query, prefix=prefix).all_ids_start):
                 parsed = parse_transactional_id(listed.transactional_id, prefix)
-                if parsed is not None and parsed.identity.query == query and parsed.identity not in known:
-                    known.append(parsed.identity)
+                if parsed is not None and parsed.identity.query == query:
+                    open_ids[listed.transactional_id] = parsed.identity
+            here = await decided_here(admin, open_ids, prefix)
+            for name, identity in open_ids.items():
+                if name in here and identity not in known:
+                    known.append(identity)
+            elsewhere = _elsewhere((each for each in open_ids if each not in here), prefix)
         run = _new_run(seams)
         waiting: set[str] = set()
         sinks = []
@@ -105,8 +123,9 @@ def recover(
             sinks.append(sink)
         if strange := sorted(set(skip_sinks) - waiting):
             names = f"; it waits for {', '.join(sorted(waiting))}" if waiting else ""
-            raise SinkError(f"no batch of {query} waits for a sink {strange[0]}, so that none is skipped{names}")
-        return RecoveryReport(query, tuple(sinks))
+            where = "".join(f"; {each}" for each in elsewhere)
+            raise SinkError(f"no batch of {query} waits for a sink {strange[0]}, so that none is skipped{names}{where}")
+        return RecoveryReport(query, tuple(sinks), elsewhere)
 
     return _in_background(work, f"the recovery of {query}")
 
@@ -120,37 +139,57 @@ def recover_all(
     async def work(seams: ClientSeams) -> RecoveryReport:
         async with AsyncAdmin.on(seams, **admin_settings(client_settings)) as admin:
             await admin.connect()
-            silent = await _silent(seams, admin, client_settings, older_than_ms, prefix)
+            silent, elsewhere = await _silent(seams, admin, client_settings, older_than_ms, prefix)
         run = _new_run(seams)
         sinks = [
             (await _recovered(seams, each, run, client_settings, accept_loss=False, skip_sinks=()))[0]
             for each in silent
         ]
-        return RecoveryReport("", tuple(sinks))
+        return RecoveryReport("", tuple(sinks), elsewhere)
 
     return _in_background(work, "the recovery of all queries")
 
 
 async def _silent(
     seams: ClientSeams, admin: AsyncAdmin, client_settings: Mapping[str, object], older_than_ms: int, prefix: str
-) -> list[SinkIdentity]:
-    """Those with something open of which nothing was heard since."""
+) -> tuple[list[SinkIdentity], tuple[str, ...]]:
+    """Those with something open of which nothing was heard since; and about transactions as old that are decided on elsewhere."""
+    until_ms = seams.clock.now_ms() - older_than_ms
     heard_ms: dict[SinkIdentity, int] = {}
+    left: list[str] = []
     open_ids: dict[str, SinkIdentity] = {}
     for listed in await list_open(admin, f"{prefix}."):
         parsed = parse_transactional_id(listed.transactional_id, prefix)
         if parsed is not None:
             open_ids[listed.transactional_id] = parsed.identity
-    described = await admin.describe_transactions(open_ids)
-    for name, found in described.items():
-        if not isinstance(found, ClientError) and found.state is TransactionState.ONGOING:
-            identity = open_ids[name]
-            heard_ms[identity] = max(heard_ms.get(identity, 0), found.start_time_ms or 0)
+    here = await decided_here(admin, open_ids, prefix)
+    for name, found in (await admin.describe_transactions(open_ids)).items():
+        if isinstance(found, ClientError) or found.state is not TransactionState.ONGOING:
+            continue
+        identity, started_ms = open_ids[name], found.start_time_ms or 0
+        if name in here:
+            heard_ms[identity] = max(heard_ms.get(identity, 0), started_ms)
+        elif started_ms <= until_ms:
+            left.append(name)
     for known in await known_sinks(prefix, seams, admin, common_settings(client_settings)):
         if known.has_decision or known.identity in heard_ms:
             heard_ms[known.identity] = max(heard_ms.get(known.identity, 0), known.written_ms)
-    until_ms = seams.clock.now_ms() - older_than_ms
-    return sorted((each for each, when_ms in heard_ms.items() if when_ms <= until_ms), key=str)
+    silent = sorted((each for each, when_ms in heard_ms.items() if when_ms <= until_ms), key=str)
+    return silent, _elsewhere(left, prefix)
+
+
+def _elsewhere(transactional_ids: Iterable[str], prefix: str) -> tuple[str, ...]:
+    """Sentences about what is open here, and decided on at another cluster: a decision there may count on it."""
+    counts: Counter[tuple[SinkIdentity, DecidingCluster]] = Counter()
+    for each in transactional_ids:
+        parsed = parse_transactional_id(each, prefix)
+        if parsed is not None and parsed.decided_at is not None:
+            counts[parsed.identity, parsed.decided_at] += 1
+    return tuple(
+        f"{count} transactions of {identity} are open here and stay so, since a decision may count on them: end them by "
+        f"{recover_command(identity, decided_at)}"
+        for (identity, decided_at), count in sorted(counts.items(), key=str)
+    )
 
 
 async def _recovered(

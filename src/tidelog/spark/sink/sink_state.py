@@ -101,11 +101,13 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
         gone.pop(run, None)
         return msgspec.structs.replace(self, owner=run, superseded=tuple(gone)[-SUPERSEDED_MAX:])
 
-    def with_clusters(self, clusters: Iterable[Target | None]) -> SinkState:
-        others = tuple(each for each in clusters if each is not None)
+    def with_clusters(self, used: Iterable[Target | None], former: Iterable[Target | None] = ()) -> SinkState:
+        """With those that are written to, and as many as there is room for of others that are not known to be clean."""
+        others = [each for each in used if each is not None]
         if len(others) > CLUSTERS_MAX:
             raise SinkError(f"a query writes to {CLUSTERS_MAX} other clusters at most, and this one to {len(others)}")
-        return msgspec.structs.replace(self, clusters=others)
+        others += [each for each in former if each is not None and each not in others]
+        return msgspec.structs.replace(self, clusters=tuple(others[:CLUSTERS_MAX]))
 
     def decided(self, decision: Decision) -> SinkState:
         """With an open decision, in place of one that came to nothing."""

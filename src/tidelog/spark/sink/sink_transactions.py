@@ -46,7 +46,7 @@ from tidelog.client.producer.producer import Producer
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import SinkError, UnwritableError
 from tidelog.spark.sink.sink_options import SinkOptions
-from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id
+from tidelog.spark.sink.sink_participant import DecidingCluster, Participant, SinkIdentity, attempt_id
 from tidelog.spark.sink.sink_task import ClientKey, RowWriting, client_key, producer_arguments
 
 log = logging.getLogger(__name__)
@@ -121,12 +121,19 @@ class Attempt:
 
 
 def open_attempt(
-    options: SinkOptions, identity: SinkIdentity, run: str, batch_id: int, place: TaskPlace | None = None
+    options: SinkOptions,
+    identity: SinkIdentity,
+    run: str,
+    batch_id: int,
+    place: TaskPlace | None = None,
+    *,
+    decided_at: DecidingCluster | None = None,
 ) -> Attempt:
-    """Begin the transaction of an attempt: the one that calls, or another. UnwritableError where the cluster allows none."""
+    """Begin the transaction of an attempt: the one that calls, or another. `decided_at` where the decisions lie on another
+    cluster. UnwritableError where the cluster allows none."""
     place = place or TaskPlace.here()
-    first = attempt_id(identity, run, place.partition, 0, place.task_attempt)
-    own = attempt_id(identity, run, place.partition, place.application_attempt + 1, place.task_attempt)
+    first = attempt_id(identity, run, place.partition, 0, place.task_attempt, decided_at)
+    own = attempt_id(identity, run, place.partition, place.application_attempt + 1, place.task_attempt, decided_at)
     try:
         try:
             producer = _producer(options, first)
