@@ -232,9 +232,9 @@ def test_each_mistake_of_a_source_has_its_sentence(changes: dict[str, Any], sent
         (lambda: FromTopic(5), ["topic is 5; it is text, or None"]),  # type: ignore[arg-type]
         (lambda: FromTopic("orders", "json"), ["decode is 'json'; it is Json, Avro, Protobuf or Text, or None"]),  # type: ignore[arg-type]
         (
-            lambda: FromTopic("orders", expect=["price > 0"]),
+            lambda: FromTopic("orders", expect=["price > 0"]),  # type: ignore[arg-type]
             ["expect is ['price > 0']; it is a dictionary of conditions, texts or Expect"],
-        ),  # type: ignore[arg-type]
+        ),
         (lambda: FromTopic("orders", Json(5)), ["schema is 5; it is text or a StructType"]),  # type: ignore[arg-type]
         (
             lambda: FromTopic("orders", Json("id int", frame=True)),  # type: ignore[call-arg]
