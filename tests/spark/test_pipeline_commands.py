@@ -10,6 +10,7 @@ import textwrap
 import time
 import zipfile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -133,6 +134,15 @@ def test_a_spark_that_does_not_start_says_why_in_one_sentence(tmp_path: Path) ->
         "tidelog pipeline: Spark does not start: Master must either be yarn or start with spark, k8s, or local; "
         "--verbose shows what it logs\n"
     )
+
+
+def test_a_metrics_port_that_is_taken_is_told_before_spark_starts(tmp_path: Path) -> None:
+    path = written(tmp_path, 'p = Pipeline(name="p", source=FromTopic("t"), sink=ToTable("tables/t"))')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        run = tidelog("pipeline", "run", path, "--metrics-port", taken.getsockname()[1])
+
+    assert (run.exit_code, run.stdout) == (1, "")
+    assert run.stderr.startswith("tidelog pipeline: cannot listen on 127.0.0.1:")
 
 
 def test_wrong_arguments_are_told_by_every_command(tmp_path: Path) -> None:
@@ -276,7 +286,7 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
     said = tmp_path / "stderr"
     with said.open("w") as errors:
         run = subprocess.Popen(
-            command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers),
+            command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers, "--metrics-port", "0"),
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -286,6 +296,7 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
     try:
         lines: list[str] = []
         status: dict[str, object] = {}
+        metrics = ""
         for line in run.stdout:
             lines.append(line.strip())
             if "running, batch 0" in line:
@@ -294,6 +305,8 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
                 (status,) = json_lines(
                     tidelog("pipeline", "status", path, "--bootstrap", cluster.bootstrap_servers, "--json")
                 )
+                with urlopen(lines[0].removeprefix("metrics are at "), timeout=30) as answer:
+                    metrics = answer.read().decode()
                 run.send_signal(signal.SIGINT)
         assert run.wait(DEADLINE_S) == 0
     finally:
@@ -302,7 +315,9 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
         run.stdout.close()
 
     assert said.read_text() == "", "what Spark logs is for --verbose"
-    assert lines[0] == "starting Spark on local[2]"
+    assert lines[1] == "starting Spark on local[2]"
+    assert 'tidelog_pipeline_rows_total{pipeline="ctrl-c",query="ctrl-c"} 2\n' in metrics
+    assert 'tidelog_pipeline_running{pipeline="ctrl-c",query="ctrl-c"} 1\n' in metrics
     assert lines[-2:] == ["stopping after the batches that are under way", lines[-3].replace("running", "stopped")]
     assert status["state"] == "running"
     rows = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,11 +16,12 @@ from tidelog.spark.pipelines.progress import (
     FILE_NAME,
     PipelineProgress,
     QueryProgress,
-    advance,
+    advance_progress,
     read_progress,
     write_progress,
 )
 from tidelog.spark.pipelines.session import SessionSettings, session_conf
+from tidelog.spark.watching.log_ends import LogEnds
 
 NEW = QueryProgress(query="revenue", query_id="q", run_id="r")
 REPORT = {
@@ -31,8 +34,12 @@ REPORT = {
 }
 
 
+def advanced(progress: QueryProgress, report: Mapping[str, Any]) -> QueryProgress:
+    return advance_progress(progress, report, LogEnds())
+
+
 def test_a_batch_counts_and_an_idle_report_says_only_how_far_behind_it_is() -> None:
-    after = advance(NEW, REPORT)
+    after = advanced(NEW, REPORT)
 
     assert (after.batch_id, after.batch_rows, after.rows_per_second, after.run_rows, after.lag) == (
         3,
@@ -42,22 +49,22 @@ def test_a_batch_counts_and_an_idle_report_says_only_how_far_behind_it_is() -> N
         7,
     )
     caught_up = {"sources": [{"endOffset": {"o": {"0": 15}}, "latestOffset": {"o": {"0": 15}}}], "numInputRows": 0}
-    idle = advance(after, caught_up)
+    idle = advanced(after, caught_up)
     assert (idle.batch_id, idle.run_rows, idle.lag) == (3, 1200, 0)
-    assert advance(idle, REPORT).run_rows == 2400
-    assert advance(idle, {"numInputRows": 0, "sources": [{"endOffset": None}]}).lag == 0, "as it was"
+    assert advanced(idle, REPORT).run_rows == 2400
+    assert advanced(idle, {"numInputRows": 0, "sources": [{"endOffset": None}]}).lag == 0, "as it was"
 
 
 def test_a_line_and_a_row_of_it() -> None:
     assert as_line(NEW) == "revenue: running, no rows so far"
-    assert as_line(advance(NEW, REPORT)) == (
+    assert as_line(advanced(NEW, REPORT)) == (
         "revenue: running, batch 3: 1,200 rows in 2.0 s (600 rows/s), 1,200 in all, lag 7"
     )
     assert as_row(NEW)["batch_id"] is None
 
 
 def test_what_a_run_leaves_is_read_by_another_process(tmp_path: Path) -> None:
-    left = PipelineProgress(pipeline="revenue", host="elsewhere", pid=1, queries=(advance(NEW, REPORT),))
+    left = PipelineProgress(pipeline="revenue", host="elsewhere", pid=1, queries=(advanced(NEW, REPORT),))
     write_progress(str(tmp_path / "checkpoint"), left)
 
     assert read_progress(str(tmp_path / "checkpoint")) == left

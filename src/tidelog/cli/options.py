@@ -30,7 +30,7 @@ MetricsPortOption = Annotated[
     int | None,
     typer.Option(
         "--metrics-port",
-        help="Show metrics for Prometheus and the node's health here; 0 for any port.",
+        help="Show metrics for Prometheus and, of a node, its health here; 0 for any port.",
         min=0,
         max=PORT_MAX,
     ),

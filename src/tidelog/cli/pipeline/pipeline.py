@@ -22,14 +22,19 @@ from tidelog.cli.admin_session import (
     print_line,
 )
 from tidelog.cli.cluster_login import login_properties
+from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST
+from tidelog.net.errors import ListenError
 from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
+from tidelog.spark.pipelines.progress import PipelineProgress, progress_families
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
 from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, problems_of, problems_of_file
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.definition import Pipeline
+    from tidelog.spark.pipelines.pipeline_run import PipelineRun
     from tidelog.spark.pipelines.query_plan import PlannedQuery
+    from tidelog.spark.watching.metrics_port import MetricsPort
 
 COMMAND = "pipeline"
 
@@ -45,6 +50,8 @@ class RunOptions:
     bootstrap: str | None
     is_verbose: bool
     as_json: bool
+    metrics_port: int | None = None
+    metrics_host: str = DEFAULT_METRICS_HOST
 
 
 def run_pipelines(options: RunOptions) -> int:
@@ -61,7 +68,7 @@ def run_pipelines(options: RunOptions) -> int:
         _run(file, settings, options)
     except (QuestionError, PipelineFileError, DefinitionError) as error:
         return _complain(error, EXIT_WRONG_QUESTION, is_verbose=options.is_verbose)
-    except PipelineError as error:
+    except (PipelineError, ListenError) as error:
         return _complain(error, EXIT_REFUSED, is_verbose=options.is_verbose)
     return 0
 
@@ -145,7 +152,14 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
 
     local = all(is_local(file.checkpoint_of(each)) for each in file.pipelines)
     conf = session_conf(file.pipelines, settings, is_checkpoint_local=local)
-    with progress_display(as_json=options.as_json) as display:
+    run: PipelineRun | None = None
+    # Before Spark is started, for whom a port that is taken would be a long wait.
+    with (
+        _metrics_port(options, lambda: run.progress if run is not None else []) as metrics,
+        progress_display(as_json=options.as_json) as display,
+    ):
+        if metrics is not None:
+            display.say(f"metrics are at {metrics.url}")
         display.say(f"starting Spark on {conf['spark.master']}")
         spark = start_session(conf, file.modules, is_verbose=options.is_verbose)
         try:
@@ -157,6 +171,21 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
                 run.follow(display.show, lambda: display.say("stopping after the batches that are under way"))
         finally:
             spark.stop()
+
+
+@contextmanager
+def _metrics_port(
+    options: RunOptions, progress: Callable[[], Sequence[PipelineProgress]]
+) -> Iterator[MetricsPort | None]:
+    """Open while the pipelines run, if it is asked for. ListenError."""
+    if options.metrics_port is None:
+        yield None
+        return
+    from tidelog.spark.watching.metrics_port import MetricsPort  # noqa: PLC0415 - what only this needs
+
+    families = progress_families(progress)
+    with MetricsPort(options.metrics_port, lambda: families, host=options.metrics_host) as port:
+        yield port
 
 
 @contextmanager

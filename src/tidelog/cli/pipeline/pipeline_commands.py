@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.command_group import command_group, exit_with
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption
+from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption, MetricsHostOption, MetricsPortOption
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A Python file that defines pipelines.")]
 OnlyOption = Annotated[
@@ -57,6 +58,8 @@ def run(
         typer.Option(metavar="KEY=VALUE", help="Configuration of Spark. May be given several times."),
     ] = None,
     bootstrap: OtherClusterOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
     is_verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,7 +69,19 @@ def run(
     """
     from tidelog.cli.pipeline.pipeline import RunOptions, run_pipelines  # noqa: PLC0415
 
-    options = RunOptions(file, only or (), until_caught_up, master, package, conf or (), bootstrap, is_verbose, as_json)
+    options = RunOptions(
+        file,
+        only or (),
+        until_caught_up,
+        master,
+        package,
+        conf or (),
+        bootstrap,
+        is_verbose,
+        as_json,
+        metrics_port,
+        metrics_host,
+    )
     exit_with(lambda: run_pipelines(options))
 
 

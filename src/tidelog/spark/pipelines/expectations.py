@@ -55,6 +55,11 @@ def observation_name(of: str) -> str:
     return f"{_OBSERVATION}{of}"
 
 
+def is_of_expectations(observed: str) -> bool:
+    """Whether something that Spark has observed are these counts."""
+    return observed.startswith(_OBSERVATION)
+
+
 def count_names(index: int) -> tuple[str, str]:
     """Of rows for which the expectation of this number does not hold, and of those for which it does."""
     return f"{_VIOLATED}{index}", f"{_PASSED}{index}"

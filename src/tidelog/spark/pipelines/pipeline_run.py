@@ -24,7 +24,7 @@ from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
-from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, State, advance, write_progress
+from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, advance_progress, write_progress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
 from tidelog.spark.pipelines.query_sinks import (
     code_version,
@@ -38,6 +38,8 @@ from tidelog.spark.pipelines.sinks import ToTable
 from tidelog.spark.pipelines.topic_ranges import TopicRanges
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.watching.log_ends import LogEnds
+from tidelog.spark.watching.query_figures import State
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +61,7 @@ class _Running:
     """None where Spark's own sink writes."""
     seen: tuple[int, str] = (-1, "")
     """The last report that was counted."""
+    ends: LogEnds = field(default_factory=LogEnds)
 
 
 @dataclass(slots=True)
@@ -226,7 +229,7 @@ class PipelineRun:
             for each in running.query.recentProgress:
                 if _mark(each) > running.seen:
                     running.seen = _mark(each)
-                    running.progress = advance(running.progress, json.loads(each.json))
+                    running.progress = advance_progress(running.progress, json.loads(each.json), running.ends)
         if running.writing is not None and running.progress != before:
             running.progress = _with_upkeep(running.progress, running.writing.upkeep.totals)
         if not is_active and running.progress.state == "running":

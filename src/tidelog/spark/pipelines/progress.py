@@ -6,45 +6,29 @@ same is beside it as metrics in Prometheus' text format, for an exporter that re
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from tidelog.spark.errors import OptionError
-from tidelog.spark.pipelines.expectations import ExpectationCount, counted
-from tidelog.spark.source.partition_offsets import parse_offsets
+from tidelog.model.metrics import Family, Kind
+from tidelog.spark.pipelines.expectations import ExpectationCount, counted, is_of_expectations
+from tidelog.spark.watching.batch_report import read_report
+from tidelog.spark.watching.log_ends import LogEnds
+from tidelog.spark.watching.query_figures import QueryFigures, advance
+from tidelog.spark.watching.query_metrics import QUERY_METRICS, QueryMetric, SplitMetric, families, text_of
 
 FILE_NAME = "progress.json"
 METRICS_NAME = "metrics.prom"
 _VERSION = 1
 
-State = Literal["running", "caught up", "stopped", "failed"]
 
+class QueryProgress(QueryFigures, frozen=True, kw_only=True):
+    """One query of a pipeline."""
 
-class QueryProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """One query: all it has done in this run, and its last batch that had rows."""
-
-    query: str
-    """The name, also of the consumer group."""
-    query_id: str
-    """Spark's, the same after a restart: what `tidelog pipeline recover` takes."""
-    run_id: str
-    state: State = "running"
-    error: str | None = None
-    batch_id: int | None = None
-    batch_at: str | None = None
-    """When the last batch with rows began."""
-    batch_rows: int = 0
-    batch_duration_ms: int = 0
-    rows_per_second: float = 0.0
-    run_rows: int = 0
-    lag: int | None = None
-    """Records that were there and not read yet when the last batch was planned."""
     is_stuck: bool = False
     """A decided batch is refused by a sink, or part of it is lost: it goes on only once a person has seen to it."""
     swept_files: int = 0
@@ -87,22 +71,16 @@ class PipelineProgress(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
 
-def advance(progress: QueryProgress, report: Mapping[str, Any]) -> QueryProgress:
-    """With one of Spark's reports of progress, as its JSON has it. A report of no rows says only how far behind it is."""
-    lag = _lag(report.get("sources", ()))
-    rows = int(report.get("numInputRows", 0))
-    if not rows:
-        return msgspec.structs.replace(progress, lag=progress.lag if lag is None else lag)
+def advance_progress(progress: QueryProgress, report: Mapping[str, Any], ends: LogEnds) -> QueryProgress:
+    """With one more of Spark's reports, as its JSON has it: figures of any query, and expectations by their names."""
+    read = read_report(report)
+    progress = advance(progress, read, ends)
+    if not read.rows:
+        return progress
     return msgspec.structs.replace(
         progress,
-        batch_id=int(report["batchId"]),
-        batch_at=str(report["timestamp"]),
-        batch_rows=rows,
-        batch_duration_ms=int(report.get("durationMs", {}).get("triggerExecution", 0)),
-        rows_per_second=float(report.get("processedRowsPerSecond", 0.0)),
-        run_rows=progress.run_rows + rows,
-        lag=lag,
         expectations=counted(progress.expectations, report.get("observedMetrics") or {}),
+        observed={name: value for name, value in read.observed.items() if not is_of_expectations(name)},
     )
 
 
@@ -122,57 +100,60 @@ def _write(checkpoint: str, name: str, content: bytes) -> None:
 
 def metrics_text(progress: PipelineProgress) -> str:
     """As Prometheus reads it. `tidelog_pipeline_stuck` is the one to be woken by."""
-    lines = []
-    for name, kind, about, value in _METRICS:
-        lines += [f"# HELP tidelog_pipeline_{name} {about}", f"# TYPE tidelog_pipeline_{name} {kind}"]
-        for each in progress.queries:
-            found = value(each)
-            if found is not None:
-                labels = f'pipeline="{progress.pipeline}",query="{each.query}"'
-                lines.append(f"tidelog_pipeline_{name}{{{labels}}} {found}")
-    return "\n".join([*lines, *_expectation_lines(progress)]) + "\n"
+    return text_of(progress_families(lambda: [progress]))
 
 
-def _expectation_lines(progress: PipelineProgress) -> list[str]:
-    name = "tidelog_pipeline_expectation_total"
-    lines = []
-    for query in progress.queries:
-        for each in query.expectations:
-            said = {
-                "pipeline": progress.pipeline,
-                "query": query.query,
-                "of": each.of,
-                "expectation": each.name,
-                "action": each.action,
-            }
-            labels = ",".join(f'{label}="{_escaped(text)}"' for label, text in said.items())
-            lines += [
-                f'{name}{{{labels},outcome="passed"}} {each.passed}',
-                f'{name}{{{labels},outcome="violated"}} {each.violated}',
-            ]
-    if not lines:
-        return []
-    about = "Rows of this run for which an expectation holds, and those for which it does not."
-    return [f"# HELP {name} {about}", f"# TYPE {name} counter", *lines]
+def progress_families(pipelines: Callable[[], Iterable[PipelineProgress]]) -> list[Family]:
+    """Of all queries of some pipelines, whenever somebody asks."""
+
+    def queries() -> Iterator[tuple[tuple[str, ...], QueryProgress]]:
+        for pipeline in pipelines():
+            yield from (((pipeline.pipeline, each.query), each) for each in pipeline.queries)
+
+    metrics: list[QueryMetric[QueryProgress] | SplitMetric[QueryProgress]] = [*_METRICS, *QUERY_METRICS]
+    return families("tidelog_pipeline", metrics, ("pipeline", "query"), queries)
 
 
-def _escaped(text: str) -> str:
-    """As a label holds it. Whoever names an expectation may write anything."""
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-_METRICS: tuple[tuple[str, str, str, Callable[[QueryProgress], float | None]], ...] = (
-    ("stuck", "gauge", "A decided batch waits for a person to see to it.", lambda each: int(each.is_stuck)),
-    ("failed", "gauge", "The query has stopped with an error.", lambda each: int(each.state == "failed")),
-    ("batch", "gauge", "The last batch that had rows.", lambda each: each.batch_id),
-    ("rows_total", "counter", "Rows that this run has read.", lambda each: each.run_rows),
-    ("lag", "gauge", "Records that were not read yet when the last batch was planned.", lambda each: each.lag),
-    ("swept_files_total", "counter", "Staged files of no batch that counts, removed.", lambda each: each.swept_files),
-    ("swept_bytes_total", "counter", "Their bytes.", lambda each: each.swept_bytes),
-    ("swept_rows_total", "counter", "Staged rows of no batch that counts, removed.", lambda each: each.swept_rows),
-    ("expired_snapshots_total", "counter", "Snapshots of tables, expired.", lambda each: each.expired_snapshots),
-    ("upkeep_failures_total", "counter", "Times that upkeep was left for later.", lambda each: each.upkeep_failures),
-    ("compacted_files_total", "counter", "Small files that were made into fewer.", lambda each: each.compacted_files),
+_METRICS: tuple[QueryMetric[QueryProgress] | SplitMetric[QueryProgress], ...] = (
+    QueryMetric(
+        Kind.GAUGE, "stuck", "A decided batch waits for a person to see to it.", lambda each: int(each.is_stuck)
+    ),
+    QueryMetric(
+        Kind.COUNTER,
+        "swept_files_total",
+        "Staged files of no batch that counts, removed.",
+        lambda each: each.swept_files,
+    ),
+    QueryMetric(Kind.COUNTER, "swept_bytes_total", "Their bytes.", lambda each: each.swept_bytes),
+    QueryMetric(
+        Kind.COUNTER, "swept_rows_total", "Staged rows of no batch that counts, removed.", lambda each: each.swept_rows
+    ),
+    QueryMetric(
+        Kind.COUNTER, "expired_snapshots_total", "Snapshots of tables, expired.", lambda each: each.expired_snapshots
+    ),
+    QueryMetric(
+        Kind.COUNTER,
+        "upkeep_failures_total",
+        "Times that upkeep was left for later.",
+        lambda each: each.upkeep_failures,
+    ),
+    QueryMetric(
+        Kind.COUNTER,
+        "compacted_files_total",
+        "Small files that were made into fewer.",
+        lambda each: each.compacted_files,
+    ),
+    SplitMetric(
+        Kind.COUNTER,
+        "expectation_total",
+        "Rows of this run for which an expectation holds, and those for which it does not.",
+        ("of", "expectation", "action", "outcome"),
+        lambda each: [
+            ((found.of, found.name, found.action, outcome), count)
+            for found in each.expectations
+            for outcome, count in (("passed", found.passed), ("violated", found.violated))
+        ],
+    ),
 )
 
 
@@ -182,20 +163,3 @@ def read_progress(checkpoint: str) -> PipelineProgress | None:
         return msgspec.json.decode((Path(checkpoint) / FILE_NAME).read_bytes(), type=PipelineProgress)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _lag(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """What is left to read of all sources; None where one does not say it."""
-    lag = 0
-    for source in sources:
-        try:
-            end, latest = (parse_offsets(name, _text(source.get(name))) for name in ("endOffset", "latestOffset"))
-        except OptionError:
-            return None
-        lag += sum(max(0, offset - end.get(partition, 0)) for partition, offset in latest.items())
-    return lag
-
-
-def _text(offsets: object) -> str:
-    """Offsets are JSON in Spark's JSON, as text or as an object."""
-    return offsets if isinstance(offsets, str) else json.dumps(offsets)
