@@ -86,6 +86,9 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
     assert [(each.label, each.staging) for each in found] == [
         (name, f"/c/revenue/staging/{name}") for name in ("t", "shop.t", "t", "f")
     ]
+    # Pipelines of one team stage in one place, and sweep what is theirs.
+    shared = [staged_sinks(replace(pipeline, name=name, staging="s3://b/staging/"), "/c", str) for name in ("a", "b")]
+    assert [each[-1].staging for each in shared] == ["s3://b/staging/a/f", "s3://b/staging/b/f"]
     assert [each.target for each in found] == [
         Target("delta", "/jobs/t", changes=Changes(("id",), "at"), widens=False, storage={"AWS_REGION": "there"}),
         Target(

@@ -31,8 +31,13 @@ class StagedSink(NamedTuple):
 
 
 def staged_sinks(pipeline: Pipeline, checkpoint: str, beside: Beside) -> list[StagedSink]:
-    """In the order in which they are ended: tables, databases, then files, each as declared."""
-    staging = f"{checkpoint}/{_STAGING}" if pipeline.staging is None else beside(pipeline.staging)
+    """In the order in which they are ended: tables, databases, then files, each as declared.
+
+    Where a sink stages is also who owns what is staged: a sweep there removes whatever its own batches do not name. So a place
+    that several pipelines are told to stage in has a directory for each.
+    """
+    own = f"{checkpoint}/{_STAGING}"
+    staging = own if pipeline.staging is None else f"{beside(pipeline.staging).rstrip('/')}/{pipeline.name}"
     return [
         StagedSink(each.label, target_of(pipeline, each, beside), f"{staging}/{each.label}", dict(pipeline.storage))
         for each in in_order(pipeline)
