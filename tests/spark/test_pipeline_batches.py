@@ -15,7 +15,6 @@ from tidelog.spark.outputs.staged import Changes, app_id
 from tidelog.spark.pipelines.audit_log import batches_of_row
 from tidelog.spark.pipelines.checkpoint_offsets import UNKNOWN, entry_hash, input_ranges, read_entry
 from tidelog.spark.pipelines.last_changes import LastChanges
-from tidelog.spark.pipelines.output_upkeep import MANIFESTS_KEPT, old_manifests
 from tidelog.spark.pipelines.sink_writing import TopicPlan, as_records, own_rows, record_checksum
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
 
@@ -140,11 +139,3 @@ def test_the_batch_of_a_row_is_found_by_its_offset_file_or_mark() -> None:
     assert found("42") == [42]
     with pytest.raises(SinkError, match="names no row: give TOPIC:PARTITION:OFFSET"):
         found("the last one")
-
-
-def test_manifests_stay_for_so_many_batches_and_other_files_for_ever() -> None:
-    paths = [f"manifest-{number:010d}-run.json" for number in range(300)]
-
-    old = old_manifests([*paths, "batches/x/0.parquet", ".manifest-0000000000-run.json.part"], 299)
-
-    assert old == paths[: 300 - MANIFESTS_KEPT]

@@ -201,6 +201,13 @@ def test_a_sink_that_refuses_after_the_decision_is_skipped_only_by_recover(pipel
     assert pipeline.seen == [[0, 1], [0, 1], [1]]
     assert [[each.is_skipped for each in entry.sinks] for entry in pipeline.audit] == [[True], [False]]
     assert pipeline.still_open == []
+    # The rows of the first batch are left to a person, for as long as somebody decides here.
+    with pipeline.committer("run4") as later:
+        assert later.protected_manifests() is None, "it has not decided anything yet"
+        later.commit(pipeline.work("run4", 2))
+        assert later.protected_manifests() == frozenset({work.staged[0].manifest_path})
+        pipeline.committer("run5").commit(pipeline.work("run5", 3))
+        assert later.protected_manifests() is None
 
 
 def test_a_sink_that_is_not_reached_is_asked_again_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,8 @@ class Committer(Protocol):
 
     def abort(self, work: BatchWork) -> None: ...
 
+    def protected_manifests(self) -> frozenset[str] | None: ...
+
     def close(self) -> None: ...
 
 
@@ -127,7 +129,7 @@ class BatchWriting:
             # As Spark does with its own sinks: what is decided stays so, everything else is taken back.
             self._give_up(committer, work)
             raise
-        self.upkeep.after(batch_id)
+        self.upkeep.after(batch_id, committer.protected_manifests)
 
     def close(self) -> None:
         for each in (self._committer, self._ranges):

@@ -37,6 +37,7 @@ from tidelog.spark.sink.sink_effects import (
     Warn,
 )
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_state import SinkState
 from tidelog.spark.sink.staged_ends import StagedEnds
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,10 @@ class SinkCluster:
             case Warn(text):
                 log.warning("%s", text)
                 return None
+
+    async def held_state(self) -> SinkState | None:
+        """The state as it is, as long as nobody else decides; None where somebody does, or nobody knows."""
+        return await self._decisions.held_state()
 
     async def close(self) -> None:
         await self._decisions.close()

@@ -66,6 +66,14 @@ class SinkCommitter:
             abort(self._identity, self._run, work, now_ms=system_now_ms), f"the end of batch {work.batch_id}"
         )
 
+    def protected_manifests(self) -> frozenset[str] | None:
+        """Of staged outputs that no upkeep may touch now. None where this run does not decide any more, or nobody knows: whoever
+        does may have decided something since."""
+        if self._kept is None:
+            return None
+        state = self._kept.background.call(self._kept.cluster.held_state())
+        return state.protected_manifests if state is not None and state.owner == self._run else None
+
     def close(self) -> None:
         """Let go of the connections. What is under way on the cluster stays as it is."""
         kept, self._kept = self._kept, None

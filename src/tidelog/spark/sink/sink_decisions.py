@@ -93,6 +93,10 @@ class SinkDecisions:
         self._state, self._knows_state = state, True
         return state
 
+    async def held_state(self) -> SinkState | None:
+        """What this decider has written last; None where another one has taken over, or nobody knows."""
+        return self._state if await self._is_decider() else None
+
     async def record(self, state: SinkState | None, audit: AuditEntry | None = None) -> bool:
         """Write a state, or that there is none any more; False where another decider has taken over."""
         decider = self._decider

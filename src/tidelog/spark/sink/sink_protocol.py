@@ -404,9 +404,7 @@ class _Turn:
         last = state.last_batch_id
         if not self._work.staged or (last is not None and self._work.batch_id < last):
             return
-        counts = set() if state.finished is None else {*state.finished.manifests}
-        if state.decision is not None:
-            counts |= {each.manifest_path for each in state.decision.staged}
+        counts = {*state.protected_manifests, *(() if state.finished is None else state.finished.manifests)}
         if left := tuple(each for each in self._work.staged if each.manifest_path not in counts):
             yield Discard(left)
 

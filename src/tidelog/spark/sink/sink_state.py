@@ -26,6 +26,8 @@ VERSION = 2
 # A run that comes back after so many others have claimed the sink is taken for a new one. That is no harm to what is decided: its
 # transactions have ended long ago, and a batch of transactions that are not open is never decided.
 SUPERSEDED_MAX = 64
+# Of one query, the newest: each is a path in every record. A person has skipped each of them.
+SKIPPED_MANIFESTS_MAX = 256
 # Every batch asks each of them for open transactions.
 CLUSTERS_MAX = 16
 
@@ -69,6 +71,11 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
         manifests = tuple(each.manifest_path for each in self.staged if each.sink not in self.skipped)
         return FinishedBatch(self.batch_id, self.input, manifests, self.skipped)
 
+    @property
+    def skipped_manifests(self) -> tuple[str, ...]:
+        """Of staged outputs that it counts without."""
+        return tuple(each.manifest_path for each in self.staged if each.sink in self.skipped)
+
 
 class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """One sink of a query, after some decision."""
@@ -80,6 +87,8 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     decision: Decision | None = None
     clusters: tuple[Target, ...] = ()
     """Others than that of the decisions, on which transactions may be pinned."""
+    skipped_manifests: tuple[str, ...] = ()
+    """Of staged outputs that batches count without, the newest last: their rows stay for whoever wants them."""
 
     @property
     def finished_batch_id(self) -> int | None:
@@ -94,6 +103,12 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     def named_ids(self) -> frozenset[str]:
         """Transactional ids that nobody but a commit may touch."""
         return frozenset() if self.decision is None else frozenset(map(_id_of, self.decision.participants))
+
+    @property
+    def protected_manifests(self) -> frozenset[str]:
+        """Of staged outputs that no upkeep may touch."""
+        decided = () if self.decision is None else tuple(each.manifest_path for each in self.decision.staged)
+        return frozenset((*self.skipped_manifests, *decided))
 
     def claimed(self, run: str, others: Iterable[str]) -> SinkState:
         """With another owner; it supersedes the one before, and these."""
@@ -115,7 +130,9 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def with_finished(self, finished: FinishedBatch) -> SinkState:
         """Everything up to this batch is there."""
-        return msgspec.structs.replace(self, finished=finished, decision=None)
+        left = () if self.decision is None else self.decision.skipped_manifests
+        skipped = (*self.skipped_manifests, *left)[-SKIPPED_MANIFESTS_MAX:]
+        return msgspec.structs.replace(self, finished=finished, decision=None, skipped_manifests=skipped)
 
 
 def _id_of(participant: Participant) -> str:
