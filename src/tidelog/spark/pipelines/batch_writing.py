@@ -21,6 +21,7 @@ from tidelog.spark.pipelines.batch_accounts import QuerySinks, accounts_of
 from tidelog.spark.pipelines.batch_rows import is_tagged, rows_to_write
 from tidelog.spark.pipelines.checkpoint_offsets import entry_hash, input_ranges, read_entry
 from tidelog.spark.pipelines.output_upkeep import OutputUpkeep
+from tidelog.spark.pipelines.repeated_stages import StageWatch
 from tidelog.spark.pipelines.sink_targets import StagedSink
 from tidelog.spark.pipelines.sink_writing import (
     MESSAGE,
@@ -46,8 +47,6 @@ _RUN_ID = "spark.jobGroup.id"
 JOBS_MAX = 4
 # Spark's words for rows that were lost, and did not come out again as they were.
 _IS_INDETERMINATE = "shuffle map stage with indeterminate output was failed and retried"
-# How long Spark's own account of its stages may take to come up to date.
-_EVENTS_TIMEOUT_MS = 10_000
 
 
 class Committer(Protocol):
@@ -107,6 +106,8 @@ class BatchWriting:
             # Told once for each cluster.
             warn_of_open_transactions(each.cluster.options, identity, f"{run}.{index}", topics)
         committer = self._committer = self._committer or self._make_committer(identity, run)
+        # All that is known of it until more is: on which clusters tasks may have left something open.
+        work = BatchWork(batch_id, topics=tuple(TopicOutput(each.label, each.target) for each in self._sinks.topics))
         try:
             messages = self._run_job(
                 rows,
@@ -119,11 +120,7 @@ class BatchWriting:
                     is_tagged(self._sinks.rows),
                 ),
             )
-        except BaseException:
-            self._give_up(committer, BatchWork(batch_id))
-            raise
-        work = self._work(spark, identity, run, batch_id, messages, started_ms)
-        try:
+            work = self._work(spark, identity, run, batch_id, messages, started_ms)
             committer.commit(work)
         except BaseException:
             # As Spark does with its own sinks: what is decided stays so, everything else is taken back.
@@ -144,10 +141,11 @@ class BatchWriting:
 
         A worker that is lost takes rows with it that wait there to be sorted. Spark computes them again for those who have not
         read them yet; where that does not come out the same, one sink would have the old rows, and another one the new. Spark
-        gives such a job up where it notices. Where it does not, a stage was started again; either way the whole job is, too.
+        gives such a job up where it notices. Where it does not, some stage was started again; either way the whole job is, too.
         """
         written = rows_to_write(rows, self._sinks.rows).mapInArrow(plan, f"{MESSAGE} binary")
         for _ in range(JOBS_MAX):
+            watch = StageWatch(rows.sparkSession, plan.run)
             try:
                 messages = read_messages([bytes(each[0]) for each in written.collect()])
             except Exception as error:
@@ -155,7 +153,7 @@ class BatchWriting:
                 if _IS_INDETERMINATE not in str(error):
                     raise
             else:
-                if not _was_started_again(rows.sparkSession, {each.stage for each in messages}):
+                if not watch.has_repeated({each.stage for each in messages}):
                     return messages
             log.warning(
                 "rows of batch %d were lost with a worker while it was written: it is computed anew", plan.batch_id
@@ -255,13 +253,3 @@ class BatchWriting:
         except SinkError as error:
             # There is an error to report already; the next run cleans up.
             log.warning("batch %d is not cleaned up, which the next run does: %s", work.batch_id, error)
-
-
-def _was_started_again(spark: SparkSession, stages: set[int]) -> bool:
-    """Whether one of these stages has had more than one attempt: something that it read was lost, and computed again."""
-    context = spark.sparkContext
-    # Spark's account follows what happens by some milliseconds.
-    context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_TIMEOUT_MS)  # noqa: SLF001 - there is no other way to wait
-    tracker = context.statusTracker()
-    infos = [tracker.getStageInfo(each) for each in stages]
-    return any(each is not None and each.currentAttemptId > 0 for each in infos)
