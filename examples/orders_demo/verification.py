@@ -222,7 +222,7 @@ def topic_rows(found: Iterable[Read]) -> list[tuple[str, str, int]]:
 def verify_audit(bootstrap: str, pipeline: str) -> list[str]:
     """The account of a pipeline's batches, each read again in every sink; CheckError where one has other rows than it says."""
     settings = {"bootstrap_servers": bootstrap}
-    entries = read_audit(settings, pipeline)
+    entries = read_audit(settings, pipeline).of_query()
     rows: Counter[str] = Counter()
     same: Counter[str] = Counter()
     with_rows: Counter[str] = Counter()

@@ -9,14 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from tidelog.spark.errors import SinkError, UnwritableError
-from tidelog.spark.outputs.database_statements import batch_mark
-from tidelog.spark.outputs.staged import Changes, app_id
-from tidelog.spark.pipelines.audit_log import batches_of_row
+from tidelog.spark.errors import UnwritableError
+from tidelog.spark.outputs.staged import Changes
 from tidelog.spark.pipelines.checkpoint_offsets import UNKNOWN, entry_hash, input_ranges, read_entry
 from tidelog.spark.pipelines.last_changes import LastChanges
 from tidelog.spark.pipelines.sink_writing import TopicPlan, as_records, own_rows, record_checksum
-from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
+from tidelog.spark.sink.audit_entry import PartitionRange
 
 TYPES: dict[str, pa.DataType] = {"id": pa.string(), "part": pa.int32(), "at": pa.int64(), "n": pa.int64()}
 SCHEMA = pa.schema(TYPES)
@@ -115,27 +113,3 @@ def test_the_input_of_a_batch_is_what_lies_between_two_entries(tmp_path: Path) -
         PartitionRange("payments", 0, UNKNOWN, 4),
     )
     assert input_ranges(third, second) == ()
-
-
-def test_the_batch_of_a_row_is_found_by_its_offset_file_or_mark() -> None:
-    def entry(batch_id: int, run: str, start: int, end: int) -> AuditEntry:
-        sinks = (
-            SinkAudit("out", "topic", "orders", 5, 7, (PartitionRange("orders", 1, start, end),)),
-            SinkAudit("table", "sqlite", "sqlite:///d t", 5, 7),
-        )
-        return AuditEntry("p", "query", run, batch_id, (), None, sinks, "", 0)
-
-    entries = [entry(41, "run-a", 100, 110), entry(42, "run-b", 110, 120)]
-
-    def found(row: str) -> list[int]:
-        return [each.batch_id for each in batches_of_row(entries, row)]
-
-    assert [found(f"orders:1:{offset}") for offset in (99, 100, 109, 110, 119, 120)] == [[], [41], [41], [42], [42], []]
-    assert found("orders:0:105") == found("other:1:105") == []
-    assert found("day=1/part-0000000042-00003-0-17-run-b-0.parquet") == [42]
-    assert found("part-0000000042-00003-0-17-run-z-0.parquet") == []
-    assert found(batch_mark(app_id("p", "table", "query"), 41)) == [41]
-    assert found(batch_mark(app_id("p", "table", "another"), 41)) == []
-    assert found("42") == [42]
-    with pytest.raises(SinkError, match="names no row: give TOPIC:PARTITION:OFFSET"):
-        found("the last one")

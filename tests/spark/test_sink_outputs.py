@@ -18,10 +18,11 @@ from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, AsyncAdmin, Consumer, TopicPartition
 from tidelog.client.admin import ConfigResource, ResourceKind
 from tidelog.model.clock import SystemClock, system_now_ms
-from tidelog.spark.errors import OutputStoppedError, SinkError, UnfinishedError
+from tidelog.spark.errors import LostTransactionError, OutputStoppedError, SinkError, UnfinishedError
 from tidelog.spark.outputs.kind import kind_of
 from tidelog.spark.outputs.manifest_store import manifest_of, write_manifest
 from tidelog.spark.outputs.staged import AttemptName, StagedOutput, Target, app_id
+from tidelog.spark.pipelines.audit_verification import Outcome, verify_sink
 from tidelog.spark.sink import sink_cluster, staged_ends
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit, decode_audit
 from tidelog.spark.sink.open_transactions import OpenElsewhere, open_elsewhere, tell_open_elsewhere
@@ -208,6 +209,38 @@ def test_a_sink_that_refuses_after_the_decision_is_skipped_only_by_recover(pipel
         assert later.protected_manifests() == frozenset({work.staged[0].manifest_path})
         pipeline.committer("run5").commit(pipeline.work("run5", 3))
         assert later.protected_manifests() is None
+
+
+def test_what_is_lost_and_accepted_is_told_by_the_account_of_the_batch(pipeline: Pipeline) -> None:
+    work = pipeline.work("run1", 0)
+    far, audit = work.topics[1], work.audit
+    assert audit is not None
+    of_topics = (
+        SinkAudit("near", "topic", pipeline.topics[0].topic, 1, 5),
+        SinkAudit("far", "topic", pipeline.topics[1].topic, 1, 5, cluster=far.cluster),
+    )
+    entry = msgspec.structs.replace(audit, sinks=(*audit.sinks, *of_topics))
+    with pytest.raises(Died):
+        pipeline.committer("run1").dying(End, Moment.BEFORE).commit(msgspec.structs.replace(work, audit=entry))
+    # Somebody ends what he takes for left behind.
+    with Admin(bootstrap_servers=pipeline.other) as admin:
+        admin.fence_producer(far.participants[0].transactional_id)
+    with pytest.raises(LostTransactionError):
+        pipeline.committer("run2").commit(pipeline.work("run2", 0))
+    cli = ("pipeline", "recover", pipeline.identity.query, "--bootstrap", pipeline.bootstrap, "--accept-loss")
+    assert tidelog(*cli).exit_code == 0
+
+    empty = BatchWork(1, BatchInput("hash of 1", 0, 0), audit=msgspec.structs.replace(audit, batch_id=1, sinks=()))
+    pipeline.committer("run3").commit(empty)
+
+    assert pipeline.seen == [[0], [], [0]]
+    lost, without_rows = pipeline.audit
+    assert (lost.batch_id, lost.lost_rows) == (0, far.rows)
+    assert {each.sink: each.is_partial for each in lost.sinks} == {"files": False, "near": False, "far": True}
+    assert verify_sink(lost.sinks[2], {"bootstrap_servers": pipeline.bootstrap}).outcome is Outcome.UNKNOWN
+    shown = tidelog("pipeline", "audit", "orders", "--query", pipeline.identity.query, "--batch", "0", *cli[3:5])
+    assert "  without 1 row for topics, which were aborted" in shown.stdout
+    assert without_rows.started_ms <= without_rows.decided_ms <= without_rows.finished_ms
 
 
 def test_a_sink_that_is_not_reached_is_asked_again_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+import msgspec
+
 from tidelog.cli.admin_session import (
     ADVICE,
     CONNECT_TIMEOUT_MS,
@@ -21,7 +23,7 @@ from tidelog.cli.rendering import Json
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
 from tidelog.spark.errors import SinkError
-from tidelog.spark.pipelines.audit_log import batches_of_row, read_audit
+from tidelog.spark.pipelines.audit_log import PipelineAudit, batches_of_row, read_audit
 from tidelog.spark.pipelines.audit_verification import Outcome, Verified, verify_sink
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
 
@@ -29,11 +31,32 @@ from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
 _SHOWN_MAX = 20
 
 
-def audit_pipeline(
-    pipeline: str, *, batch: int | None, row: str | None, verify: bool, bootstrap: str, as_json: bool
-) -> int:
+class AuditQuestion(msgspec.Struct, frozen=True):
+    """What was typed."""
+
+    pipeline: str
+    batch: int | None = None
+    row: str | None = None
+    query: str | None = None
+
+    def __str__(self) -> str:
+        of_query = "" if self.query is None else f", query {self.query}"
+        if self.batch is not None:
+            return f"batch {self.batch} of {self.pipeline}{of_query}"
+        return f"a batch of {self.pipeline}{of_query}" + (f" with {self.row}" if self.row else "")
+
+    def answer(self, log: PipelineAudit) -> list[AuditEntry]:
+        """A batch that is asked for by its number is the newest query's; a row may be of any. SinkError for what names no row."""
+        if self.row is not None:
+            return batches_of_row(log.entries if self.query is None else log.of_query(self.query), self.row)
+        entries = log.of_query(self.query)
+        return entries if self.batch is None else [each for each in entries if each.batch_id == self.batch]
+
+
+def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_json: bool) -> int:
     """0 where the batch is known, and everything that was read again is the same."""
-    if batch is not None and row is not None:
+    pipeline = asked.pipeline
+    if asked.batch is not None and asked.row is not None:
         return complain(COMMAND, "give --batch or --row, one of them", EXIT_WRONG_QUESTION)
     try:
         settings = {
@@ -41,60 +64,58 @@ def audit_pipeline(
             **login_settings(ConsumerOptions),
             "bootstrap_servers": bootstrap,
         }
-        entries = read_audit(settings, pipeline)
-        chosen = entries
-        if row is not None:
-            chosen = batches_of_row(entries, row)
-        elif batch is not None:
-            chosen = [each for each in entries if each.batch_id == batch]
+        log = read_audit(settings, pipeline)
     except ConfigError as error:
         return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
-    except SinkError as error:
-        return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
-    except ClientError as error:
+    except (ClientError, SinkError) as error:
         advice = f"; {ADVICE}" if isinstance(error, NotReachedError) else ""
         return complain(COMMAND, f"the audit of {pipeline} cannot be read: {error}{advice}", EXIT_REFUSED)
+    try:
+        chosen = asked.answer(log)
+    except SinkError as error:
+        return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
     if not chosen:
-        what = (
-            f"batch {batch} of {pipeline}"
-            if batch is not None
-            else f"a batch of {pipeline}" + (f" with {row}" if row else "")
-        )
-        return complain(COMMAND, f"nothing is known of {what} on this cluster", EXIT_REFUSED)
-    is_whole = batch is not None or row is not None
-    verified = {each.batch_id: _verified(each, settings) for each in chosen} if verify else {}
+        return complain(COMMAND, f"nothing is known of {asked} on this cluster", EXIT_REFUSED)
+    found = [(each, _verified(each, settings) if verify else None) for each in chosen]
     if as_json:
-        print_json(_row(each, verified.get(each.batch_id)) for each in chosen)
-    elif is_whole:
-        for each in chosen:
-            _print_whole(each, verified.get(each.batch_id))
+        print_json(_row(*each) for each in found)
+    elif asked.batch is not None or asked.row is not None:
+        for each in found:
+            _print_whole(*each)
     else:
-        _print_table(chosen, verified)
-    return _told(pipeline, verified)
+        _print_table(found)
+        others = [each for each in log.queries if each != chosen[0].query]
+        if others:
+            print_line(f"all of query {chosen[0].query}; --query shows those of {', '.join(others)}")
+    return _told(found)
+
+
+_Found = tuple[AuditEntry, list[Verified] | None]
+"""A batch, and what was read again of it."""
 
 
 def _verified(entry: AuditEntry, settings: dict[str, object]) -> list[Verified]:
     return [verify_sink(each, settings) for each in entry.sinks]
 
 
-def _told(pipeline: str, verified: dict[int, list[Verified]]) -> int:
+def _told(found: Sequence[_Found]) -> int:
     code = 0
-    for batch_id, found in verified.items():
-        for each in found:
+    for entry, verified in found:
+        for each in verified or ():
             if each.outcome is Outcome.DIFFERENT:
-                what = f"batch {batch_id} of {pipeline}: the sink {each.sink} has {each.rows} rows"
+                what = f"batch {entry.batch_id} of {entry.pipeline}: the sink {each.sink} has {each.rows} rows"
                 code = complain(COMMAND, f"{what} that are not those of the batch", EXIT_REFUSED)
     return code
 
 
-def _print_table(entries: Sequence[AuditEntry], verified: dict[int, list[Verified]]) -> None:
-    left_out = len(entries) - _SHOWN_MAX
+def _print_table(found: Sequence[_Found]) -> None:
+    left_out = len(found) - _SHOWN_MAX
     rows = []
-    for each in entries[-_SHOWN_MAX:]:
-        sinks = ", ".join(f"{sink.sink} {sink.rows:,}{_mark(sink, verified.get(each.batch_id))}" for sink in each.sinks)
+    for each, verified in found[-_SHOWN_MAX:]:
+        sinks = ", ".join(f"{sink.sink} {sink.rows:,}{_mark(sink, verified)}" for sink in each.sinks)
         rows.append([each.batch_id, _time(each.finished_ms), _count(each.input), sinks])
     if left_out > 0:
-        print_line(f"the last {_SHOWN_MAX} of {len(entries)} batches; --batch N shows any, --json all")
+        print_line(f"the last {_SHOWN_MAX} of {len(found)} batches; --batch N shows any, --json all")
     print_table(["batch", "finished", "records in", "rows out"], rows)
 
 
@@ -111,9 +132,15 @@ def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None) -> None
         skipped = ", skipped" if sink.is_skipped else ""
         mark = _mark(sink, verified)
         rows = f"{_counted(sink.rows, 'row')}{files}, checksum {sink.checksum:016x}"
-        print_line(f"  to {sink.sink} ({sink.kind} {sink.target}): {rows}{skipped}{mark}")
+        where = "" if sink.cluster is None else f" on {sink.cluster.place}"
+        print_line(f"  to {sink.sink} ({sink.kind} {sink.target}{where}): {rows}{skipped}{mark}")
         for each in sink.ranges:
             print_line(f"     within {_range(each)}")
+    if entry.lost_rows:
+        print_line(
+            f"  without {_counted(entry.lost_rows, 'row')} for topics, which were aborted before they could be committed: "
+            "somebody has accepted that"
+        )
     if entry.replayed_with is not None:
         print_line(
             f"  run again it had {entry.replayed_with.rows:,} rows, checksum {entry.replayed_with.checksum:016x}: "
@@ -146,6 +173,8 @@ def _row(entry: AuditEntry, verified: Sequence[Verified] | None) -> dict[str, Js
             "checksum": f"{each.checksum:016x}",
             "files": each.files,
             "skipped": each.is_skipped,
+            "partial": each.is_partial,
+            "cluster": None if each.cluster is None else each.cluster.place,
             "ranges": [_range_row(found) for found in each.ranges],
         }
         if each.sink in outcomes:
@@ -164,6 +193,7 @@ def _row(entry: AuditEntry, verified: Sequence[Verified] | None) -> dict[str, Js
         "input": [_range_row(each) for each in entry.input],
         "input_hash": entry.input_hash,
         "sinks": sinks,
+        "lost_rows": entry.lost_rows,
         "replayed_rows": None if entry.replayed_with is None else entry.replayed_with.rows,
     }
 

@@ -118,7 +118,14 @@ def audit(
         str | None,
         typer.Option(
             metavar="KEY",
-            help="The batch of a row: TOPIC:PARTITION:OFFSET, the name of a file of rows, or the number that a column holds.",
+            help="The batch of a row: TOPIC:PARTITION:OFFSET, of another cluster HOST:PORT/TOPIC:PARTITION:OFFSET; "
+            "the name of a file of rows; or the text that a database's column for the batch holds.",
+        ),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY", help="Only batches of this query: another checkpoint is another one. Else the newest."
         ),
     ] = None,
     verify: Annotated[
@@ -128,11 +135,10 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show what each batch of a pipeline was made of, and what came of it in every sink."""
-    from tidelog.cli.pipeline.pipeline_audit import audit_pipeline  # noqa: PLC0415
+    from tidelog.cli.pipeline.pipeline_audit import AuditQuestion, audit_pipeline  # noqa: PLC0415
 
-    exit_with(
-        lambda: audit_pipeline(pipeline, batch=batch, row=row, verify=verify, bootstrap=bootstrap, as_json=as_json)
-    )
+    asked = AuditQuestion(pipeline, batch, row, query)
+    exit_with(lambda: audit_pipeline(asked, verify=verify, bootstrap=bootstrap, as_json=as_json))
 
 
 @app.command()

@@ -47,6 +47,10 @@ def verify_sink(account: SinkAudit, settings: Mapping[str, Any]) -> Verified:
     """What a sink has of a batch now. `settings` are those of clients of the cluster that the audit is on."""
     if account.is_skipped:
         return Verified(account.sink, Outcome.UNKNOWN, reason="it was left out by `recover --skip-sink`")
+    if account.is_partial:
+        return Verified(
+            account.sink, Outcome.UNKNOWN, reason="some of it was lost, which `recover --accept-loss` accepted"
+        )
     if not account.rows:
         return Verified(account.sink, Outcome.SAME, 0)
     try:

@@ -10,11 +10,14 @@ second entry under the same key: without sinks, since nothing of it counts, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from tidelog.spark.outputs.staged import StagedOutput, Target
 
 VERSION = 1
+TOPIC_KIND = "topic"
 
 
 class PartitionRange(msgspec.Struct, frozen=True):
@@ -46,6 +49,8 @@ class SinkAudit(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of all others: what was decided, by which the sink can be read again."""
     is_skipped: bool = False
     """`recover --skip-sink` has let the query go on without these rows."""
+    is_partial: bool = False
+    """Of topics: some of these rows may be among the entry's `lost_rows`, which are not known by topic."""
 
 
 class ReplayedWith(msgspec.Struct, frozen=True):
@@ -72,9 +77,22 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     decided_ms: int = 0
     finished_ms: int = 0
     replayed_with: ReplayedWith | None = None
+    lost_rows: int = 0
+    """For topics, aborted before they could be committed: `recover --accept-loss` has let the query go on without them."""
 
     def decided(self, now_ms: int) -> AuditEntry:
         return msgspec.structs.replace(self, decided_ms=now_ms)
+
+    def without(self, lost: Sequence[tuple[Target | None, int]]) -> AuditEntry:
+        """With rows that are lost, by cluster: all topics of one share a transaction."""
+        clusters = [cluster for cluster, _ in lost]
+        sinks = tuple(
+            msgspec.structs.replace(each, is_partial=True)
+            if each.kind == TOPIC_KIND and each.rows and each.cluster in clusters
+            else each
+            for each in self.sinks
+        )
+        return msgspec.structs.replace(self, sinks=sinks, lost_rows=sum(rows for _, rows in lost))
 
     def finished(self, now_ms: int, skipped: frozenset[str]) -> AuditEntry:
         sinks = tuple(

@@ -186,7 +186,8 @@ class _Turn:
         elif work.participants or work.staged:
             state = yield from self._decide(state)
         else:
-            state = yield from self._record_finished(state, Decision.of(work))
+            # Without rows nothing has to be ended: it is decided and finished by one record.
+            state = yield from self._record_finished(state, self._decided_now(work))
         yield from self._sweep(state)
 
     def abort(self) -> Steps[None]:
@@ -312,9 +313,7 @@ class _Turn:
                         f"batch {work.batch_id} of {self._identity} is not written: its sink {output.sink} does not take "
                         f"it: {refusal}"
                     )
-        decision = Decision.of(msgspec.structs.replace(work, topics=(yield from self._pinned())))
-        if decision.audit is not None:
-            decision = msgspec.structs.replace(decision, audit=decision.audit.decided(self._now_ms()))
+        decision = self._decided_now(msgspec.structs.replace(work, topics=(yield from self._pinned())))
         state = yield from self._record(state.decided(decision))
         done = yield from self._finish(state)
         if done.came_to_nothing:
@@ -382,12 +381,18 @@ class _Turn:
                 unended.append((output, why))
         endings = yield from self._end(decision.topics)
         is_whole = accept_loss or all(each is Ending.COMMITTED for each in endings)
+        if decision.audit is not None and (lost := _lost_rows(decision.topics, endings)):
+            # Counted only where it is accepted: else the decision stays as it was recorded.
+            decision = msgspec.structs.replace(decision, audit=decision.audit.without(lost))
         if is_whole and not unended:
             state = yield from self._record_finished(state, decision)
         elif is_whole and decision.topics:
             # The transactional ids may be used again, or forgotten by the cluster, while the rest waits for somebody.
             state = yield from self._record(state.decided(msgspec.structs.replace(decision, topics=())))
         return _Finish(state, endings, tuple(unended))
+
+    def _decided_now(self, work: BatchWork) -> Decision:
+        return Decision.of(msgspec.structs.replace(work, audit=work.audit and work.audit.decided(self._now_ms())))
 
     def _record_finished(self, state: SinkState, decision: Decision) -> Steps[SinkState]:
         audit = decision.audit and decision.audit.finished(self._now_ms(), frozenset(decision.skipped))
@@ -524,6 +529,16 @@ class _Turn:
         if not named:
             return ()
         return cast("tuple[str, ...]", (yield AbortOrphans(named)))
+
+
+def _lost_rows(topics: Sequence[TopicOutput], endings: Sequence[Ending]) -> list[tuple[Target | None, int]]:
+    """By cluster, what is not known to be committed; nothing where all of it is."""
+    ends = iter(endings)
+    found = [
+        (each.cluster, sum(one.records for one in each.participants if next(ends) is not Ending.COMMITTED))
+        for each in topics
+    ]
+    return [each for each in found if each[1]]
 
 
 def _unique(clusters: Iterable[Target | None]) -> tuple[Target | None, ...]:
