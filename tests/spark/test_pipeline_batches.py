@@ -113,3 +113,17 @@ def test_the_input_of_a_batch_is_what_lies_between_two_entries(tmp_path: Path) -
         PartitionRange("payments", 0, UNKNOWN, 4),
     )
     assert input_ranges(third, second) == ()
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning() -> None:
+    def entry(end: int, topic_id: str | None) -> bytes:
+        ids = "" if topic_id is None else f',"orders#{topic_id}":{{}}'
+        return f'v1\n{{}}\n{{"orders":{{"0":{end}}}{ids}}}'.encode()
+
+    # It may have as many records as were read of the first one.
+    for end in (3, 5, 9):
+        assert input_ranges(entry(end, "b"), entry(5, "a")) == (PartitionRange("orders", 0, 0, end),)
+        # Who does not know the id, or did not then, knows of one topic.
+        ranges = () if end == 5 else (PartitionRange("orders", 0, 5, end),)
+        for now, then in (("a", "a"), (None, "a"), ("a", None)):
+            assert input_ranges(entry(end, now), entry(5, then)) == ranges

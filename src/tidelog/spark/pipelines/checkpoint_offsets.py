@@ -2,7 +2,7 @@
 
     v1
     {"batchWatermarkMs":0,"batchTimestampMs":...,"conf":{...}}
-    {"orders":{"0":120,"1":118}}                                     a line for each source: where the batch ends
+    {"orders":{"0":120,"1":118},"orders#PYkO...":{}}                 a line for each source: where the batch ends, in which topics
 
 Where the checkpoint is a URL, Spark's own file systems read it, in this process.
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.pipelines.pipeline_file import is_local
 from tidelog.spark.sink.audit_entry import PartitionRange
+from tidelog.spark.source.partition_offsets import ID_MARK, created_again
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,37 +54,53 @@ def entry_hash(entry: bytes) -> str:
 
 def input_ranges(entry: bytes, before: bytes | None) -> tuple[PartitionRange, ...]:
     """What a batch has read, by its entry and that of the batch before. Sources that are no topics are left out."""
-    ends, starts = _offsets(entry), [] if before is None else _offsets(before)
+    sources, earlier = _sources(entry), [] if before is None else _sources(before)
     found = []
-    for index, offsets in enumerate(ends):
-        known = starts[index] if index < len(starts) else None
-        for (topic, partition), end in sorted(offsets.items()):
-            # A partition that is new begins at its beginning.
-            start = UNKNOWN if known is None else known.get((topic, partition), 0)
+    for index, source in enumerate(sources):
+        known = earlier[index] if index < len(earlier) else None
+        for (topic, partition), end in sorted(source.offsets.items()):
+            if known is None:
+                start = UNKNOWN
+            elif topic in created_again(known.topic_ids, source.topic_ids):
+                # Another topic by the same name, of which nothing was read before.
+                start = 0
+            else:
+                # A partition that is new begins at its beginning.
+                start = known.offsets.get((topic, partition), 0)
             if start != end:
                 found.append(PartitionRange(topic, partition, start, end))
     return tuple(found)
 
 
-def _offsets(entry: bytes) -> list[dict[tuple[str, int], int]]:
+class _Source(NamedTuple):
+    """Where a batch ends in one source."""
+
+    offsets: dict[tuple[str, int], int]
+    topic_ids: dict[str, str]
+    """Of topics that the source has said them of."""
+
+
+def _sources(entry: bytes) -> list[_Source]:
     return [_of_source(line) for line in entry.decode("utf-8", "replace").splitlines()[_HEAD_LINES:]]
 
 
-def _of_source(line: str) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition. What else a source has in its document is passed over."""
+def _of_source(line: str) -> _Source:
+    """What else a source has in its document is passed over."""
     try:
         document = json.loads(line)
     except ValueError:
-        return {}
+        return _Source({}, {})
     if not isinstance(document, dict):
-        return {}
-    return {
+        return _Source({}, {})
+    offsets = {
         (topic, int(partition)): offset
         for topic, partitions in document.items()
         if isinstance(partitions, dict)
         for partition, offset in partitions.items()
         if partition.isascii() and partition.isdigit() and isinstance(offset, int)
     }
+    marked = [key.partition(ID_MARK) for key in document]
+    return _Source(offsets, {topic: topic_id for topic, mark, topic_id in marked if mark})
 
 
 def _read_by_spark(spark: SparkSession, place: str) -> bytes | None:

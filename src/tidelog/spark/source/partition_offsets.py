@@ -36,7 +36,8 @@ EARLIEST = -2
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
-_ID_MARK = "#"
+ID_MARK = "#"
+"""Between the name of a topic and its id, in the key that says which topic it is."""
 _OF_CHECKPOINT = "an offset of this source"
 
 
@@ -52,7 +53,7 @@ class StreamOffset:
         """As Spark hands it back. OptionError for what no source has written."""
         ids = {}
         for key in document:
-            topic, mark, written = key.partition(_ID_MARK)
+            topic, mark, written = key.partition(ID_MARK)
             if mark:
                 if not topic or topic in ids or not _is_topic_id(written):
                     raise _unexpected(_OF_CHECKPOINT, str(document))
@@ -64,7 +65,7 @@ class StreamOffset:
         """What Spark keeps of it."""
         document = to_document(self.offsets)
         for topic in sorted({each.topic for each in self.offsets} & self.topic_ids.keys()):
-            document[f"{topic}{_ID_MARK}{self.topic_ids[topic]}"] = {}
+            document[f"{topic}{ID_MARK}{self.topic_ids[topic]}"] = {}
         return document
 
 
@@ -143,7 +144,7 @@ def _partition_numbers(
 ) -> dict[TopicPartition, int]:
     numbers: dict[TopicPartition, int] = {}
     for topic, partitions in document.items():
-        if not topic or not isinstance(partitions, dict) or (partitions and _ID_MARK in topic):
+        if not topic or not isinstance(partitions, dict) or (partitions and ID_MARK in topic):
             raise _unexpected(what, text)
         for index, number in partitions.items():
             if not _is_index(index) or not _is_whole(number) or not check(number):
