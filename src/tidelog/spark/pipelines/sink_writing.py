@@ -224,16 +224,23 @@ class _TopicWriting:
             if rows is None:
                 continue
             records = as_records(rows, each)
-            self._rows[each.sink] += records.num_rows
-            self._checksums[each.sink] = sum_checksums((self._checksums[each.sink], record_checksum(records)))
             if self._attempt is None:
                 from tidelog.spark.sink.sink_transactions import open_attempt
 
                 plan, cluster = self._plan, self._cluster
+                # Sums are by sink, and of what a reader of the topic finds again.
                 self._attempt = open_attempt(
-                    cluster.options, plan.identity, plan.run, plan.batch_id, decided_at=cluster.decided_at
+                    cluster.options,
+                    plan.identity,
+                    plan.run,
+                    plan.batch_id,
+                    decided_at=cluster.decided_at,
+                    is_summed=False,
                 )
             self._attempt.write(records)
+            # While the producer's own thread sends them.
+            self._rows[each.sink] += records.num_rows
+            self._checksums[each.sink] = sum_checksums((self._checksums[each.sink], record_checksum(records)))
 
     def hand_over(self) -> Participant | None:
         if self._attempt is None:

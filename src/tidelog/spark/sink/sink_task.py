@@ -33,14 +33,15 @@ ClientKey = tuple[tuple[str, str], ...]
 class RowWriting:
     """The rows of one task on their way through a producer, and where those went whose outcome is known."""
 
-    def __init__(self, producer: Producer, options: SinkOptions) -> None:
+    def __init__(self, producer: Producer, options: SinkOptions, *, is_summed: bool) -> None:
+        """`is_summed` says whether rows are to have a checksum here."""
         self._producer = producer
         self._rows = SinkRows(options)
-        self._is_summed = options.is_exactly_once
+        self._is_summed = is_summed
         self._under_way: deque[ArrowDelivery] = deque()
         self.record_count = 0
         self.checksum = 0
-        """Of all rows that were handed to the producer, where rows are written exactly once: see `records_checksum`."""
+        """Of all rows that were handed to the producer, where it is asked for: see `records_checksum`."""
         self.partitions: set[tuple[str, int]] = set()
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -91,7 +92,7 @@ def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch])
         producer = _kept.pop(key, None)
     if producer is None:
         producer = Producer(**producer_arguments(options))
-    writing = RowWriting(producer, options)
+    writing = RowWriting(producer, options, is_summed=False)
     try:
         for batch in batches:
             writing.send(batch)

@@ -84,10 +84,10 @@ class TaskPlace(NamedTuple):
 class Attempt:
     """One attempt of a task, from its first row on. `hand_over` or `abort` ends it."""
 
-    def __init__(self, options: SinkOptions, producer: Producer) -> None:
+    def __init__(self, options: SinkOptions, producer: Producer, *, is_summed: bool) -> None:
         self._key = client_key(options)
         self._producer = producer
-        self._writing = RowWriting(producer, options)
+        self._writing = RowWriting(producer, options, is_summed=is_summed)
         producer.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -128,9 +128,10 @@ def open_attempt(
     place: TaskPlace | None = None,
     *,
     decided_at: DecidingCluster | None = None,
+    is_summed: bool = True,
 ) -> Attempt:
     """Begin the transaction of an attempt: the one that calls, or another. `decided_at` where the decisions lie on another
-    cluster. UnwritableError where the cluster allows none."""
+    cluster; not `is_summed` where whoever writes has a checksum of its own. UnwritableError where the cluster allows none."""
     place = place or TaskPlace.here()
     first = attempt_id(identity, run, place.partition, 0, place.task_attempt, decided_at)
     own = attempt_id(identity, run, place.partition, place.application_attempt + 1, place.task_attempt, decided_at)
@@ -142,7 +143,7 @@ def open_attempt(
             producer = _producer(options, own)
     except ClientError as error:
         raise UnwritableError(f"no transaction can be opened for batch {batch_id} of {identity}: {error}") from error
-    return Attempt(options, producer)
+    return Attempt(options, producer, is_summed=is_summed)
 
 
 def close_transactions() -> None:
