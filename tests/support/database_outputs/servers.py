@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,8 @@ class ServerProcess:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def start_postgresql() -> ServerProcess:
-    """With the user `tidelog`, who is a superuser, and its password."""
+def start_postgresql(more: Sequence[str] = ()) -> ServerProcess:
+    """With the user `tidelog`, who is a superuser, and its password. `more` are settings, each as in wal_level=logical."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not programs:
         raise FileNotFoundError("PostgreSQL is not installed: apt-get install postgresql")
@@ -125,6 +125,7 @@ def start_postgresql() -> ServerProcess:
             "ssl=on",
             f"ssl_cert_file={place / 'server.pem'}",
             f"ssl_key_file={place / 'server.key'}",
+            *more,
         ]
         return [
             str(program),
