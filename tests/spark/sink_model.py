@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tidelog.spark.errors import LostTransactionError, SinkError, UnfinishedError
+from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import StagedOutput, Target
 from tidelog.spark.sink.audit_entry import AuditEntry
 from tidelog.spark.sink.sink_batch import BatchInput, BatchWork, TopicOutput
@@ -26,13 +27,13 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Held,
     Listing,
     ListOpen,
     OpenTransaction,
     Pin,
     Record,
     TakeOver,
-    Unended,
     Warn,
 )
 from tidelog.spark.sink.sink_participant import (
@@ -44,6 +45,7 @@ from tidelog.spark.sink.sink_participant import (
 )
 from tidelog.spark.sink.sink_protocol import abort, commit, recover
 from tidelog.spark.sink.sink_state import SinkState
+from tidelog.spark.sink.staged_ends import unended_by
 
 IDENTITY = SinkIdentity("orders")
 TASKS = 2
@@ -112,6 +114,10 @@ class Cluster:
         if found.epoch != participant.producer_epoch:
             return None
         return msgspec.structs.replace(participant, producer_epoch=found.pinned_epoch)
+
+    def seen_open(self, participant: Participant) -> Participant | None:
+        found = self.transactions[participant.transactional_id]
+        return participant if found.is_open and found.epoch == participant.producer_epoch else None
 
     def end(self, participant: Participant) -> Ending:
         name, epoch = participant.transactional_id, participant.producer_epoch
@@ -243,7 +249,7 @@ class Model:
             case CheckStaged(staged):
                 return ("",) * len(staged)
             case Pin(topics):
-                return tuple(self._pin(each) for each in topics)
+                return tuple(self._held(each) for each in topics)
             case EndStaged(output):
                 self.tables[output.sink].end(output.manifest_path)
                 return None
@@ -272,9 +278,10 @@ class Model:
                 self.warnings.append(text)
                 return None
 
-    def _pin(self, topic: TopicOutput) -> tuple[Participant | None, ...] | None:
+    def _held(self, topic: TopicOutput) -> Held:
         cluster = self._on(topic.cluster)
-        return tuple(cluster.pin(each) for each in topic.participants) if cluster.can_pin else None
+        hold = cluster.pin if cluster.can_pin else cluster.seen_open
+        return Held(tuple(map(hold, topic.participants)), has_timeout=not cluster.can_pin)
 
     def _on(self, target: Target | None) -> Cluster:
         return self.clusters["" if target is None else target.place]
@@ -432,10 +439,12 @@ class World:
             self._sleepers_left -= 1
             self._sleeping.append(driver)
             return False
-        if self._refusals_left and isinstance(effect, CheckStaged | EndStaged) and (kind := self._choose(3)):
+        if self._refusals_left and isinstance(effect, CheckStaged | EndStaged) and (kind := self._choose(4)):
             self._refusals_left -= 1
             if isinstance(effect, EndStaged):
-                driver.answer(Unended("it is full", is_refused=kind == 1))
+                # Refused, not reached, or an error that no kind should raise.
+                errors = (OutputRefusedError("full"), OutputUnreachableError("away"), ZeroDivisionError("odd"))
+                driver.answer(unended_by(errors[kind - 1]))
             else:
                 driver.answer(("",) * (len(effect.staged) - 1) + ("it is full",))
             return True

@@ -329,16 +329,15 @@ def test_an_abort_ends_what_a_failed_commit_has_pinned(tasks: Tasks) -> None:
     assert seen(tasks) == [1, 2]
 
 
-def test_a_transaction_that_another_producer_has_taken_is_not_decided_on(tasks: Tasks, can_pin: bool) -> None:
+def test_a_transaction_that_another_producer_has_taken_is_not_decided_on(tasks: Tasks) -> None:
     taken, other = tasks.write("run1", [1]), tasks.write("run1", [2])
     # Somebody uses the id: what was open is aborted, and something else is open.
     with Producer(bootstrap_servers=tasks.bootstrap, transactional_id=taken.transactional_id, linger_ms=0) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(tasks.topic, b"-1", partition=0).result(DEADLINE_S)
-        if can_pin:
-            with pytest.raises(UndecidedError, match="1 of its 2 transactions"):
-                committer(tasks, "run1").commit(BatchWork.of_topic(0, [taken, other]))
+        with pytest.raises(UndecidedError, match="1 of its 2 transactions"):
+            committer(tasks, "run1").commit(BatchWork.of_topic(0, [taken, other]))
         committer(tasks, "run1").abort(BatchWork.of_topic(0, [taken, other]))
 
     assert seen(tasks) == []
@@ -470,8 +469,9 @@ def _effects(tasks: Tasks) -> list[type[Effect]]:
 
 def test_each_row_is_there_once_wherever_a_driver_dies(tasks: Tasks, version: int, can_pin: bool) -> None:
     names = [each.__name__ for each in _effects(tasks)]
-    looks = ["Pin"] if can_pin else ["Pin", "ListOpen"]
-    assert names == [*("TakeOver", "ListOpen", "Record", *looks, "Record", "End", "Record", "ListOpen", "AbortOrphans")]
+    assert names == [
+        *("TakeOver", "ListOpen", "Record", "Pin", "Record", "End", "Record", "ListOpen", "AbortOrphans"),
+    ]
     end = names.index(End.__name__)
     # The version makes a difference to ends alone.
     numbers = range(len(names)) if version > 1 else range(end, end + 2)

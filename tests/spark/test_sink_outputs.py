@@ -18,7 +18,7 @@ from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, AsyncAdmin, Consumer, TopicPartition
 from tidelog.client.admin import ConfigResource, ResourceKind
 from tidelog.model.clock import SystemClock, system_now_ms
-from tidelog.spark.errors import LostTransactionError, OutputStoppedError, SinkError, UnfinishedError
+from tidelog.spark.errors import LostTransactionError, OptionError, OutputStoppedError, SinkError, UnfinishedError
 from tidelog.spark.outputs.kind import kind_of
 from tidelog.spark.outputs.manifest_store import manifest_of, write_manifest
 from tidelog.spark.outputs.staged import AttemptName, StagedOutput, Target, app_id
@@ -260,6 +260,65 @@ def test_a_sink_that_is_not_reached_is_asked_again_for_some_time(monkeypatch: py
     assert found == Unended("the sink files is not reached: it starts again", is_refused=False)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [OptionError("the variable PASSWORD is not set"), pa.ArrowInvalid("odd"), KeyError("x"), Exception("a\n panic")],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_else_a_sink_raises_is_a_refusal(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = StagedOutput("files", Target("files", "/nowhere"), "/nowhere/m", 1, "", 1, 1)
+
+    def failing(_output: StagedOutput) -> None:
+        raise error
+
+    for name in ("_end", "_check", "_discard"):
+        monkeypatch.setattr(staged_ends, name, failing)
+    ends = StagedEnds(SystemClock())
+
+    found = asyncio.run(ends.end(output))
+    assert found is not None
+    assert (found.is_refused, "\n" in found.reason) == (True, False)
+    assert asyncio.run(ends.check([output])) == (found.reason,)
+    assert str(error).split()[-1] in found.reason
+    asyncio.run(ends.discard([output]))
+
+
+def test_an_end_that_raises_what_nobody_expects_keeps_no_other_sink_waiting_and_can_be_skipped(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_output: StagedOutput) -> None:
+        raise ValueError("it is not a table")
+
+    monkeypatch.setattr(staged_ends, "_end", failing)
+    with pytest.raises(OutputStoppedError, match=r"sink files .*refuses its 1 rows.*ValueError: it is not a table"):
+        pipeline.committer("run1").commit(pipeline.work("run1", 0))
+
+    assert pipeline.seen == [[0], [0], []]
+    assert pipeline.still_open == []
+    assert pipeline.recover("files") == ((), ("files",))
+
+
+def test_a_far_cluster_whose_secret_is_missing_keeps_no_other_from_being_committed(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = pipeline.work("run1", 0)
+    near, far = work.topics
+    assert far.cluster is not None
+    secret = msgspec.structs.replace(far.cluster, options={"client.id": "${env:FAR_NAME}"})
+    monkeypatch.setenv("FAR_NAME", "x")
+    topics = (msgspec.structs.replace(far, cluster=secret), near)
+    with pytest.raises(Died):
+        pipeline.committer("run1").dying(End, Moment.BEFORE).commit(msgspec.structs.replace(work, topics=topics))
+    monkeypatch.delenv("FAR_NAME")
+
+    with pytest.raises(UnfinishedError, match="FAR_NAME"):
+        pipeline.recover()
+    assert pipeline.seen == [[0], [], [0]]
+    monkeypatch.setenv("FAR_NAME", "x")
+    assert pipeline.recover() == ((), ())
+    assert pipeline.seen == [[0]] * 3
+
+
 def test_a_sink_that_is_not_reached_after_the_decision_is_ended_by_the_next_run(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +332,12 @@ def test_a_sink_that_is_not_reached_after_the_decision_is_ended_by_the_next_run(
             UnfinishedError, match="its sink files does not have it yet: the sink files is not reached: it is away"
         ):
             pipeline.committer("run1").commit(pipeline.work("run1", 0))
-    assert pipeline.seen == [[0], [0], []]
+        assert pipeline.seen == [[0], [0], []]
+        # It may have come to its end without an answer.
+        (stopped,), skipped = pipeline.recover("files")
+        assert skipped == ()
+        assert "is not reached, and may have its 1 rows" in stopped
+        assert "--skip-sink files --skip-unreached" in stopped
 
     pipeline.committer("run2").commit(pipeline.work("run2", 0))
 

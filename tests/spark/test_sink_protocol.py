@@ -36,6 +36,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Held,
     Listing,
     ListOpen,
     OpenTransaction,
@@ -82,10 +83,11 @@ class Choices:
 TOPIC = Shape()
 UNPINNED = Shape(can_pin=False)
 TABLE = Shape((), ("table",))
+UNPINNED_TABLE = Shape(("",), ("table",), can_pin=False)
 ALL = Shape(("",), ("table", "database"))
 CLUSTERS = Shape(("", "other:9092"))
-EVERY = [TOPIC, UNPINNED, TABLE, ALL, CLUSTERS]
-NAMES = ["topic", "unpinned", "table", "all", "clusters"]
+EVERY = [TOPIC, UNPINNED, TABLE, UNPINNED_TABLE, ALL, CLUSTERS]
+NAMES = ["topic", "unpinned", "table", "unpinned table", "all", "clusters"]
 
 every_shape = pytest.mark.parametrize("shape", EVERY, ids=NAMES)
 
@@ -141,7 +143,9 @@ def test_each_row_counts_once_wherever_a_driver_dies_beside_one_that_sleeps(shap
     assert in_every_way(shape, batches=1, sleepers=1, faults=1) > 500
 
 
-@pytest.mark.parametrize("shape", [TOPIC, UNPINNED, ALL], ids=["topic", "unpinned", "all"])
+@pytest.mark.parametrize(
+    "shape", [TOPIC, UNPINNED, UNPINNED_TABLE, ALL], ids=["topic", "unpinned", "unpinned table", "all"]
+)
 def test_a_time_out_never_doubles_a_row_and_never_loses_one_silently(shape: Shape) -> None:
     assert in_every_way(shape, batches=1, faults=1, timeouts=1) > 1000
 
@@ -331,6 +335,55 @@ def test_a_sink_that_refuses_what_is_decided_stops_the_query_until_it_is_skipped
     assert sorted(batch_id for sink, batch_id, _ in model.seen if sink == "database") == [1, 1]
 
 
+def test_a_sink_that_is_not_reached_is_skipped_only_by_more_words() -> None:
+    model = Model(ALL)
+
+    def away(effect: Effect) -> Answer:
+        is_it = isinstance(effect, EndStaged) and effect.output.sink == "database"
+        return Unended("it is away", is_refused=False) if is_it else None
+
+    with pytest.raises(UnfinishedError):
+        answered(commit(IDENTITY, "run1", model.work("run1", 0)), model, away)
+
+    told = answered(recover(IDENTITY, "recovery1", skip_sinks=["database"]), model, away)
+    assert told.skipped == ()
+    assert "is not reached, and may have its 2 rows" in told.stopped[0]
+    assert "--skip-sink database --skip-unreached" in told.stopped[0]
+    skipped = answered(recover(IDENTITY, "recovery2", skip_sinks=["database"], skips_unreached=True), model, away)
+    assert (skipped.skipped, skipped.stopped) == (("database",), ())
+
+
+def test_what_has_a_time_out_is_ended_before_a_table_that_may_take_long() -> None:
+    model = Model(Shape(("", "other:9092"), ("table",)))
+    model.clusters["other:9092"].can_pin = False
+    ends: list[str] = []
+
+    def listening(effect: Effect) -> Answer:
+        if isinstance(effect, End):
+            ends.extend(each.sink for each in effect.topics)
+        elif isinstance(effect, EndStaged):
+            ends.append(effect.output.sink)
+        return None
+
+    answered(commit(IDENTITY, "run1", model.work("run1", 0)), model, listening)
+
+    assert ends == ["topicother:9092", "table", "topic"]
+    assert len(model.seen) == 6
+
+
+def test_a_transaction_that_follows_the_one_that_was_handed_over_is_not_decided_on() -> None:
+    model = Model(UNPINNED)
+    work = model.work("run1", 0)
+    # The same producer has opened another one under the same id: what was handed over has ended.
+    model.clusters[""].write(work.participants[0].transactional_id, [("topic", 0, 9)])
+
+    with pytest.raises(UndecidedError, match="1 of its 2 transactions"):
+        model.run(commit(IDENTITY, "run1", work))
+    model.run(abort(IDENTITY, "run1", work))
+
+    assert model.seen == []
+
+
 def test_a_sink_that_is_well_again_is_not_skipped() -> None:
     model = Model(ALL)
     with pytest.raises(OutputStoppedError):
@@ -465,8 +518,7 @@ def test_a_stranger_is_superseded_before_its_transaction_is_aborted_and_only_whe
     both = (OpenTransaction(ours, 1), OpenTransaction(strange, 2))
     assert next(steps) == TakeOver("run1")
     assert steps.send(known) == Pin(work.topics)
-    assert steps.send((None,)) == ListOpen()
-    assert steps.send(Listing(both)) == Record(known.decided(Decision.of(work)))
+    assert steps.send((Held((participant,)),)) == Record(known.decided(Decision.of(work)))
     assert steps.send(True) == End(work.topics)
     assert steps.send((Ending.COMMITTED,)) == Record(known.with_finished(FinishedBatch(4)))
     assert steps.send(True) == ListOpen(is_for_sweep=True)

@@ -165,9 +165,13 @@ def recover(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Let the query go on without the rows that this sink of a pipeline does not take. May be given several times.",
+            help="Let the query go on without the rows that this sink of a pipeline refuses. May be given several times.",
         ),
     ] = None,
+    skip_unreached: Annotated[
+        bool,
+        typer.Option("--skip-unreached", help="Skip it also if it is not reached, and may have the rows after all."),
+    ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     as_json: JsonOption = False,
 ) -> None:
@@ -177,7 +181,7 @@ def recover(
     """
     from tidelog.cli.pipeline.pipeline_recovery import Recovery, recover_queries  # noqa: PLC0415
 
-    asked = Recovery(query, is_for_all, older_than, prefix, accept_loss, tuple(skip_sink or ()))
+    asked = Recovery(query, is_for_all, older_than, prefix, accept_loss, tuple(skip_sink or ()), skip_unreached)
     exit_with(lambda: recover_queries(asked, bootstrap=bootstrap, as_json=as_json))
 
 

@@ -39,6 +39,7 @@ class Recovery(msgspec.Struct, frozen=True):
     prefix: str | None = None
     accept_loss: bool = False
     skip_sinks: tuple[str, ...] = ()
+    skips_unreached: bool = False
 
 
 def recover_queries(asked: Recovery, *, bootstrap: str, as_json: bool) -> int:
@@ -82,7 +83,7 @@ def _recovered(asked: Recovery, settings: dict[str, Any]) -> RecoveryReport:
     if asked.is_for_all:
         if asked.query is not None:
             raise QuestionError("a query, or --all: not both")
-        if asked.accept_loss or asked.skip_sinks:
+        if asked.accept_loss or asked.skip_sinks or asked.skips_unreached:
             raise QuestionError("--accept-loss and --skip-sink are for one query: name it")
         older_than_ms = parse_duration_ms(asked.older_than or DEFAULT_OLDER_THAN)
         return recover_all(settings, older_than_ms=older_than_ms, prefix=prefix)
@@ -90,7 +91,16 @@ def _recovered(asked: Recovery, settings: dict[str, Any]) -> RecoveryReport:
         raise QuestionError("name a query, or say --all")
     if asked.older_than is not None:
         raise QuestionError("--older-than belongs to --all: a query that is named is recovered now")
-    return recover(asked.query, settings, prefix=prefix, accept_loss=asked.accept_loss, skip_sinks=asked.skip_sinks)
+    if asked.skips_unreached and not asked.skip_sinks:
+        raise QuestionError("--skip-unreached belongs to --skip-sink: it says which sink")
+    return recover(
+        asked.query,
+        settings,
+        prefix=prefix,
+        accept_loss=asked.accept_loss,
+        skip_sinks=asked.skip_sinks,
+        skips_unreached=asked.skips_unreached,
+    )
 
 
 def _sentence(sink: RecoveredSink) -> str:

@@ -38,6 +38,9 @@ class TopicOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: the cluster of the decisions. Else of kind `topic`, with its bootstrap servers as place and client settings as
     options, by Kafka's names; secrets as references."""
     participants: tuple[Participant, ...] = ()
+    has_timeout: bool = False
+    """In a decision: the cluster ends these transactions by itself, so that they are committed before anything else. Earlier
+    releases have not recorded it."""
 
     @property
     def rows(self) -> int:

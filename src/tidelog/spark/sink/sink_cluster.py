@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.outcomes import each_of, value_of
 from tidelog.client.admin.transactions import TransactionDescription, TransactionState
-from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
+from tidelog.client.errors import ClientError, ConfigError, RefusedError, UnsupportedError
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.client_settings import PREFIX, client_settings as settings_of, common_settings
-from tidelog.spark.errors import SourceError
+from tidelog.spark.errors import OptionError, SourceError
 from tidelog.spark.outputs.staged import Target
 from tidelog.spark.sink.open_transactions import admin_settings, decided_here, list_open
 from tidelog.spark.sink.sink_batch import TopicOutput
@@ -28,6 +28,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Held,
     Listing,
     ListOpen,
     OpenTransaction,
@@ -92,7 +93,7 @@ class SinkCluster:
                 return await self._staged.check(staged)
             case Pin(topics):
                 # Clusters one after another, the participants of each side by side.
-                return tuple([await self._pin(each) for each in topics])
+                return tuple([await self._pinned(each) for each in topics])
             case EndStaged(output):
                 return await self._staged.end(output)
             case End(topics):
@@ -129,7 +130,16 @@ class SinkCluster:
         self._others.append((cluster, admin))
         return admin
 
+    async def _pinned(self, topic: TopicOutput) -> Held:
+        pinned = await self._pin(topic)
+        if pinned is not None:
+            return Held(pinned)
+        admin = self._admin_of(topic.cluster)
+        seen = await each_of(topic.participants, lambda each: seen_open(admin, each))
+        return Held(tuple(value_of(seen[each]) for each in topic.participants), has_timeout=True)
+
     async def _pin(self, topic: TopicOutput) -> tuple[Participant | None, ...] | None:
+        """None where the cluster cannot do it."""
         admin = self._admin_of(topic.cluster)
         participants = topic.participants
         found: dict[Participant, Participant | ClientError | None] = {}
@@ -149,7 +159,12 @@ class SinkCluster:
 
     async def _end(self, topics: tuple[TopicOutput, ...]) -> tuple[Ending, ...]:
         async def end(which: tuple[int, Participant]) -> Ending:
-            return await end_participant(self._admin_of(topics[which[0]].cluster), which[1])
+            try:
+                admin = self._admin_of(topics[which[0]].cluster)
+            except OptionError as error:
+                # As if the cluster did not answer: a secret that is missing here keeps no other cluster waiting.
+                raise ConfigError(str(error)) from error
+            return await end_participant(admin, which[1])
 
         each_one = [(index, each) for index, topic in enumerate(topics) for each in topic.participants]
         # All are tried before the first that fails is told of.
@@ -218,6 +233,22 @@ async def pin_participant(admin: AsyncAdmin, participant: Participant) -> Partic
         participant.partition_count,
         participant.partitions,
     )
+
+
+async def seen_open(admin: AsyncAdmin, participant: Participant) -> Participant | None:
+    """The participant, if its transaction is the one that is open under its id; None if it has ended."""
+    try:
+        found = await admin.describe_transaction(participant.transactional_id)
+    except RefusedError as error:
+        if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        return None
+    written_by = (found.producer_id, found.producer_epoch)
+    is_it = found.state is TransactionState.ONGOING and written_by == (
+        participant.producer_id,
+        participant.producer_epoch,
+    )
+    return participant if is_it else None
 
 
 async def end_participant(admin: AsyncAdmin, participant: Participant) -> Ending:

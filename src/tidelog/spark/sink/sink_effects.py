@@ -75,13 +75,21 @@ class CheckStaged(msgspec.Struct, frozen=True):
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """Fence the tasks that wrote these transactions, and take away their time-outs (KIP-939), side by side.
-
-    Answer: for each topic output None, where its cluster cannot do that, or for each participant who may end it from now on; None
-    for one that is not open any more, or that somebody else has taken. Asking again is as good, with yet another epoch.
+    """Fence the tasks that wrote these transactions, and take away their time-outs (KIP-939), side by side. A cluster that cannot
+    do that sees at least that they are open. Answer: for each topic output a Held. Asking again is as good, with yet another
+    epoch.
     """
 
     topics: tuple[TopicOutput, ...]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What is open of a topic output."""
+
+    participants: tuple[Participant | None, ...]
+    """For each who may end it from now on; None for one that is not open any more, or whose id somebody else has taken."""
+    has_timeout: bool = False
+    """Their cluster could not pin them: it will end them by itself."""
 
 
 class EndStaged(msgspec.Struct, frozen=True):
@@ -135,13 +143,6 @@ class Warn(msgspec.Struct, frozen=True):
 
 Effect: TypeAlias = TakeOver | Record | CheckStaged | Pin | EndStaged | End | Discard | ListOpen | AbortOrphans | Warn
 Answer: TypeAlias = (
-    SinkState
-    | bool
-    | Unended
-    | Listing
-    | tuple[Ending, ...]
-    | tuple[str, ...]
-    | tuple[tuple[Participant | None, ...] | None, ...]
-    | None
+    SinkState | bool | Unended | Listing | tuple[Ending, ...] | tuple[str, ...] | tuple[Held, ...] | None
 )
 Steps: TypeAlias = Generator[Effect, Answer, T]

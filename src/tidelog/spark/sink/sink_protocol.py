@@ -9,12 +9,13 @@ Each effect is done before the next one is asked for, and answered with what its
 before, in the middle of, or after any of them, and whatever keeps an effect from being done is the same as dying there: whoever
 comes next goes on from what is recorded.
 
-    commit            TakeOver   [claim]   [finish]   CheckStaged   Pin [ListOpen]   Record decision   finish   sweep
+    commit            TakeOver   [claim]   [finish]   CheckStaged   Pin   Record decision   finish   sweep
     commit, replay    TakeOver   [claim]   [finish]   AbortOrphans   Discard   sweep
     abort             TakeOver   [claim]   AbortOrphans   [finish]   Discard   sweep
 
     claim             ListOpen   Record owner                       where another run has the sink
-    finish            EndStaged...   End   Record finished          what is decided: staged outputs in declared order, topics last
+    finish            [End]   EndStaged...   End   Record finished  what is decided: what has a time-out, staged outputs in
+                                                                    declared order, then all other topics
     sweep             ListOpen   AbortOrphans
 
 Four rules carry it; docs/internals/spark-sink.md has the argument for every step.
@@ -29,16 +30,13 @@ Four rules carry it; docs/internals/spark-sink.md has the argument for every ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import msgspec
 
 from tidelog.spark.errors import (
-    BatchInputError,
     BatchOrderError,
-    LostTransactionError,
-    OutputStoppedError,
     SinkError,
     SupersededError,
     UndecidedError,
@@ -54,6 +52,7 @@ from tidelog.spark.sink.sink_effects import (
     End,
     Ending,
     EndStaged,
+    Held,
     Listing,
     ListOpen,
     OpenTransaction,
@@ -66,6 +65,7 @@ from tidelog.spark.sink.sink_effects import (
     Warn,
 )
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, parse_transactional_id
+from tidelog.spark.sink.sink_problems import differs, lost, lost_rows, not_reached, stopped
 from tidelog.spark.sink.sink_state import Decision, SinkState
 
 # A driver that is fenced looks again whether it is still the owner: an older one that did not know better has then had its turn.
@@ -73,8 +73,6 @@ TAKEOVERS_MAX = 5
 # A run that has not claimed the sink may be about to. One with a transaction that is open for longer than clusters allow where
 # there is no two-phase commit has most likely died; where there is, nobody else would ever end it.
 STRANGER_AGE_MS_MAX = 15 * 60_000
-# A sentence names so many partitions of those that are lost.
-_NAMED_MAX = 20
 
 NowMs = Callable[[], int]
 
@@ -119,15 +117,20 @@ def recover(
     *,
     accept_loss: bool = False,
     skip_sinks: Iterable[str] = (),
+    skips_unreached: bool = False,
     now_ms: NowMs = lambda: 0,
 ) -> Steps[Recovered]:
     """End whatever is open. With `accept_loss` a decided batch that cannot be had in full counts as it is; `skip_sinks` are those
-    that it counts without, if they do not take their rows."""
+    that it counts without, if they refuse their rows, or with `skips_unreached` if nobody can tell whether they have them."""
     skipped = frozenset(skip_sinks)
     work = BatchWork(-1)
-    return _again_if_fenced(
-        identity, lambda: _Turn(identity, run, work, now_ms).recover(accept_loss=accept_loss, skip_sinks=skipped)
-    )
+
+    def turn() -> Steps[Recovered]:
+        return _Turn(identity, run, work, now_ms).recover(
+            accept_loss=accept_loss, skip_sinks=skipped, skips_unreached=skips_unreached
+        )
+
+    return _again_if_fenced(identity, turn)
 
 
 class _FencedError(Exception):
@@ -204,12 +207,14 @@ class _Turn:
         if problem is not None:
             raise problem
 
-    def recover(self, *, accept_loss: bool, skip_sinks: frozenset[str]) -> Steps[Recovered]:
+    def recover(self, *, accept_loss: bool, skip_sinks: frozenset[str], skips_unreached: bool) -> Steps[Recovered]:
         state = yield from self._owned_state(is_for_all=True)
         decision = state.decision
         done = _Finish(state)
         if decision is not None:
-            done = yield from self._finish(state, skip_sinks=skip_sinks, accept_loss=accept_loss)
+            done = yield from self._finish(
+                state, skip_sinks=skip_sinks, skips_unreached=skips_unreached, accept_loss=accept_loss
+            )
             state = done.state
         aborted = yield from self._sweep(state)
         if decision is None:
@@ -224,7 +229,7 @@ class _Turn:
             tuple(each.sink for each in decision.staged if each.sink not in unended and each.sink not in skipped),
             aborted,
             tuple(each for each, ending in each_ending if ending is not Ending.COMMITTED),
-            tuple(str(self._stopped(decision, output, why)) for output, why in done.unended),
+            tuple(str(stopped(self._identity, decision, output, why)) for output, why in done.unended),
             tuple(skipped),
             tuple(each.sink for each in decision.staged),
         )
@@ -258,15 +263,16 @@ class _Turn:
 
     def _claim(self, state: SinkState, *, is_for_all: bool) -> Steps[SinkState]:
         """Whatever is open now belongs to this run or to one that it takes the place of."""
-        found = (yield from self._open(self._clusters)).found
+        found = (yield from self._open((None,))).found
         unanswered: tuple[Target | None, ...] = ()
-        # A cluster that the query does not write to any more may be gone for good, or be away: then a later run looks again.
-        if left := tuple(each for each in state.clusters if each not in self._clusters):
-            in_left = yield from self._open(left, is_for_sweep=True)
-            found += in_left.found
-            kept = [each for each in left if is_for_all or any(one.cluster == each for one in in_left.found)]
+        # Another cluster may be away, which keeps no other from being ended; or gone for good, if the query has left it.
+        left = tuple(each for each in state.clusters if each not in self._clusters)
+        if others := (*(each for each in self._clusters if each is not None), *left):
+            listing = yield from self._open(others, is_for_sweep=True)
+            found += listing.found
+            kept = [each for each in left if is_for_all or any(one.cluster == each for one in listing.found)]
             self._clusters = _unique([*self._clusters, *kept])
-            unanswered = in_left.unanswered
+            unanswered = listing.unanswered
         claimed = state.claimed(self._run, self._ours(found).values()).with_clusters(self._clusters, unanswered)
         return (yield from self._record(claimed))
 
@@ -281,7 +287,7 @@ class _Turn:
             )
         match compare(finished.input, work.input, work.replay_check):
             case Likeness.DIFFERENT:
-                raise self._differs(state)
+                raise differs(self._identity, work, state)
             case Likeness.NUMBER:
                 yield Warn(
                     f"batch {work.batch_id} of {self._identity} is taken for a replay by its number alone: an earlier release, "
@@ -325,65 +331,60 @@ class _Turn:
         return done.state
 
     def _pinned(self) -> Steps[tuple[TopicOutput, ...]]:
-        """The batch's topics with what cannot time out any more, where their clusters can do that; elsewhere as they are, if they
-        are all open."""
+        """The batch's topics with what cannot time out any more, where their clusters can do that; elsewhere as they are. All of
+        it is open. In the order in which they are ended."""
         topics = tuple(each for each in self._work.topics if each.participants)
         if not topics:
             return ()
         pinned: list[TopicOutput] = []
         missing: list[Participant] = []
-        unpinned: list[TopicOutput] = []
-        answers = cast("tuple[tuple[Participant | None, ...] | None, ...]", (yield Pin(topics)))
-        for topic, answer in zip(topics, answers, strict=True):
-            if answer is None:
-                unpinned.append(topic)
-                pinned.append(topic)
-                continue
-            missing += [each for each, found in zip(topic.participants, answer, strict=True) if found is None]
-            found = tuple(each for each in answer if each is not None)
-            pinned.append(msgspec.structs.replace(topic, participants=found))
-        if unpinned:
-            listed = (yield from self._open(_unique([each.cluster for each in unpinned]))).found
-            for topic in unpinned:
-                is_open = {
-                    (each.transactional_id, each.producer_id) for each in listed if each.cluster == topic.cluster
-                }
-                missing += [
-                    each for each in topic.participants if (each.transactional_id, each.producer_id) not in is_open
-                ]
+        answers = cast("tuple[Held, ...]", (yield Pin(topics)))
+        for topic, held in zip(topics, answers, strict=True):
+            missing += [
+                each for each, found in zip(topic.participants, held.participants, strict=True) if found is None
+            ]
+            found = tuple(each for each in held.participants if each is not None)
+            pinned.append(msgspec.structs.replace(topic, participants=found, has_timeout=held.has_timeout))
         if missing:
             raise UndecidedError(
                 f"batch {self._work.batch_id} of {self._identity} is not written: {len(missing)} of its "
                 f"{len(self._work.participants)} transactions, such as {missing[0].transactional_id}, have ended by time-out or "
                 "from outside; smaller batches take less time"
             )
-        return tuple(pinned)
+        return tuple(sorted(pinned, key=lambda each: not each.has_timeout))
 
     def _finish(
-        self, state: SinkState, *, skip_sinks: frozenset[str] = frozenset(), accept_loss: bool = False
+        self,
+        state: SinkState,
+        *,
+        skip_sinks: frozenset[str] = frozenset(),
+        skips_unreached: bool = False,
+        accept_loss: bool = False,
     ) -> Steps[_Finish]:
         """End what the open decision names, and record it as finished where nothing is left.
 
-        A staged output that is not ended now keeps no other from being ended: the batch counts, readers of its topics wait for
-        it, and on some clusters their transactions have a time-out.
+        Topics are last, for those who follow a topic and look into a table; but for transactions that have a time-out, since a
+        table may take minutes. A staged output that is not ended now keeps no other from being ended: the batch counts, and
+        readers of its topics wait for it.
         """
         decision = state.decision
         assert decision is not None
+        endings = yield from self._end(tuple(each for each in decision.topics if each.has_timeout))
         unended: list[tuple[StagedOutput, Unended]] = []
         for output in decision.staged:
             if output.sink in decision.skipped:
                 continue
             why = cast("Unended | None", (yield EndStaged(output)))
-            if why is not None and output.sink in skip_sinks:
+            if why is not None and output.sink in skip_sinks and (why.is_refused or skips_unreached):
                 decision = msgspec.structs.replace(decision, skipped=(*decision.skipped, output.sink))
                 state = yield from self._record(state.decided(decision))
             elif why is not None:
                 unended.append((output, why))
-        endings = yield from self._end(decision.topics)
+        endings += yield from self._end(tuple(each for each in decision.topics if not each.has_timeout))
         is_whole = accept_loss or all(each is Ending.COMMITTED for each in endings)
-        if decision.audit is not None and (lost := _lost_rows(decision.topics, endings)):
+        if decision.audit is not None and (missing := lost_rows(decision.topics, endings)):
             # Counted only where it is accepted: else the decision stays as it was recorded.
-            decision = msgspec.structs.replace(decision, audit=decision.audit.without(lost))
+            decision = msgspec.structs.replace(decision, audit=decision.audit.without(missing))
         if is_whole and not unended:
             state = yield from self._record_finished(state, decision)
         elif is_whole and decision.topics:
@@ -459,53 +460,12 @@ class _Turn:
         if decision is None:
             return None
         if not all(each is Ending.COMMITTED for each in done.endings):
-            return self._lost(decision, done.endings)
+            return lost(self._identity, decision, done.endings)
         for output, why in done.unended:
             if why.is_refused:
-                return self._stopped(decision, output, why)
+                return stopped(self._identity, decision, output, why)
         output, why = done.unended[0]
-        return UnfinishedError(
-            f"batch {decision.batch_id} of {self._identity} is decided, and its sink {output.sink} does not have it yet: "
-            f"{why.reason}; it goes on when the query is started again"
-        )
-
-    def _stopped(self, decision: Decision, output: StagedOutput, why: Unended) -> OutputStoppedError:
-        return OutputStoppedError(
-            f"batch {decision.batch_id} of {self._identity} is decided, but its sink {output.sink} ({output.target.place}"
-            f"{' ' if output.target.table else ''}{output.target.table}) "
-            f"{'refuses' if why.is_refused else 'does not take'} its {output.rows} rows, which are staged in "
-            f"{output.manifest_path}: {why.reason}; put that right and start the query again, or go on without these rows by "
-            f"`tidelog pipeline recover {self._identity.query} --skip-sink {output.sink}`"
-        )
-
-    def _lost(self, decision: Decision, endings: Sequence[Ending]) -> LostTransactionError:
-        lost = [each for each, end in zip(decision.participants, endings, strict=True) if end is not Ending.COMMITTED]
-        partitions = sorted({f"{topic}-{index}" for each in lost for topic, index in each.partitions})
-        has_more = len(partitions) > _NAMED_MAX or any(each.partition_count > len(each.partitions) for each in lost)
-        more = " and others" if has_more else ""
-        return LostTransactionError(
-            f"batch {decision.batch_id} of {self._identity} was decided, but {len(lost)} of its {len(decision.participants)} "
-            f"transactions, with {sum(each.records for each in lost)} records for {', '.join(partitions[:_NAMED_MAX])}{more}, "
-            "ended by time-out before they were committed, or are not known any more: find out what is missing there, then let "
-            f"the query go on without it by `tidelog pipeline recover {self._identity.query} --accept-loss`"
-        )
-
-    def _differs(self, state: SinkState) -> BatchInputError:
-        work, finished = self._work, state.finished
-        assert finished is not None
-        assert finished.input is not None
-        assert work.input is not None
-        if finished.input.hash is not None and work.input.hash is not None:
-            return BatchInputError(
-                f"batch {work.batch_id} of {self._identity} is written already, and from other input: nothing of this one is "
-                "written. The checkpoint is an older one, or a copy of one with which another run has gone on: use the one that "
-                f"the query ran with last ({state.owner}), or a new checkpoint, which writes everything again"
-            )
-        return BatchInputError(
-            f"batch {work.batch_id} of {self._identity} is written already, with {finished.input.rows} rows, and this one has "
-            f"{work.input.rows}, or others: nothing of it is written. Give each write a txnAppId of its own, or the next "
-            "txnVersion; if it is the same write and its rows differ from run to run, say replayCheck=count or none"
-        )
+        return not_reached(self._identity, decision, output, why)
 
     # Single effects, with their answers' types.
 
@@ -529,16 +489,6 @@ class _Turn:
         if not named:
             return ()
         return cast("tuple[str, ...]", (yield AbortOrphans(named)))
-
-
-def _lost_rows(topics: Sequence[TopicOutput], endings: Sequence[Ending]) -> list[tuple[Target | None, int]]:
-    """By cluster, what is not known to be committed; nothing where all of it is."""
-    ends = iter(endings)
-    found = [
-        (each.cluster, sum(one.records for one in each.participants if next(ends) is not Ending.COMMITTED))
-        for each in topics
-    ]
-    return [each for each in found if each[1]]
 
 
 def _unique(clusters: Iterable[Target | None]) -> tuple[Target | None, ...]:

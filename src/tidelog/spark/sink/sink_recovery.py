@@ -83,14 +83,15 @@ def recover(
     prefix: str = DEFAULT_PREFIX,
     accept_loss: bool = False,
     skip_sinks: Collection[str] = (),
+    skips_unreached: bool = False,
 ) -> RecoveryReport:
     """Finish the decided batch of every sink of a query and abort whatever else it has open.
 
     `query` is the id of a streaming query or `txnAppId`. A run of the query that is still there fails with its next batch, and
     nothing is harmed. `accept_loss` lets the query go on after a batch of which some transactions are lost: what is left of it
-    then counts as all of it. `skip_sinks` are tables of a pipeline that the batch counts without, if they still do not take
-    their rows. SinkError where the cluster cannot be reached or does not do it, or nothing waits for such a sink; calling it
-    again goes on.
+    then counts as all of it. `skip_sinks` are tables of a pipeline that the batch counts without, if they still refuse their
+    rows; with `skips_unreached` also those that are not reached, and may have them. SinkError where the cluster cannot be
+    reached or does not do it, or nothing waits for such a sink; calling it again goes on.
     """
     if not query:
         raise SinkError("a query to recover needs a name: the id of a streaming query, or txnAppId")
@@ -117,7 +118,13 @@ def recover(
         sinks = []
         for each in known:
             sink, staged = await _recovered(
-                seams, each, run, client_settings, accept_loss=accept_loss, skip_sinks=skip_sinks
+                seams,
+                each,
+                run,
+                client_settings,
+                accept_loss=accept_loss,
+                skip_sinks=skip_sinks,
+                skips_unreached=skips_unreached,
             )
             waiting.update(staged)
             sinks.append(sink)
@@ -200,11 +207,19 @@ async def _recovered(
     *,
     accept_loss: bool,
     skip_sinks: Collection[str],
+    skips_unreached: bool = False,
 ) -> tuple[RecoveredSink, tuple[str, ...]]:
     """What became of a sink, and the staged outputs that its decision had."""
     cluster = SinkCluster(seams, identity, client_settings)
     try:
-        steps = recover_steps(identity, run, accept_loss=accept_loss, skip_sinks=skip_sinks, now_ms=system_now_ms)
+        steps = recover_steps(
+            identity,
+            run,
+            accept_loss=accept_loss,
+            skip_sinks=skip_sinks,
+            skips_unreached=skips_unreached,
+            now_ms=system_now_ms,
+        )
         done = await run_steps(steps, cluster)
     finally:
         await cluster.close()

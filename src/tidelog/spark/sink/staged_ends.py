@@ -1,7 +1,8 @@
 """Ending staged outputs from the driver's loop: their kinds block, and are called in threads.
 
 What is not reached is tried again for some time. Then whoever asked is told, and whoever comes next asks again: an end has one
-outcome, however often it is asked for.
+outcome, however often it is asked for. An error that no kind should raise, such as a library's own, is a refusal: it must keep no
+other sink from being ended, and a person has to see to it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from tidelog.model.clock import Clock
-from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
+from tidelog.spark.errors import SinkError, SourceError
+from tidelog.spark.outputs.kind import OutputUnreachableError
 from tidelog.spark.outputs.manifest_store import delete_manifest, kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import StagedOutput
 from tidelog.spark.sink.sink_effects import Unended
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 REACH_TIMEOUT_MS = 60_000
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MAX_S = 5.0
+# Libraries put whole plans and traces into their errors.
+_REASON_CHARACTERS_MAX = 500
 
 
 class StagedEnds:
@@ -39,10 +43,8 @@ class StagedEnds:
         """None once its rows count."""
         try:
             await self._until_reached(output, _end)
-        except OutputRefusedError as error:
-            return Unended(str(error), is_refused=True)
-        except OutputUnreachableError as error:
-            return Unended(str(error), is_refused=False)
+        except Exception as error:  # noqa: BLE001 - see above
+            return unended_by(error)
         return None
 
     async def discard(self, staged: Sequence[StagedOutput]) -> None:
@@ -50,14 +52,15 @@ class StagedEnds:
         for each in staged:
             try:
                 await asyncio.to_thread(_discard, each)
-            except (OutputRefusedError, OutputUnreachableError, OSError) as error:
-                log.warning("what the sink %s has staged in %s stays: %s", each.sink, each.manifest_path, error)
+            except Exception as error:  # noqa: BLE001 - see above
+                why = unended_by(error).reason
+                log.warning("what the sink %s has staged in %s stays: %s", each.sink, each.manifest_path, why)
 
     async def _check(self, output: StagedOutput) -> str:
         try:
             await self._until_reached(output, _check)
-        except (OutputRefusedError, OutputUnreachableError) as error:
-            return str(error)
+        except Exception as error:  # noqa: BLE001 - see above
+            return unended_by(error).reason
         return ""
 
     async def _until_reached(self, output: StagedOutput, work: Callable[[StagedOutput], None]) -> None:
@@ -75,6 +78,15 @@ class StagedEnds:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+
+
+def unended_by(error: Exception) -> Unended:
+    """What an error of a kind means: refused, unless the kind says that it is not reached."""
+    if isinstance(error, SinkError | SourceError | OSError):
+        return Unended(str(error), is_refused=not isinstance(error, OutputUnreachableError | OSError))
+    log.warning("a sink failed as none should", exc_info=error)
+    words = " ".join(str(error).split())
+    return Unended(f"{type(error).__name__}: {words[:_REASON_CHARACTERS_MAX]}", is_refused=True)
 
 
 def _check(output: StagedOutput) -> None:
