@@ -4,6 +4,7 @@ cimport cython
 
 from tidelog.broker.data.fetch_entry cimport FetchEntry
 from tidelog.broker.data.fetch_sessions cimport FetchSession
+from tidelog.broker.quotas.meter cimport Meter
 from tidelog.broker.data.session_watch cimport SessionWatch
 from tidelog.replication.partition cimport Partition
 from tidelog.wire.typed.fetch cimport FetchPartition
@@ -15,7 +16,7 @@ cdef long long _NO_LEADER_EPOCH
 @cython.final
 cdef class DelayedFetch:
     cdef public object node
-    cdef public object meter
+    cdef public Meter meter
     cdef public long version
     cdef public object listener_name
     cdef public object isolation

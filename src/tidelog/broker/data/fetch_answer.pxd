@@ -5,12 +5,14 @@ cimport cython
 from tidelog.broker.data.delayed_fetch cimport DelayedFetch
 from tidelog.broker.data.fetch_entry cimport FetchEntry
 from tidelog.broker.data.fetch_sessions cimport FetchSession
+from tidelog.broker.quotas.meter cimport Meter
 from tidelog.broker.metrics.topic_counts cimport TopicCounts
 from tidelog.replication.partition cimport Partition
 from tidelog.wire.typed.fetch cimport FetchableTopicResponse, FetchResponse, PartitionData
 
 cdef long long _SENDFILE_BYTES_MIN
 cdef long _TOPIC_ID_VERSION
+cdef long long _SIZE_BYTES
 
 
 @cython.final
@@ -28,8 +30,11 @@ cdef class FetchAnswer:
     cpdef object build(self)
     @cython.locals(fetch=DelayedFetch, entry=FetchEntry)
     cdef object _add_all(self)
-    @cython.locals(fetch=DelayedFetch, entry=FetchEntry, response=FetchResponse)
-    cdef object _add_metered(self, object meter)
+    @cython.locals(
+        fetch=DelayedFetch, entry=FetchEntry, entries=list, told=list, size_bytes=cython.longlong, throttle_ms=cython.longlong)
+    cdef Py_ssize_t _add_metered(self, Meter meter) except -1
+    @cython.locals(response=FetchResponse, size_bytes=cython.longlong, topic=FetchableTopicResponse, data=PartitionData)
+    cdef Py_ssize_t _size_bytes(self) except -2
     @cython.locals(session=FetchSession)
     cdef FetchResponse _throttled(self, long long throttle_ms)
     cdef list _endpoints(self)

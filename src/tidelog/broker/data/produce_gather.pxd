@@ -3,6 +3,7 @@
 cimport cython
 
 from tidelog.broker.data.produce_answer cimport ProduceAnswer, ProducedBatch, append_run
+from tidelog.broker.quotas.meter cimport Meter
 from tidelog.broker.requests.answering cimport Served
 
 cdef long long _REQUIRED_ACKS
@@ -21,7 +22,7 @@ cdef class ProduceGather:
     cdef public long long begun_ns
     cdef readonly long long done_ns
     cdef readonly long long now_ms
-    cdef public object meter
+    cdef public Meter meter
     cdef public object topic
     cdef public dict hosted
 
@@ -31,5 +32,5 @@ cdef class ProduceGather:
     cpdef object close(self)
     @cython.locals(runs=dict, run=list, produced=ProducedBatch)
     cdef object _append(self, list batches)
-    @cython.locals(answer=ProduceAnswer, frames=list, served=Served, elapsed_ns=cython.longlong)
+    @cython.locals(answer=ProduceAnswer, frames=list, meter=Meter, served=Served, elapsed_ns=cython.longlong)
     cdef object _send(self, list answers, object connection)

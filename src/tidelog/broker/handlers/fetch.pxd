@@ -6,6 +6,7 @@ from tidelog.broker.data.delayed_fetch cimport DelayedFetch
 from tidelog.broker.data.fetch_entry cimport FetchEntry
 from tidelog.broker.data.fetch_sessions cimport FetchSession, FetchSessions
 from tidelog.broker.data.session_watch cimport SessionWatch
+from tidelog.broker.quotas.meter cimport Meter
 from tidelog.broker.requests.caller cimport Caller
 from tidelog.replication.partition cimport Partition
 from tidelog.replication.partitions cimport Partitions
@@ -24,7 +25,7 @@ cdef long long _LOOKS_INTO_REPLICAS
 cdef object _fetch(FetchRequest request, Caller caller, object node)
 @cython.locals(replica_id=cython.longlong, epoch=cython.longlong, max_bytes=cython.longlong)
 cdef object _set_limits(DelayedFetch delayed, FetchRequest request, FetchSessions sessions)
-cdef object _meter(DelayedFetch delayed, object meter)
+cdef object _meter(DelayedFetch delayed, Meter meter)
 @cython.locals(is_replica=bint, may_read=bint, entry=FetchEntry, partitions=Partitions, hosted=dict, partition=Partition)
 cdef object _resolve(DelayedFetch delayed, Caller caller, object node)
 @cython.locals(partition=Partition)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """Which limit a client has of one kind, and with whom it shares it: users, client ids, and the defaults of both.
 
 The first limit that is set counts:

@@ -91,7 +91,7 @@ class ConnectionThrottle:
         self.produce = quotas.produce.account(*names) if quotas.produce.is_on else None
         self.fetch = quotas.fetch.account(*names) if quotas.fetch.is_on else None
         self.request = quotas.request.account(*names) if quotas.request.is_on else None
-        self.generation = quotas.generation
+        self.generation = quotas.generation()
 
     def mute(self, connection: Connection, timers: Timers, throttle_ms: int, now_ms: int) -> None:
         """Takes nothing more for a while. One timer, however often it is said."""
@@ -168,7 +168,7 @@ class Meter:
         """A Produce of so many bytes. Its throttle time."""
         account = self._state.produce
         if account is not None:
-            now_ms = self._clock() // _NS_PER_MS
+            now_ms = self._begun_ns // _NS_PER_MS
             throttle_ms = account.record(request_bytes, now_ms)
             if throttle_ms:
                 self._throttle(account, throttle_ms, now_ms)
@@ -319,7 +319,7 @@ def meter_of(
     state = known
     principal = connection.principal
     if (
-        state.generation != quotas.generation
+        state.generation != quotas.generation()
         or state.client_id != client_id
         # One that asks before it authenticates must not stay nobody.
         or (state.principal is not principal and state.principal != principal)

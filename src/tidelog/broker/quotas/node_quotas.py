@@ -77,7 +77,6 @@ class NodeQuotas:
             QuotaKind.CONTROLLER_MUTATION: self.mutations,
         }
 
-    @property
     def generation(self) -> int:
         """Another number whenever an account that was given out may not be the right one any more."""
         return self.produce.generation + self.fetch.generation + self.request.generation + self.mutations.generation

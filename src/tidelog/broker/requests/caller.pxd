@@ -2,6 +2,8 @@
 
 cimport cython
 
+from tidelog.broker.quotas.meter cimport Meter
+
 
 @cython.final
 cdef class AllowAll:
@@ -17,7 +19,7 @@ cdef class Caller:
     cdef readonly object authorizer
     cdef readonly object gather
     cdef public object member
-    cdef public object meter
+    cdef public Meter meter
 
     cpdef bint may(
         self, object operation, object resource_type, object name, long long count=*, bint logs_denied=*, bint logs_allowed=*

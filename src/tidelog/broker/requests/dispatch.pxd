@@ -4,6 +4,7 @@ cimport cython
 
 from tidelog.broker.data.produce_answer cimport ProduceAnswer
 from tidelog.broker.data.produce_gather cimport ProduceGather
+from tidelog.broker.quotas.meter cimport Meter, MeteredAnswer, meter_of
 from tidelog.broker.quotas.node_quotas cimport NodeQuotas
 from tidelog.broker.metrics.request_counts cimport RequestCounts
 from tidelog.broker.requests.answering cimport Served
@@ -32,11 +33,11 @@ cdef class Dispatcher:
 
     @cython.locals(
         served=Served, gather=ProduceGather, begun_ns=cython.longlong, correlation_id=cython.longlong, request_bytes=Py_ssize_t,
-        counts=RequestCounts, done_ns=cython.longlong, sent_bytes=Py_ssize_t, gathered=ProduceAnswer, caller=Caller)
+        meter=Meter, counts=RequestCounts, done_ns=cython.longlong, sent_bytes=Py_ssize_t, gathered=ProduceAnswer, caller=Caller)
     cpdef object frame(self, object connection, memoryview frame)
-    cdef object _meter_of(self, object connection, Served served, long long begun_ns)
+    cdef Meter _meter_of(self, object connection, Served served, long long begun_ns)
     @cython.locals(gather=ProduceGather)
-    cdef object _gathered(self, ProduceAnswer gathered, object meter)
+    cdef object _gathered(self, ProduceAnswer gathered, Meter meter)
     @cython.locals(key=cython.longlong, version=cython.longlong, data="const unsigned char *")
     cdef Served _known(self, memoryview frame)
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, data="const unsigned char *", typed=TypedMessage)

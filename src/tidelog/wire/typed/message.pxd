@@ -23,6 +23,9 @@ cpdef object decode_typed(object cls, long version, object buffer, Py_ssize_t po
 @cython.locals(size=Py_ssize_t, at=Py_ssize_t)
 cpdef object encode_typed(TypedMessage message, long version)
 
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t bytes_beside_records(TypedMessage message, long version) except -2
+
 @cython.locals(size=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, place=Py_ssize_t,
                total=cython.longlong, cuts=list, parts=list,
                out=cython.p_uchar)

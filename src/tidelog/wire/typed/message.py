@@ -132,6 +132,15 @@ def encode_typed(message: Any, version: int) -> bytes | None:
     return filled(room)
 
 
+def bytes_beside_records(message: Any, version: int) -> int:
+    """How many bytes a message takes without a header, and without its records. -1: there is no such message."""
+    try:
+        size: int = message.size(version, -1)
+    except _CANNOT:
+        return -1
+    return size
+
+
 def encode_typed_parts(
     message: Any, version: int, correlation_id: int, header_version: int, with_size: bool
 ) -> list[Any] | None:
