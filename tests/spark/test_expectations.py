@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.written import committed_rows
 from tidelog import Producer
 from tidelog.spark.pipelines import Expect, FromTopic, Json, Pipeline, ToTopic
+from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.expectations import EXPECTATIONS_MAX, ExpectationCount, counted
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
@@ -33,7 +34,7 @@ def test_what_is_wrong_with_an_expectation_is_told() -> None:
     assert problems(a=Expect("price > 0", "quarantin"), b=Expect(" ", "drop"), c=Expect(5, "warn", by="me")) == [  # type: ignore[arg-type,call-arg]
         "p: source: expect 'a': action is 'quarantin'; it can be warn, drop, quarantine, fail",
         "p: source: expect 'b' has no condition",
-        "p: source: expect 'c': Expect has no argument by (line 33)",
+        "p: source: expect 'c': Expect has no argument by (line 34)",
         "p: source: expect 'c': condition is 5; it is text",
     ]
     assert problems(a=5) == ["p: source: expect is {'a': 5}; it is a dictionary of conditions, texts or Expect"]
@@ -115,7 +116,7 @@ def test_each_action_does_what_it_says_and_the_one_that_stops_leaves_nothing_of_
         ("it is no fraud", "orders", 4, 0),
     ]
     checkpoint = tmp_path / "checkpoints" / pipeline.name
-    assert read_progress(str(checkpoint)) == progress
+    assert read_progress(CheckpointFiles.at(str(checkpoint), {})) == progress
     assert 'expectation="it is dear",action="warn",outcome="violated"} 3' in (checkpoint / METRICS_NAME).read_text()
 
     send({"id": "d", "price": 7}, {"id": "fraud", "price": 8})

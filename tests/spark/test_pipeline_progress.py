@@ -11,6 +11,7 @@ import msgspec
 
 from tidelog.cli.pipeline.pipeline_display import as_line, as_row
 from tidelog.spark.pipelines import FromTopic, Pipeline, ToTable
+from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.errors import sentence_of
 from tidelog.spark.pipelines.progress import (
     FILE_NAME,
@@ -21,6 +22,7 @@ from tidelog.spark.pipelines.progress import (
     write_progress,
 )
 from tidelog.spark.pipelines.session import SessionSettings, session_conf
+from tidelog.spark.watching.batch_report import read_report
 from tidelog.spark.watching.log_ends import LogEnds
 
 NEW = QueryProgress(query="revenue", query_id="q", run_id="r")
@@ -35,7 +37,7 @@ REPORT = {
 
 
 def advanced(progress: QueryProgress, report: Mapping[str, Any]) -> QueryProgress:
-    return advance_progress(progress, report, LogEnds())
+    return advance_progress(progress, report, read_report(report), LogEnds())
 
 
 def test_a_batch_counts_and_an_idle_report_says_only_how_far_behind_it_is() -> None:
@@ -65,13 +67,15 @@ def test_a_line_and_a_row_of_it() -> None:
 
 def test_what_a_run_leaves_is_read_by_another_process(tmp_path: Path) -> None:
     left = PipelineProgress(pipeline="revenue", host="elsewhere", pid=1, queries=(advanced(NEW, REPORT),))
-    write_progress(str(tmp_path / "checkpoint"), left)
+    files = CheckpointFiles.at(str(tmp_path / "checkpoint"), {})
+    write_progress(files, left)
 
-    assert read_progress(str(tmp_path / "checkpoint")) == left
+    assert read_progress(files) == left
     assert left.is_alive, "nobody here knows better"
-    assert read_progress(str(tmp_path)) is None
+    elsewhere = CheckpointFiles.at(str(tmp_path), {})
+    assert read_progress(elsewhere) is None
     (tmp_path / FILE_NAME).write_text('{"version": 1, "pip')
-    assert read_progress(str(tmp_path)) is None
+    assert read_progress(elsewhere) is None
 
 
 def test_a_run_whose_process_is_gone_has_died() -> None:

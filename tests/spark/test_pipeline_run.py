@@ -19,6 +19,7 @@ from tests.spark.topics import fill
 from tests.support.command_line import json_lines, tidelog
 from tidelog import Producer
 from tidelog.spark.pipelines import FromTopic, Json, Pipeline, Text, ToTable, ToTopic, Watermark
+from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.errors import DefinitionError, QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, load_pipelines
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
@@ -186,7 +187,7 @@ def test_a_query_that_ends_after_it_was_looked_at_is_told_with_how_it_ended(
     run.follow(end)
 
     assert [each.state for each in run.progress[0].queries] == ["caught up"]
-    assert read_progress(str(tmp_path / "checkpoints" / pipeline.name)) == run.progress[0]
+    assert read_progress(CheckpointFiles.at(str(tmp_path / "checkpoints" / pipeline.name), {})) == run.progress[0]
 
 
 def test_a_function_joins_two_topics_into_a_table_by_day(
@@ -212,7 +213,7 @@ def test_a_function_joins_two_topics_into_a_table_by_day(
     (progress,) = run_to_the_end(spark, tmp_path, pipeline)
 
     assert progress.queries[0].run_rows == 6
-    assert read_progress(str(tmp_path / "checkpoints" / pipeline.name)) == progress
+    assert read_progress(CheckpointFiles.at(str(tmp_path / "checkpoints" / pipeline.name), {})) == progress
     rows = spark.read.parquet(str(tmp_path / "tables" / "paid")).orderBy("id").collect()
     assert [tuple(row) for row in rows] == [("o1", 1.0, 1.0, "d1"), ("o3", 3.0, 3.0, "d1")]
 
@@ -240,7 +241,7 @@ def test_a_value_that_cannot_be_decoded_stops_a_pipeline_without_dead_letters(
 
     states = {each.queries[0].query: each.queries[0].state for each in run.progress}
     assert states == {fine.name: "stopped", broken.name: "failed"}
-    left = read_progress(str(tmp_path / "checkpoints" / broken.name))
+    left = read_progress(CheckpointFiles.at(str(tmp_path / "checkpoints" / broken.name), {}))
     assert left is not None
     assert "alformed" in (left.queries[0].error or "")
 

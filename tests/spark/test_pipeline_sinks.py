@@ -20,6 +20,7 @@ from tidelog.spark.outputs.file_output import FileKind
 from tidelog.spark.outputs.kind import OutputRefusedError
 from tidelog.spark.outputs.staged import StagedBatch
 from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
@@ -214,7 +215,7 @@ def test_a_sink_that_refuses_what_is_decided_stops_the_query_and_raises_an_alarm
             QueryFailedError, match=r"batch 0 of .* is decided, but its sink files .* the disk is read-only"
         ):
             run_to_the_end(spark, tmp_path, pipeline)
-    left = read_progress(str(checkpoint))
+    left = read_progress(CheckpointFiles.at(str(checkpoint), {}))
     stuck = f'tidelog_pipeline_stuck{{pipeline="{pipeline.name}",query="{pipeline.name}"}}'
     assert left is not None
     assert (left.queries[0].state, left.queries[0].is_stuck) == ("failed", True)

@@ -82,8 +82,13 @@ class Storage:
             Path(full).parent.mkdir(parents=True, exist_ok=True)
         return self._system.open_output_stream(full)
 
-    def write(self, path: str, content: bytes) -> None:
-        """Durable on return, and never seen in part."""
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a directory of this machine."""
+        return self._is_local
+
+    def write(self, path: str, content: bytes, *, is_durable: bool = True) -> None:
+        """Never seen in part. On return it survives a loss of power, unless that is not asked for."""
         full = self._full(path)
         if not self._is_local:
             with self._system.open_output_stream(full) as file:
@@ -97,12 +102,14 @@ class Storage:
             with made.open("wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                if is_durable:
+                    os.fsync(file.fileno())
             made.replace(place)
         except BaseException:
             made.unlink(missing_ok=True)
             raise
-        _sync_directory(place.parent)
+        if is_durable:
+            _sync_directory(place.parent)
 
     def read(self, path: str, *, bytes_max: int) -> bytes:
         """FileNotFoundError; OSError for one that is larger."""

@@ -20,11 +20,12 @@ from pyspark.errors import PySparkException
 from tidelog.model.clock import Clock, SystemClock
 from tidelog.spark.errors import LostTransactionError, OutputStoppedError
 from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
+from tidelog.spark.pipelines.checkpoint_files import checkpoint_settings, files_at
 from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
-from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local
-from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, advance_progress, write_progress
+from tidelog.spark.pipelines.pipeline_file import PipelineFile
+from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
 from tidelog.spark.pipelines.query_sinks import (
     code_version,
@@ -34,11 +35,12 @@ from tidelog.spark.pipelines.query_sinks import (
     with_deciding_cluster,
 )
 from tidelog.spark.pipelines.query_start import start_query
+from tidelog.spark.pipelines.query_watch import QueryWatch
+from tidelog.spark.pipelines.run_record import RunRecord
 from tidelog.spark.pipelines.sinks import ToTable
 from tidelog.spark.pipelines.topic_ranges import TopicRanges
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_participant import SinkIdentity
-from tidelog.spark.watching.log_ends import LogEnds
 from tidelog.spark.watching.query_figures import State
 
 if TYPE_CHECKING:
@@ -56,18 +58,22 @@ class _Running:
     """One query that was started."""
 
     query: StreamingQuery
-    progress: QueryProgress
+    watch: QueryWatch
     writing: BatchWriting | None = None
     """None where Spark's own sink writes."""
     seen: tuple[int, str] = (-1, "")
     """The last report that was counted."""
-    ends: LogEnds = field(default_factory=LogEnds)
+
+    @property
+    def progress(self) -> QueryProgress:
+        return self.watch.progress
 
 
 @dataclass(slots=True)
 class _RunningPipeline:
     pipeline: Pipeline
     checkpoint: str
+    record: RunRecord
     queries: list[_Running] = field(default_factory=list)
 
     @property
@@ -112,13 +118,16 @@ class PipelineRun:
         planned = [(each, plan_pipeline(self._spark, each)) for each in self._file.pipelines]
         try:
             for pipeline, queries in planned:
-                running = _RunningPipeline(pipeline, self._file.checkpoint_of(pipeline))
+                checkpoint = self._file.checkpoint_of(pipeline)
+                files = files_at(checkpoint, checkpoint_settings(pipeline.storage, pipeline.spark))
+                running = _RunningPipeline(pipeline, checkpoint, RunRecord(files, self._clock))
                 self._pipelines.append(running)
                 for each in queries:
                     running.queries.append(self._started(running, each))
                 self._keep(running)
         except BaseException:
             self._interrupt()
+            self._close()
             raise
 
     def follow(
@@ -127,6 +136,14 @@ class PipelineRun:
         on_stopping: Callable[[], None] = lambda: None,
     ) -> None:
         """Until all queries have ended; told after each look that found news. QueryFailedError, and all stop, if one fails."""
+        try:
+            self._follow(on_progress, on_stopping)
+        finally:
+            self._close()
+
+    def _follow(
+        self, on_progress: Callable[[Sequence[PipelineProgress]], None], on_stopping: Callable[[], None]
+    ) -> None:
         stop_by_ms: int | None = None
         waited_for: dict[int, tuple[int, str]] = {}
         while True:
@@ -186,7 +203,7 @@ class PipelineRun:
             run_id=str(query.runId),
             expectations=planned.expectations,
         )
-        return _Running(query, progress, writing)
+        return _Running(query, QueryWatch(progress, running.record.history_of(planned.name)), writing)
 
     def _writing(self, running: _RunningPipeline, planned: PlannedQuery) -> BatchWriting:
         """What writes the batches of a query to all of its sinks. Tables that are missing are made here."""
@@ -229,11 +246,11 @@ class PipelineRun:
             for each in running.query.recentProgress:
                 if _mark(each) > running.seen:
                     running.seen = _mark(each)
-                    running.progress = advance_progress(running.progress, json.loads(each.json), running.ends)
+                    running.watch.take(json.loads(each.json))
         if running.writing is not None and running.progress != before:
-            running.progress = _with_upkeep(running.progress, running.writing.upkeep.totals)
+            running.watch.progress = _with_upkeep(running.progress, running.writing.upkeep.totals)
         if not is_active and running.progress.state == "running":
-            running.progress = self._ended(running)
+            running.watch.progress = self._ended(running)
             if running.writing is not None:
                 running.writing.close()
         return running.progress != before
@@ -253,8 +270,11 @@ class PipelineRun:
         return msgspec.structs.replace(running.progress, state=state, error=said, is_stuck=is_stuck)
 
     def _keep(self, pipeline: _RunningPipeline) -> None:
-        if is_local(pipeline.checkpoint):
-            write_progress(pipeline.checkpoint, pipeline.progress)
+        pipeline.record.keep(pipeline.progress, [each.watch.history for each in pipeline.queries])
+
+    def _close(self) -> None:
+        for each in self._pipelines:
+            each.record.close()
 
     def _interrupt(self) -> None:
         self._is_stopping = True

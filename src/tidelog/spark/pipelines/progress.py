@@ -1,7 +1,7 @@
 """How far the queries of a pipeline are: what Spark reports after each batch, kept in a file for `tidelog pipeline status`.
 
-The file lies in the checkpoint, where that is a directory of this machine. It is written anew, as a whole, after each batch. The
-same is beside it as metrics in Prometheus' text format, for an exporter that reads files.
+The file lies in the checkpoint, a directory or an object store. It is written anew, as a whole, after each batch. The same is
+beside it as metrics in Prometheus' text format, for an exporter that reads files, and how far behind queries were over time.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tidelog.model.metrics import Family, Kind
+from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.expectations import ExpectationCount, counted, is_of_expectations
-from tidelog.spark.watching.batch_report import read_report
+from tidelog.spark.watching.batch_report import BatchReport
+from tidelog.spark.watching.lag_history import PipelineHistory
 from tidelog.spark.watching.log_ends import LogEnds
 from tidelog.spark.watching.query_figures import QueryFigures, advance
 from tidelog.spark.watching.query_metrics import QUERY_METRICS, QueryMetric, SplitMetric, families, text_of
 
 FILE_NAME = "progress.json"
 METRICS_NAME = "metrics.prom"
+HISTORY_NAME = "lag-history.json"
 _VERSION = 1
+_Left = TypeVar("_Left")
 
 
 class QueryProgress(QueryFigures, frozen=True, kw_only=True):
@@ -71,9 +74,11 @@ class PipelineProgress(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
 
-def advance_progress(progress: QueryProgress, report: Mapping[str, Any], ends: LogEnds) -> QueryProgress:
-    """With one more of Spark's reports, as its JSON has it: figures of any query, and expectations by their names."""
-    read = read_report(report)
+def advance_progress(
+    progress: QueryProgress, report: Mapping[str, Any], read: BatchReport, ends: LogEnds
+) -> QueryProgress:
+    """With one more of Spark's reports, as its JSON has it and as it is read: figures of any query, and expectations by their
+    names."""
     progress = advance(progress, read, ends)
     if not read.rows:
         return progress
@@ -84,18 +89,13 @@ def advance_progress(progress: QueryProgress, report: Mapping[str, Any], ends: L
     )
 
 
-def write_progress(checkpoint: str, progress: PipelineProgress) -> None:
-    """Into a directory of this machine; a reader sees the old or the new one."""
-    _write(checkpoint, FILE_NAME, msgspec.json.format(msgspec.json.encode(progress), indent=1) + b"\n")
-    _write(checkpoint, METRICS_NAME, metrics_text(progress).encode())
+def write_progress(files: CheckpointFiles, progress: PipelineProgress) -> None:
+    files.write(FILE_NAME, msgspec.json.format(msgspec.json.encode(progress), indent=1) + b"\n")
+    files.write(METRICS_NAME, metrics_text(progress).encode())
 
 
-def _write(checkpoint: str, name: str, content: bytes) -> None:
-    place = Path(checkpoint) / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    made = place.with_name(f".{name}.{os.getpid()}")
-    made.write_bytes(content)
-    made.replace(place)
+def write_history(files: CheckpointFiles, history: PipelineHistory) -> None:
+    files.write(HISTORY_NAME, msgspec.json.encode(history) + b"\n")
 
 
 def metrics_text(progress: PipelineProgress) -> str:
@@ -157,9 +157,19 @@ _METRICS: tuple[QueryMetric[QueryProgress] | SplitMetric[QueryProgress], ...] = 
 )
 
 
-def read_progress(checkpoint: str) -> PipelineProgress | None:
-    """What the last run has left; None if it has left nothing that can be read here."""
+def read_progress(files: CheckpointFiles) -> PipelineProgress | None:
+    """What the last run has left; None if it has left nothing, or nothing that can be understood. OSError where the place cannot
+    be reached."""
+    return _decoded(files.read(FILE_NAME), PipelineProgress)
+
+
+def read_history(files: CheckpointFiles) -> PipelineHistory | None:
+    """As `read_progress`, of how far behind the queries were over time."""
+    return _decoded(files.read(HISTORY_NAME), PipelineHistory)
+
+
+def _decoded(content: bytes | None, kind: type[_Left]) -> _Left | None:
     try:
-        return msgspec.json.decode((Path(checkpoint) / FILE_NAME).read_bytes(), type=PipelineProgress)
-    except (OSError, msgspec.DecodeError):
+        return None if content is None else msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError:
         return None
