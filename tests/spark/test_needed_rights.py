@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
@@ -20,9 +21,12 @@ from tidelog.client.admin import AclBinding, AclBindingFilter, TransactionState
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
 from tidelog.model.acl import AclOperation, PatternType, ResourceType
-from tidelog.spark.errors import SinkError, SourceError
-from tidelog.spark.sink.sink import BatchSink
-from tidelog.spark.sink.sink_decisions import TOPIC as DECISIONS
+from tidelog.spark.errors import SinkError, SourceError, UndecidedError
+from tidelog.spark.sink.audit_entry import AuditEntry, SinkAudit
+from tidelog.spark.sink.sink import BatchSink, TaskWritten
+from tidelog.spark.sink.sink_batch import BatchWork
+from tidelog.spark.sink.sink_committer import SinkCommitter
+from tidelog.spark.sink.sink_decisions import AUDIT_TOPIC, TOPIC as DECISIONS
 from tidelog.spark.sink.sink_options import parse_sink_options
 from tidelog.spark.sink.sink_recovery import recover
 from tidelog.spark.sink.sink_task import close_kept as close_producers
@@ -204,10 +208,48 @@ def test_a_write_exactly_once_and_its_recovery(secured: EmbeddedCluster, admin: 
     seen = values_in(secured, name)
     assert len(seen) == before + 2, "with and without two-phase commit"
 
+    # An account of the batch, as pipelines have it: the right to write it is asked for before anything is decided.
+    settings = parse_sink_options(options_of(secured, topic=name), is_stream=False).client
+    accounts: list[Right] = [
+        (ResourceType.TOPIC, AUDIT_TOPIC, AclOperation.WRITE),
+        (ResourceType.TOPIC, AUDIT_TOPIC, AclOperation.CREATE),
+    ]
+
+    def write_with_account() -> None:
+        step = next(version)
+        more = {"delivery": "exactly_once", "txnAppId": name, "txnVersion": str(step)}
+        sink = BatchSink(
+            parse_sink_options(options_of(secured, topic=name, **more), is_stream=False), SCHEMA, overwrite=False
+        )
+        message = sink.write(iter([pa.RecordBatch.from_pydict({"value": [str(step).encode()]})]))
+        assert isinstance(message, TaskWritten)
+        assert message.write is not None
+        assert message.participant is not None
+        entry = AuditEntry(
+            "p", name, message.write.run, step, (), None, (SinkAudit("out", "topic", name, 1, 0),), "", 1
+        )
+        work = BatchWork.of_topic(step, [message.participant])
+        committer = SinkCommitter(message.write.identity, message.write.run, settings)
+        try:
+            committer.commit(msgspec.structs.replace(work, audit=entry))
+        except SinkError:
+            committer.abort(work)
+            raise
+
+    for missing in reversed(accounts):
+        left = [each for each in accounts if each != missing]
+        with allowed(admin, [*rights, pins, *left]), pytest.raises(UndecidedError, match="TOPIC_AUTHORIZATION_FAILED"):
+            write_with_account()
+        assert values_in(secured, name) == seen
+    with allowed(admin, [*rights, pins, *accounts]):
+        write_with_account()
+    assert len(values_in(secured, name)) == len(seen) + 1
+    assert len(values_in(secured, AUDIT_TOPIC)) == 1
+    seen = values_in(secured, name)
+
     # One that is left open: whoever recovers may write its ids, and read and write the decisions.
     with allowed(admin, [*rights, pins]):
         write(is_left=True)
-    settings = parse_sink_options(options_of(secured, topic=name), is_stream=False).client
     each_is_needed(
         admin,
         rights[1:],

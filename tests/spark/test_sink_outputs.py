@@ -18,7 +18,14 @@ from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, AsyncAdmin, Consumer, TopicPartition
 from tidelog.client.admin import ConfigResource, ResourceKind
 from tidelog.model.clock import SystemClock, system_now_ms
-from tidelog.spark.errors import LostTransactionError, OptionError, OutputStoppedError, SinkError, UnfinishedError
+from tidelog.spark.errors import (
+    LostTransactionError,
+    OptionError,
+    OutputStoppedError,
+    SinkError,
+    UndecidedError,
+    UnfinishedError,
+)
 from tidelog.spark.outputs.kind import kind_of
 from tidelog.spark.outputs.manifest_store import manifest_of, write_manifest
 from tidelog.spark.outputs.staged import AttemptName, StagedOutput, Target, app_id
@@ -471,6 +478,31 @@ def test_a_topic_of_decisions_that_forgets_is_refused() -> None:
         assert told.exit_code == 0, told.stderr
         sink.commit(BatchWork(0))
         tasks.close()
+
+
+def test_a_batch_whose_account_is_too_large_for_its_topic_is_not_decided(
+    clusters: tuple[str, str], tmp_path: Path
+) -> None:
+    with EmbeddedCluster() as one, Admin(bootstrap_servers=one.bootstrap_servers) as admin:
+        admin.create_topic(AUDIT_TOPIC, partitions=1, configs={"max.message.bytes": "200"})
+        pipeline = Pipeline((one.bootstrap_servers, clusters[1]), tmp_path)
+        work = pipeline.work("run1", 0)
+
+        with pytest.raises(
+            UndecidedError, match=f"its account could not be written to {AUDIT_TOPIC}: .*MESSAGE_TOO_LARGE"
+        ):
+            pipeline.committer("run1").commit(work)
+        pipeline.committer("run1").abort(work)
+
+        assert pipeline.seen == [[], [], []]
+        assert pipeline.still_open == []
+        admin.alter_config(ResourceKind.TOPIC, AUDIT_TOPIC, set={"max.message.bytes": "100000"})
+        with pipeline.committer("run2") as sink:
+            for batch_id in range(2):
+                sink.commit(pipeline.work("run2", batch_id))
+        assert pipeline.seen == [[0, 1]] * 3
+        assert [each.batch_id for each in pipeline.audit] == [0, 1]
+        pipeline.close()
 
 
 def test_a_topic_of_decisions_that_one_broker_can_lose_is_told() -> None:

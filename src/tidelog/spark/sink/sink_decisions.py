@@ -29,7 +29,7 @@ from tidelog.client.producer.async_producer import AsyncProducer
 from tidelog.client.producer.options import ProducerArguments
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
-from tidelog.spark.errors import SinkError
+from tidelog.spark.errors import SinkError, UndecidedError
 from tidelog.spark.sink.audit_entry import AuditEntry, encode_audit, encode_audit_key
 from tidelog.spark.sink.open_transactions import admin_settings
 from tidelog.spark.sink.sink_participant import DecidingCluster, SinkIdentity
@@ -72,7 +72,8 @@ class SinkDecisions:
         self._decider: AsyncProducer | None = None
         self._state: SinkState | None = None
         self._knows_state = False
-        self._has_audit_topic = False
+        self._audit_bytes_proven = -1
+        """The topic of accounts takes entries of this size from this decider."""
 
     async def take_over(self, run: str, *, is_fresh: bool = False) -> SinkState | None:
         """Become the decider, and read what the last one has written. Where that was not `run`, look at the topic as well:
@@ -98,16 +99,17 @@ class SinkDecisions:
         return self._state if await self._is_decider() else None
 
     async def record(self, state: SinkState | None, audit: AuditEntry | None = None) -> bool:
-        """Write a state, or that there is none any more; False where another decider has taken over."""
+        """Write a state, or that there is none any more; False where another decider has taken over. UndecidedError for a new
+        decision whose account could not be written in the end."""
         decider = self._decider
         assert decider is not None, "only a decider writes"
-        if audit is not None and not self._has_audit_topic:
-            await ensure_audit_topic(self._admin)
-            self._has_audit_topic = True
         value = None if state is None else encode_state(state)
+        account = self._new_account(state)
         # Nobody knows what is written, until it is.
         self._knows_state = False
         try:
+            if account is not None:
+                await self._prove(decider, account)
             await decider.begin_transaction()
             await decider.send(TOPIC, value, key=encode_key(self._identity), partition=0)
             if audit is not None:
@@ -117,6 +119,37 @@ class SinkDecisions:
             return False
         self._state, self._knows_state = state, True
         return True
+
+    def _new_account(self, state: SinkState | None) -> AuditEntry | None:
+        """What will have to be written once a decision is finished that is about to be recorded for the first time, at its
+        largest; None where there is no such decision."""
+        decision = None if state is None else state.decision
+        before = None if self._state is None else self._state.decision
+        if decision is None or decision.audit is None or (before is not None and before.batch_id == decision.batch_id):
+            return None
+        return decision.audit.finished(decision.audit.decided_ms, frozenset(each.sink for each in decision.audit.sinks))
+
+    async def _prove(self, decider: AsyncProducer, account: AuditEntry) -> None:
+        """See that an account could be written, and have its topic: after the decision it is too late. UndecidedError where it
+        could not: a right that is missing, or a topic of small records."""
+        value = encode_audit(account)
+        if len(value) <= self._audit_bytes_proven:
+            return
+        try:
+            await ensure_audit_topic(self._admin)
+            await decider.begin_transaction()
+            written = await decider.send(AUDIT_TOPIC, value, key=encode_audit_key(account), partition=0)
+            await decider.flush()
+            await written
+            await decider.abort_transaction()
+        except ProducerFencedError:
+            raise
+        except ClientError as error:
+            raise UndecidedError(
+                f"batch {account.batch_id} of {self._identity} is not written, because its account could not be written to "
+                f"{AUDIT_TOPIC}: {error}"
+            ) from error
+        self._audit_bytes_proven = len(value)
 
     async def _is_decider(self) -> bool:
         if self._decider is None or not self._knows_state:
