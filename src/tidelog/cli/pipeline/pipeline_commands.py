@@ -111,6 +111,21 @@ def status(
 
 
 @app.command()
+def show(
+    file: FileArgument,
+    only: OnlyOption = None,
+    svg: Annotated[
+        str | None, typer.Option(metavar="OUT", help="Draw a picture into this file, instead of lines on the terminal.")
+    ] = None,
+    bootstrap: OtherClusterOption = None,
+) -> None:
+    """Show what pipelines read, make and write, and how far behind they were over time. Needs no cluster and no Spark."""
+    from tidelog.cli.pipeline.pipeline_show import show_pipelines  # noqa: PLC0415
+
+    exit_with(lambda: show_pipelines(file, only or (), svg=svg, bootstrap=bootstrap))
+
+
+@app.command()
 def audit(
     pipeline: Annotated[str, typer.Argument(metavar="NAME", help="The name of a pipeline.")],
     batch: Annotated[int | None, typer.Option(metavar="N", min=0, help="All that is known of one batch.")] = None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.cli.admin_session import EXIT_REFUSED, EXIT_WRONG_QUESTION, administer, complain, print_json, print_table
+from tidelog.cli.pipeline.left_progress import LeftProgress, left_by, state_of
 from tidelog.cli.pipeline.pipeline import COMMAND, load
 from tidelog.cli.pipeline.pipeline_display import as_row
 from tidelog.cli.rendering import Json
@@ -13,17 +14,12 @@ from tidelog.client.admin import AsyncAdmin
 from tidelog.client.errors import ClientError
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.errors import OptionError
-from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles, checkpoint_settings
 from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, Pipeline
 from tidelog.spark.pipelines.errors import PipelineFileError
-from tidelog.spark.pipelines.pipeline_file import PipelineFile
-from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress, read_progress
+from tidelog.spark.pipelines.progress import QueryProgress
 from tidelog.spark.pipelines.query_options import source_options
 from tidelog.spark.pipelines.validation import wrong_arguments
 from tidelog.spark.source.source_options import parse_source_options
-
-_NEVER_RUN = "never run"
-_DIED = "died"
 
 
 def show_status(path: str, only: Sequence[str], *, bootstrap: str | None, as_json: bool) -> int:
@@ -39,9 +35,9 @@ def show_status(path: str, only: Sequence[str], *, bootstrap: str | None, as_jso
     code = 0
     rows: list[dict[str, Json]] = []
     for pipeline in file.pipelines:
-        left, is_known = _left(file, pipeline)
-        code = max(code, 0 if is_known else EXIT_REFUSED)
-        found = _rows(pipeline, left, is_known=is_known)
+        left = left_by(file, pipeline)
+        code = max(code, 0 if left.is_known else EXIT_REFUSED)
+        found = _rows(pipeline, left)
 
         async def work(admin: AsyncAdmin, found: list[dict[str, Json]] = found) -> None:
             for row in found:
@@ -74,30 +70,12 @@ def _login(pipeline: Pipeline) -> dict[str, Any]:
     return login
 
 
-def _left(file: PipelineFile, pipeline: Pipeline) -> tuple[PipelineProgress | None, bool]:
-    """What the last run has left, and whether that can be known."""
-    checkpoint = file.checkpoint_of(pipeline)
-    try:
-        files = CheckpointFiles.at(checkpoint, checkpoint_settings(pipeline.storage, pipeline.spark))
-        return read_progress(files), True
-    except (OptionError, OSError) as error:
-        complain(COMMAND, f"{pipeline.name}: what its last run has left cannot be read: {error}", EXIT_REFUSED)
-        return None, False
-
-
-def _rows(pipeline: Pipeline, left: PipelineProgress | None, *, is_known: bool) -> list[dict[str, Json]]:
+def _rows(pipeline: Pipeline, left: LeftProgress) -> list[dict[str, Json]]:
     """One for each query of a pipeline, without its lag."""
-    queries = {} if left is None else {each.query: each for each in left.queries}
-    names = [pipeline.name, *([pipeline.dead_letters_query] if pipeline.has_dead_letters else [])]
     rows: list[dict[str, Json]] = []
-    for name in names:
-        known = queries.get(name, QueryProgress(query=name, query_id="", run_id=""))
-        row: dict[str, Json] = {"pipeline": pipeline.name, **as_row(known)}
-        if name not in queries:
-            row["state"] = _NEVER_RUN if is_known else "-"
-        elif known.state == "running" and left is not None and not left.is_alive:
-            row["state"] = _DIED
-        rows.append(row)
+    for name in (pipeline.name, *([pipeline.dead_letters_query] if pipeline.has_dead_letters else [])):
+        known = left.query(name) or QueryProgress(query=name, query_id="", run_id="")
+        rows.append({"pipeline": pipeline.name, **as_row(known), "state": state_of(left, name)})
     return rows
 
 

@@ -1,0 +1,162 @@
+"""What a pipeline reads, makes and writes, as a graph: data for a picture, made of the declaration alone. Pure.
+
+    topics     ->  sources  ->  transformation  ->  sinks
+                           \\->  dead letters
+
+What is shown of a sink holds no secret: of a URL only where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf, Text
+from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, FromTopic, Pipeline
+from tidelog.spark.pipelines.sinks import EXACTLY_ONCE, Sink, ToDatabase, ToTable, ToTopic
+
+Kind: TypeAlias = Literal["topic", "source", "transform", "sink", "dead letters"]
+
+_CATALOGS = {"rest": "REST", "sql": "SQL"}
+_DATABASES = {"postgres": "PostgreSQL", "postgresql": "PostgreSQL", "sqlite": "SQLite"}
+_MARIADB = "MariaDB"
+
+
+class Node(NamedTuple):
+    """One box."""
+
+    kind: Kind
+    title: str
+    about: Sequence[str] = ()
+    """A line each."""
+
+
+class Graph(NamedTuple):
+    """Boxes, and lines between them by their numbers, which all lead to a later one."""
+
+    name: str
+    nodes: Sequence[Node]
+    edges: Sequence[tuple[int, int]]
+
+
+def graph_of(pipeline: Pipeline) -> Graph:
+    """For a declaration whose arguments are of the right types; whether they are right otherwise does not matter."""
+    making = _Making(pipeline)
+    sources = [making.source(each) for each in pipeline.sources]
+    result = sources
+    if pipeline.transform is not None or len(sources) > 1:
+        result = [making.node(_transform(pipeline), sources)]
+    for sink in pipeline.sinks:
+        making.node(_sink(pipeline, sink), result)
+    dead: dict[str, list[int]] = {}
+    for index, source in zip(sources, pipeline.sources, strict=True):
+        if source.dead_letters is not None:
+            dead.setdefault(source.dead_letters, []).append(index)
+    for topic, origins in dead.items():
+        making.node(Node("dead letters", topic, ("dead letters",)), origins)
+    return Graph(pipeline.name, making.nodes, making.edges)
+
+
+class _Making:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.nodes: list[Node] = []
+        self.edges: list[tuple[int, int]] = []
+        self._pipeline = pipeline
+        self._topics: dict[Node, int] = {}
+
+    def node(self, node: Node, origins: Sequence[int]) -> int:
+        self.nodes.append(node)
+        index = len(self.nodes) - 1
+        self.edges += [(each, index) for each in origins]
+        return index
+
+    def source(self, source: FromTopic) -> int:
+        # A topic that is read twice is one box.
+        where = source.bootstrap or self._pipeline.bootstrap or DEFAULT_BOOTSTRAP
+        title = source.topic if source.pattern is None else f"/{source.pattern}/"
+        topic = Node("topic", title or "?", (f"topic at {_first_of(where)}",))
+        if topic not in self._topics:
+            self._topics[topic] = self.node(topic, ())
+        return self.node(Node("source", source.view or "source", _source_lines(source)), [self._topics[topic]])
+
+
+def _source_lines(source: FromTopic) -> list[str]:
+    lines = [_decoder(source.decode)]
+    if source.watermark is not None:
+        lines.append(f"late after {source.watermark.delay}")
+    expected = len(source.expect)
+    if expected:
+        lines.append(f"{expected} expectation{'s' if expected > 1 else ''}")
+    return lines
+
+
+def _decoder(decoder: Decoder | None) -> str:
+    match decoder:
+        case None:
+            return "records as they are"
+        case Json():
+            return "JSON"
+        case Avro():
+            return "Avro"
+        case Protobuf(message):
+            return f"Protobuf {message}"
+        case Text():
+            return "text"
+    return type(decoder).__name__
+
+
+def _transform(pipeline: Pipeline) -> Node:
+    about = [f"{pipeline.output_mode} mode"]
+    if pipeline.trigger is not None:
+        about.append("once" if pipeline.trigger == "available_now" else f"every {pipeline.trigger}")
+    transform = pipeline.transform
+    if transform is None:
+        title = "join"
+    elif isinstance(transform, str):
+        title = "SQL"
+    else:
+        title = f"{getattr(transform, '__name__', 'function')}()"
+    return Node("transform", title, tuple(about))
+
+
+def _sink(pipeline: Pipeline, sink: Sink) -> Node:
+    about: list[str]
+    match sink:
+        case ToTopic():
+            about = [f"topic at {_first_of(sink.bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP)}"]
+            about += [f"key {sink.key}"] if sink.key is not None else []
+            about.append("exactly once" if sink.delivery == EXACTLY_ONCE else "at least once")
+        case ToTable():
+            about = [f"{_format(sink)} table", *_changes(sink)]
+        case ToDatabase():
+            about = [f"{_database(sink.url)} table", *_changes(sink)]
+        case _:
+            about = ["Parquet files"]
+    if not isinstance(sink, ToTopic | ToDatabase) and sink.partition_by:
+        about.append(f"by {', '.join(sink.partition_by)}")
+    if sink.where is not None:
+        about.append(f"where {sink.where}")
+    return Node("sink", sink.label, tuple(about))
+
+
+def _format(sink: ToTable) -> str:
+    name = {"delta": "Delta", "iceberg": "Iceberg", "parquet": "Parquet"}.get(sink.format.lower(), sink.format)
+    catalog = _CATALOGS.get(str(sink.catalog.get("type", "")).lower())
+    return name if catalog is None else f"{name} {catalog}"
+
+
+def _database(url: str) -> str:
+    return _DATABASES.get(urlsplit(url).scheme.partition("+")[0], _MARIADB)
+
+
+def _changes(sink: ToTable | ToDatabase) -> list[str]:
+    if not sink.merge_on:
+        return ["rows are added"]
+    key = ", ".join(sink.merge_on)
+    return [f"history by {key}" if sink.history else f"merged by {key}"]
+
+
+def _first_of(servers: str) -> str:
+    first, _, more = servers.partition(",")
+    return f"{first}, ..." if more else first
