@@ -145,6 +145,15 @@ def test_a_metrics_port_that_is_taken_is_told_before_spark_starts(tmp_path: Path
     assert run.stderr.startswith("tidelog pipeline: cannot listen on 127.0.0.1:")
 
 
+def test_a_metrics_file_that_cannot_be_written_is_told_before_spark_starts(tmp_path: Path) -> None:
+    path = written(tmp_path, 'p = Pipeline(name="p", source=FromTopic("t"), sink=ToTable("tables/t"))')
+
+    for place, why in ((tmp_path / "none" / "m.prom", "No such file or directory"), (tmp_path, "Is a directory")):
+        run = tidelog("pipeline", "run", path, "--metrics-file", place)
+        assert (run.exit_code, run.stdout) == (2, "")
+        assert run.stderr == f"tidelog pipeline: --metrics-file {place} cannot be written: {why}\n"
+
+
 def test_wrong_arguments_are_told_by_every_command(tmp_path: Path) -> None:
     path = written(tmp_path, 'a = Pipeline(name="a", sorce=FromTopic(5), spark=[])')
     sentences = [
@@ -283,10 +292,13 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
             producer.send("ctrl-c", b'{"id": %d}' % number).result(30)
 
     send(1)
-    said = tmp_path / "stderr"
+    said, kept = tmp_path / "stderr", tmp_path / "kept.prom"
     with said.open("w") as errors:
         run = subprocess.Popen(
-            command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers, "--metrics-port", "0"),
+            [
+                *command("pipeline", "run", path, "--bootstrap", cluster.bootstrap_servers),
+                *("--metrics-port", "0", "--metrics-file", str(kept)),
+            ],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -318,6 +330,10 @@ def test_ctrl_c_ends_a_run_after_its_batch(cluster: EmbeddedCluster, tmp_path: P
     assert lines[1] == "starting Spark on local[2]"
     assert 'tidelog_pipeline_rows_total{pipeline="ctrl-c",query="ctrl-c"} 2\n' in metrics
     assert 'tidelog_pipeline_running{pipeline="ctrl-c",query="ctrl-c"} 1\n' in metrics
+    after_all = kept.read_text()
+    assert 'tidelog_pipeline_rows_total{pipeline="ctrl-c",query="ctrl-c"} 2\n' in after_all
+    assert 'tidelog_pipeline_running{pipeline="ctrl-c",query="ctrl-c"} 0\n' in after_all
+    assert 'tidelog_pipeline_stuck{pipeline="ctrl-c",query="ctrl-c"} 0\n' in after_all
     assert lines[-2:] == ["stopping after the batches that are under way", lines[-3].replace("running", "stopped")]
     assert status["state"] == "running"
     rows = [

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import logging
+import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +28,10 @@ from tidelog.cli.admin_session import (
 from tidelog.cli.cluster_login import login_properties
 from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST
 from tidelog.net.errors import ListenError
+from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
-from tidelog.spark.pipelines.progress import PipelineProgress, progress_families
+from tidelog.spark.pipelines.progress import PipelineProgress, metrics_text, progress_families
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
 from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, problems_of, problems_of_file
 
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
     from tidelog.spark.pipelines.pipeline_run import PipelineRun
     from tidelog.spark.pipelines.query_plan import PlannedQuery
     from tidelog.spark.watching.metrics_port import MetricsPort
+
+log = logging.getLogger(__name__)
 
 COMMAND = "pipeline"
 
@@ -52,6 +59,7 @@ class RunOptions:
     as_json: bool
     metrics_port: int | None = None
     metrics_host: str = DEFAULT_METRICS_HOST
+    metrics_file: str | None = None
 
 
 def run_pipelines(options: RunOptions) -> int:
@@ -152,6 +160,7 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
 
     local = all(is_local(file.checkpoint_of(each)) for each in file.pipelines)
     conf = session_conf(file.pipelines, settings, is_checkpoint_local=local)
+    metrics_file = _metrics_file(options)
     run: PipelineRun | None = None
     # Before Spark is started, for whom a port that is taken would be a long wait.
     with (
@@ -165,12 +174,43 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
         try:
             run = PipelineRun(spark, file, until_caught_up=options.until_caught_up)
 
+            def show(progress: Sequence[PipelineProgress]) -> None:
+                display.show(progress)
+                if metrics_file is not None:
+                    _keep_metrics(metrics_file, progress)
+
             with _on_signals(run.stop):
                 run.start()
-                display.show(run.progress)
-                run.follow(display.show, lambda: display.say("stopping after the batches that are under way"))
+                show(run.progress)
+                run.follow(show, lambda: display.say("stopping after the batches that are under way"))
         finally:
             spark.stop()
+
+
+def _metrics_file(options: RunOptions) -> Path | None:
+    """Where metrics are kept, seen to be a place for them. QuestionError.
+
+    Those of the last run stay until there are others: an alarm is not called off by another try.
+    """
+    if options.metrics_file is None:
+        return None
+    path = Path(options.metrics_file).absolute()
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise QuestionError(f"--metrics-file {path} cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def _keep_metrics(path: Path, progress: Sequence[PipelineProgress]) -> None:
+    try:
+        Storage.at(str(path.parent)).write(path.name, metrics_text(*progress).encode(), is_durable=False)
+    except OSError as error:
+        # No batch waits for who only watches; the next one tries again.
+        log.warning("metrics cannot be written to %s: %s", path, error.strerror or error)
 
 
 @contextmanager

@@ -60,6 +60,12 @@ def run(
     bootstrap: OtherClusterOption = None,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = DEFAULT_METRICS_HOST,
+    metrics_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Keep metrics in this file, also where checkpoints are URLs: it outlives the run."
+        ),
+    ] = None,
     is_verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,6 +87,7 @@ def run(
         as_json,
         metrics_port,
         metrics_host,
+        metrics_file,
     )
     exit_with(lambda: run_pipelines(options))
 

@@ -98,9 +98,9 @@ def write_history(files: CheckpointFiles, history: PipelineHistory) -> None:
     files.write(HISTORY_NAME, msgspec.json.encode(history) + b"\n")
 
 
-def metrics_text(progress: PipelineProgress) -> str:
+def metrics_text(*pipelines: PipelineProgress) -> str:
     """As Prometheus reads it. `tidelog_pipeline_stuck` is the one to be woken by."""
-    return text_of(progress_families(lambda: [progress]))
+    return text_of(progress_families(lambda: pipelines))
 
 
 def progress_families(pipelines: Callable[[], Iterable[PipelineProgress]]) -> list[Family]:
