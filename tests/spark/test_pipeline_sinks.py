@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -228,6 +229,40 @@ def test_a_sink_that_refuses_what_is_decided_stops_the_query_and_raises_an_alarm
     assert f"{stuck} 0\n" in (checkpoint / "metrics.prom").read_text()
     assert sorted(row["n"] for row in pq.read_table(tmp_path / "files").to_pylist()) == list(range(10))
     assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(10))
+
+
+def test_a_checkpoint_that_is_one_batch_old_is_refused_and_loses_nothing(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    cluster.create_topic(f"{topic}.out", partitions=2)
+    pipeline = Pipeline(
+        name=f"restored-{topic}",
+        source=FromTopic(topic, EVENT, name="events"),
+        sink=[ToTopic(f"{topic}.out", name="out"), ToFiles("files")],
+        bootstrap=cluster.bootstrap_servers,
+    )
+    checkpoint, backup = tmp_path / "checkpoints" / pipeline.name, tmp_path / "backup"
+    send(cluster, topic, range(10))
+    run_to_the_end(spark, tmp_path, pipeline)
+    shutil.copytree(checkpoint, backup)
+    send(cluster, topic, range(10, 20))
+    run_to_the_end(spark, tmp_path, pipeline)
+    newest = checkpoint.rename(tmp_path / "newest")
+    backup.rename(checkpoint)
+    send(cluster, topic, range(20, 25))
+
+    with pytest.raises(
+        QueryFailedError, match=r"batch 1 of .* is written already, and from other input: nothing of this one is written"
+    ):
+        run_to_the_end(spark, tmp_path, pipeline)
+    assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(20))
+
+    # The sentence says what to do.
+    shutil.rmtree(checkpoint)
+    newest.rename(checkpoint)
+    run_to_the_end(spark, tmp_path, pipeline)
+    assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(25))
+    assert sorted(row["n"] for row in pq.read_table(tmp_path / "files").to_pylist()) == list(range(25))
 
 
 def test_what_stops_a_query_is_told_in_one_sentence(
