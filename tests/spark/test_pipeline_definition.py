@@ -129,6 +129,11 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
         ({"sink": ToTopic("x", encode="columns", key="id")}, "with encode='columns' a column key says it"),
         ({"sink": ToTopic("x", key="")}, "key is empty"),
         ({"sink": ToTopic("x", delivery="twice")}, "delivery is 'twice'; it can be exactly_once or at_least_once"),
+        (
+            {"sink": ToTopic("x", delivery="at_least_once", by_partition=True)},
+            "by_partition is for the transactions of a batch: it needs delivery='exactly_once'",
+        ),
+        ({"sink": ToTopic("x", by_partition="yes")}, "by_partition is 'yes'; it is True or False"),  # type: ignore[arg-type]
         ({"sink": ToTopic("x", options={"Topic": "y"})}, "the option Topic is said by the topic: leave it out"),
         ({"sink": ToTopic("x", options={"kafka.acks": "7"})}, "sink: an option that begins with kafka. is wrong"),
         ({"sink": ToTopic("x", options={"subscribe": "y"})}, "the option subscribe is for reading"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
 from tests.spark.written import committed_rows, transactional_ids
 from tests.support.command_line import tidelog
 from tidelog import Producer
+from tidelog.client.producer.murmur2 import partition_of
 from tidelog.spark.outputs.file_output import FileKind
 from tidelog.spark.outputs.kind import OutputRefusedError
 from tidelog.spark.outputs.staged import StagedBatch
-from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic, batch_writing
+from tidelog.spark.pipelines.batch_rows import SinkRows, rows_to_write
 from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
@@ -28,6 +31,7 @@ from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.pipelines.progress import PipelineProgress, read_progress
 from tidelog.spark.pipelines.query_options import sink_options
 from tidelog.spark.pipelines.query_plan import plan_pipeline
+from tidelog.spark.sink.sink_participant import Participant
 from tidelog.testing import EmbeddedCluster
 
 EVENT = Json("id string, n bigint, kind string")
@@ -252,7 +256,8 @@ def test_a_checkpoint_that_is_one_batch_old_is_refused_and_loses_nothing(
     send(cluster, topic, range(20, 25))
 
     with pytest.raises(
-        QueryFailedError, match=r"batch 1 of .* is written already, and from other input: nothing of this one is written"
+        QueryFailedError,
+        match=r"batch 1 of .* is written already, and from other input: nothing of this one is written",
     ):
         run_to_the_end(spark, tmp_path, pipeline)
     assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(20))
@@ -263,6 +268,63 @@ def test_a_checkpoint_that_is_one_batch_old_is_refused_and_loses_nothing(
     run_to_the_end(spark, tmp_path, pipeline)
     assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(25))
     assert sorted(row["n"] for row in pq.read_table(tmp_path / "files").to_pylist()) == list(range(25))
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_each_partition_of_a_topic_is_written_by_one_task_where_that_is_asked_for(
+    spark: SparkSession,
+    cluster: EmbeddedCluster,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_alone: bool,
+) -> None:
+    """Alone, and beside sinks whose rows have to lie together otherwise: then each is a row of its own."""
+    target, other = f"{topic}.out", f"{topic}.other"
+    cluster.create_topic(target, partitions=6)
+    cluster.create_topic(other, partitions=6)
+    database = tmp_path / "d.db"
+    more: list[ToTopic | ToDatabase] = [
+        ToTopic(other, by_partition=True),
+        ToDatabase(f"sqlite:///{database}", table="t", merge_on=["id"], sequence_by="n"),
+    ]
+    pipeline = Pipeline(
+        name=f"by-partition-{topic}",
+        source=FromTopic(topic, EVENT, name="events"),
+        sink=[
+            ToTopic(target, key="id", where="n < 30", by_partition=True),
+            ToFiles("files"),
+            *(() if is_alone else more),
+        ],
+        bootstrap=cluster.bootstrap_servers,
+    )
+    participants: list[Participant] = []
+    monkeypatch.setattr(
+        batch_writing, "warn_of_markers", lambda _identity, _run, given, _how: participants.extend(given)
+    )
+    send(cluster, topic, range(40))
+    written_as_it_is = rows_to_write
+
+    def in_several_tasks(result: DataFrame, sinks: Sequence[SinkRows]) -> DataFrame:
+        """However few rows there are."""
+        result.sparkSession.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+        return written_as_it_is(result, sinks)
+
+    monkeypatch.setattr(batch_writing, "rows_to_write", in_several_tasks)
+    run_to_the_end(spark, tmp_path, pipeline)
+
+    rows = committed_rows(cluster.bootstrap_servers, target)
+    others = [] if is_alone else committed_rows(cluster.bootstrap_servers, other)
+    written = {(row.topic, row.partition) for row in (*rows, *others)}
+    assert len(participants) > 1
+    assert sum(each.partition_count for each in participants) == len(written), "each is of one task's transaction"
+    assert sorted(json.loads(row.value or b"")["n"] for row in rows) == list(range(30))
+    assert all(row.partition == partition_of(row.key or b"", 6) for row in rows)
+    assert sorted(row["n"] for row in pq.read_table(tmp_path / "files").to_pylist()) == list(range(40))
+    if not is_alone:
+        assert sorted(row["n"] for row in values(cluster, other)) == list(range(40))
+        assert len({row.partition for row in others}) == 6, "rows without a key are spread"
+        assert database_rows_count(database) == 10
 
 
 def test_what_stops_a_query_is_told_in_one_sentence(

@@ -10,6 +10,7 @@ records are in as many small batches. Sorted like this it is ended by 1,000, for
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as sf
@@ -40,25 +41,39 @@ def by_target_partition(rows: DataFrame, options: Mapping[str, str], *, tasks: i
     check_columns(parsed, rows.schema)
     if tasks is not None and tasks < 1:
         raise OptionError(f"tasks is {tasks}; it can be 1 or more")
-    count = _partition_count(parsed, parsed.topic)
+    count = partition_count(parsed, parsed.topic)
     wanted = tasks or parse_whole(_TASKS_KEY, rows.sparkSession.conf.get(_TASKS_KEY) or "1")
-    given, hashed = _chosen(rows, parsed, count)
-    # Of what may go anywhere: the same rows are to go to the same partitions again.
-    anywhere = sf.pmod(sf.xxhash64("value"), sf.lit(count)).cast("int")
-    free = anywhere if hashed is None else sf.when(sf.col("key").isNull(), anywhere)
-    target = sf.coalesce(given, *(() if hashed is None else (hashed,)), anywhere)
+    found = destination({name: sf.col(name) for name in rows.columns}, parsed, count)
     # Found before the column has its new values, which say nothing of rows with a key.
-    placed = rows.withColumns({_TARGET: target, "partition": sf.coalesce(given, free)})
+    placed = rows.withColumns({_TARGET: found.target, "partition": found.partition})
     return placed.repartitionById(min(wanted, count), _TARGET).drop(_TARGET)
+
+
+class Destination(NamedTuple):
+    """Where a record goes, of the partitions that there are now."""
+
+    target: Column
+    partition: Column
+    """What it has to say for that itself: null where its key does."""
+
+
+def destination(columns: Mapping[str, Column], options: SinkOptions, count: int) -> Destination:
+    """By the columns that a record is made of."""
+    given, hashed = _chosen(columns, options, count)
+    # Of what may go anywhere: the same rows are to go to the same partitions again.
+    anywhere = sf.pmod(sf.xxhash64(columns["value"]), sf.lit(count)).cast("int")
+    free = anywhere if hashed is None else sf.when(columns["key"].isNull(), anywhere)
+    target = sf.coalesce(given, *(() if hashed is None else (hashed,)), anywhere)
+    return Destination(target, sf.coalesce(given, free))
 
 
 _TARGET = "_tidelog_target"
 
 
-def _chosen(rows: DataFrame, options: SinkOptions, count: int) -> tuple[Column, Column | None]:
+def _chosen(columns: Mapping[str, Column], options: SinkOptions, count: int) -> tuple[Column, Column | None]:
     """The partition that a row says, and the one by its key; null where there is none. None where keys do not matter."""
-    given = sf.col("partition") if "partition" in rows.columns else sf.lit(None).cast("int")
-    if "key" not in rows.columns or options.client.get("partitioner", "default") != "default":
+    given = columns.get("partition", sf.lit(None).cast("int"))
+    if "key" not in columns or options.client.get("partitioner", "default") != "default":
         return given, None
 
     def hashed(keys: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark looks at these annotations
@@ -67,12 +82,13 @@ def _chosen(rows: DataFrame, options: SinkOptions, count: int) -> tuple[Column, 
         return key_partitions(keys, count)
 
     hashed.__annotations__ = {"keys": pa.Array, "return": pa.Array}
-    key = sf.col("key").cast("binary")
+    key = columns["key"].cast("binary")
     by_key = arrow_udf(hashed, "int")(key)  # type: ignore[call-overload]  # its kind is in the annotations
     return given, sf.when(key.isNotNull(), by_key)
 
 
-def _partition_count(options: SinkOptions, topic: str) -> int:
+def partition_count(options: SinkOptions, topic: str) -> int:
+    """As it is now. ClientError."""
     from tidelog.client.admin import Admin  # noqa: PLC0415 - not where options are wrong
 
     with Admin(**common_settings(options.client)) as admin:

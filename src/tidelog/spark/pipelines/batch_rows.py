@@ -5,7 +5,7 @@
               others of its key
 
 Rows that change a table are brought together by key and sorted by sequence: tasks then keep the last one of each key
-(`last_changes`).
+(`last_changes`). Rows of a topic are brought together by the partition that they go to, where that is wanted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tidelog.spark.pipelines.sink_targets import changes_of
 from tidelog.spark.pipelines.sinks import Sink, ToDatabase, ToFiles, ToTable, ToTopic
 
 TAG = "sink"
+_TARGET = "target"
 _RECORD_COLUMNS = ("key", "value", "topic", "partition", "headers", "timestamp")
 _KEYS_MAX = 16
 """Each is compared for each row of a batch."""
@@ -38,6 +39,15 @@ class SinkRows:
     schema: StructType
     condition: str | None = None
     changes: Changes | None = None
+    target: Column | None = None
+    """Of a topic that each partition is to be written of by one task: the partition that a row goes to."""
+
+    @property
+    def own_target(self) -> Column:
+        """Null for rows that are not for it, and where it does not matter."""
+        if self.target is None:
+            return F.lit(None).cast("int")
+        return self.target if self.condition is None else F.when(F.expr(self.condition), self.target)
 
     @property
     def struct(self) -> Column:
@@ -150,8 +160,9 @@ def _check_types(schema: StructType, changes: Changes | None) -> None:
 
 
 def is_tagged(sinks: Sequence[SinkRows]) -> bool:
-    """Whether rows have to be tagged: sinks have different keys, or sequences."""
-    return len({each.order for each in sinks if each.changes is not None}) > 1
+    """Whether rows have to be tagged: sinks have different keys, or sequences, or one partitions and another keys."""
+    placed = sum(each.target is not None for each in sinks)
+    return len({each.order for each in sinks if each.changes is not None}) + placed > 1
 
 
 def rows_to_write(result: DataFrame, sinks: Sequence[SinkRows]) -> DataFrame:
@@ -159,6 +170,11 @@ def rows_to_write(result: DataFrame, sinks: Sequence[SinkRows]) -> DataFrame:
     if is_tagged(sinks):
         return _tagged(result, sinks)
     structs = [each.struct.alias(f"s{index}") for index, each in enumerate(sinks)]
+    for each in sinks:
+        if each.target is not None:
+            placed = result.select(*structs, each.own_target.alias(_TARGET))
+            # What is not for it may be written by any task.
+            return placed.repartition(F.coalesce(F.col(_TARGET), _tie(placed))).drop(_TARGET)
     changing = next((each for each in sinks if each.changes is not None), None)
     if changing is None or changing.changes is None:
         return result.select(*structs)
@@ -178,17 +194,19 @@ def _tagged(result: DataFrame, sinks: Sequence[SinkRows]) -> DataFrame:
             own.cast(kinds[n]).alias(f"s{n}") if n == index else F.lit(None).cast(kinds[n]).alias(f"s{n}")
             for n in range(len(sinks))
         ]
-        whole = F.struct(F.lit(index).alias(TAG), *parts)
+        whole = F.struct(F.lit(index).alias(TAG), *parts, sink.own_target.alias(_TARGET))
         return whole if sink.condition is None else F.when(F.expr(sink.condition), whole)
 
     rows = F.array_compact(F.array(*[row(index, each) for index, each in enumerate(sinks)]))
     tagged = result.select(F.inline(rows))
     changing = [(index, each) for index, each in enumerate(sinks) if each.changes is not None]
+    together = [index for index, each in enumerate(sinks) if each.changes is not None or each.target is not None]
     keys = [F.col(f"s{index}.`{name}`") for index, each in changing if each.changes for name in each.changes.merge_on]
     order = [F.col(f"s{index}.`{name}`") for index, each in changing for name in each.order]
     # Rows that are only added have no key, and would all lie in one partition.
-    spread = F.when(F.col(TAG).isin([index for index, _ in changing]), F.lit(0)).otherwise(_tie(tagged))
-    return tagged.repartition(F.col(TAG), *keys, spread).sortWithinPartitions(F.col(TAG), *order, _tie(tagged))
+    spread = F.when(F.col(TAG).isin(together), F.lit(0)).otherwise(_tie(tagged))
+    laid = tagged.repartition(F.col(TAG), *keys, F.col(_TARGET), spread)
+    return laid.sortWithinPartitions(F.col(TAG), *order, _tie(tagged)).drop(_TARGET)
 
 
 def _tie(rows: DataFrame) -> Column:

@@ -202,7 +202,8 @@ class BatchWriting:
         ]
         found = (self._topic_output(index, messages) for index in range(len(sinks.topics)))
         topics = [each for each in found if each is not None]
-        warn_of_markers(identity, run, [each for output in topics for each in output.participants])
+        written = [each for output in topics for each in output.participants]
+        warn_of_markers(identity, run, written, "ToTopic(by_partition=True)")
         accounts = accounts_of(sinks, staged, messages, {} if self._ranges is None else self._ranges.since_last())
         totals = BatchInput(
             None if entry is None else entry_hash(entry),

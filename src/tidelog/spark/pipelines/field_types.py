@@ -103,6 +103,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "key": _optional(_TEXT),
         "encode": _TEXT._replace(stand_in="json"),
         "delivery": _TEXT._replace(stand_in="exactly_once"),
+        "by_partition": _FLAG,
         "options": _OPTIONS,
         "bootstrap": _optional(_TEXT),
     },

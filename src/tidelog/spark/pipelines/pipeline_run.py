@@ -24,6 +24,7 @@ from tidelog.spark.pipelines.checkpoint_files import checkpoint_settings, files_
 from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
+from tidelog.spark.pipelines.partition_rows import with_partitions
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress
 from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
@@ -218,7 +219,7 @@ class PipelineRun:
         )
         prepare_outputs(sinks)
         client = decider_options(pipeline).client
-        sinks = with_deciding_cluster(sinks, client)
+        sinks = with_partitions(pipeline, with_deciding_cluster(sinks, client))
 
         def committer(identity: SinkIdentity, run: str) -> Committer:
             return SinkCommitter(identity, run, client).__enter__()

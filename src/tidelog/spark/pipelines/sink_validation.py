@@ -113,6 +113,9 @@ def _check_topic(pipeline: Pipeline, declared: ToTopic, option_problems: OptionP
     if sink.key is not None and not sink.key.strip():
         found.append("key is empty: leave it out, or name a column")
         sink = replace(sink, key=None)
+    if sink.by_partition and not is_decided(sink):
+        found.append(f"by_partition is for the transactions of a batch: it needs delivery='{EXACTLY_ONCE}'")
+        sink = replace(sink, by_partition=False)
     if wrong := _condition_problems(sink):
         found += wrong
         sink = replace(sink, where=None)

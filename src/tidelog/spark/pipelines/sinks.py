@@ -39,6 +39,8 @@ class ToTopic(Declaration):
     encode: str = "json"
     """json: each row is one value. columns: what comes out has the columns of a record already, value and others."""
     delivery: str = EXACTLY_ONCE
+    by_partition: bool = False
+    """Whether rows are shuffled first, so that each partition of the topic is written by one task of a batch."""
     options: Mapping[str, str | int | bool] = field(default_factory=dict, repr=False)
     """More of the sink's."""
     bootstrap: str | None = None

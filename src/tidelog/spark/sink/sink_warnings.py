@@ -47,7 +47,12 @@ def warn_once(run: str, about: str, sentence: str) -> None:
         log.warning("%s", sentence)
 
 
-def warn_of_markers(identity: SinkIdentity, run: str, participants: Sequence[Participant]) -> None:
+def warn_of_markers(
+    identity: SinkIdentity,
+    run: str,
+    participants: Sequence[Participant],
+    way_out: str = "tidelog.spark.target_partitions.by_target_partition before the write",
+) -> None:
     """Each transaction is ended in each of its partitions: tasks times partitions, where every task has rows for all of them."""
     markers = sum(each.partition_count for each in participants)
     if markers > MARKERS_MAX:
@@ -55,8 +60,7 @@ def warn_of_markers(identity: SinkIdentity, run: str, participants: Sequence[Par
             run,
             "markers",
             f"a batch of {identity} is ended by {markers} markers: it has {len(participants)} tasks, and each has written "
-            f"to {markers // len(participants)} partitions. Let each task write to few, by "
-            "tidelog.spark.target_partitions.by_target_partition before the write, or have fewer tasks",
+            f"to {markers // len(participants)} partitions. Let each task write to few, by {way_out}, or have fewer tasks",
         )
 
 
