@@ -14,14 +14,16 @@ from moto.server import ThreadedMotoServer
 from pyspark.sql.types import StringType, StructType
 
 from tests.spark.sink_tasks import Tasks
-from tests.spark.written import committed_numbers, transactional_ids
+from tests.spark.written import committed_numbers, committed_rows, transactional_ids
 from tidelog.spark.errors import BatchInputError, BatchOrderError
 from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.sink import open_transactions, sink, sink_warnings
 from tidelog.spark.sink.input_hash import InputUnreadableError, input_hash
 from tidelog.spark.sink.sink import BatchSink, Messages, SinkWrite, StreamSink, TaskWritten
+from tidelog.spark.sink.sink_decisions import TOPIC
 from tidelog.spark.sink.sink_options import parse_sink_options
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_state import encode_key
 from tidelog.testing import EmbeddedCluster
 
 SCHEMA = StructType().add("value", StringType())
@@ -128,6 +130,20 @@ def test_without_a_checkpoint_rows_and_checksum_decide_and_that_is_told_once(
     assert committed_numbers(cluster.bootstrap_servers, topic) == [0, 1, 2, 3]
 
 
+def test_a_checkpoint_that_is_away_is_asked_once_a_run(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def away(_checkpoint: str, batch_id: int) -> str:
+        asked.append(batch_id)
+        raise InputUnreadableError("the store does not answer")
+
+    monkeypatch.setattr("tidelog.spark.sink.input_hash.input_hash", away)
+    for run, batch_id in (("run-1", 0), ("run-1", 1), ("run-2", 2), ("run-2", 3)):
+        stream.commit(run, batch_id, batch_id)
+
+    assert asked == [0, 2]
+
+
 def batch_sink(cluster: EmbeddedCluster, topic: str, **more: str) -> BatchSink:
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic, "delivery": "exactly_once", **more}
     return BatchSink(parse_sink_options(given, is_stream=False), SCHEMA, overwrite=False)
@@ -171,11 +187,59 @@ def test_two_writes_under_one_version_are_one_only_where_they_are_the_same(
 
 
 def test_a_batch_that_comes_once_leaves_nothing(cluster: EmbeddedCluster, topic: str) -> None:
-    commit(cluster, topic, batch_sink(cluster, topic), 1, 2)
+    first = batch_sink(cluster, topic)
+    commit(cluster, topic, first, 1, 2)
     commit(cluster, topic, batch_sink(cluster, topic), 1, 2)
 
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 1, 2, 2]
     assert not sink._committers
+    key = encode_key(first._write.identity)
+    values = [row.value for row in committed_rows(cluster.bootstrap_servers, TOPIC) if row.key == key]
+    assert (len(values), values[-1]) == (2, None), "a decision, and a tombstone for compaction"
+
+
+def test_a_batch_tells_of_markers_and_of_what_others_have_open(
+    cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(open_transactions.open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
+    monkeypatch.setattr(sink_warnings, "MARKERS_MAX", 0)
+    abandoned = Tasks(cluster.bootstrap_servers, topic, SinkIdentity(f"gone-{uuid4().hex[:8]}"))
+    abandoned.write("run-0", [7])
+    abandoned.close()
+
+    commit(cluster, topic, batch_sink(cluster, topic), 1, 2)
+
+    assert caplog.text.count("is ended by 1 markers") == 1
+    assert caplog.text.count(f"tidelog pipeline recover {abandoned.identity.query}") == 1
+
+
+def test_an_abort_of_which_no_task_says_whose_it_is_goes_by_the_checkpoint(
+    cluster: EmbeddedCluster, topic: str, stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream.plan(0, "to 1")
+    stream.commit("run-1", 0, 0)
+    stream.tasks.write("run-1", [1])
+    stream.sink.abort([None, None], 1)
+    # Nothing tells whose it is: at least people can find it.
+    assert f"batch 1 of a query without a name to {topic}" in caplog.text
+    assert "under tidelog-spark.*" in caplog.text
+    assert len(transactional_ids(cluster.bootstrap_servers, stream.identity.query)) == 1
+    caplog.clear()
+    given = {"kafka.bootstrap.servers": stream.bootstrap, "topic": topic, "checkpointLocation": str(stream.checkpoint)}
+    knowing = StreamSink(parse_sink_options(given, is_stream=True), SCHEMA)
+    (stream.checkpoint / "metadata").write_text("{")
+    knowing.abort([None, None], 1)
+    assert "metadata in the checkpoint" in caplog.text
+    caplog.clear()
+
+    (stream.checkpoint / "metadata").write_text(f'{{"id":"{stream.identity.query}"}}')
+    knowing.abort([None, None], 1)
+
+    assert not caplog.records
+    assert not transactional_ids(cluster.bootstrap_servers, stream.identity.query)
+    stream.plan(1, "to 2")
+    stream.commit("run-2", 1, 1)
+    assert committed_numbers(cluster.bootstrap_servers, topic) == [0, 1]
 
 
 def test_many_markers_are_told_once(
@@ -231,7 +295,9 @@ def test_the_entry_of_a_batch_is_read_here_and_from_an_object_store(
             pass
         Storage.at("s3://checkpoints/q").write("offsets/7", entry)
         assert input_hash("s3a://checkpoints/q", 7) == wanted
-        with pytest.raises(InputUnreadableError, match="batch 8 in the checkpoint s3a://checkpoints/q cannot be read"):
+        with pytest.raises(
+            InputUnreadableError, match="offsets/8 in the checkpoint s3a://checkpoints/q cannot be read"
+        ):
             input_hash("s3a://checkpoints/q", 8)
     finally:
         server.stop()
@@ -239,7 +305,7 @@ def test_the_entry_of_a_batch_is_read_here_and_from_an_object_store(
 
 @pytest.mark.parametrize("place", ["/nowhere", "file:///nowhere"])
 def test_an_entry_that_is_not_there_is_told(place: str) -> None:
-    with pytest.raises(InputUnreadableError, match="the entry of batch 3 in the checkpoint"):
+    with pytest.raises(InputUnreadableError, match="offsets/3 in the checkpoint"):
         input_hash(place, 3)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.spark.sink_tasks import DEADLINE_S, Died, Moment, MortalCommitter, Tasks
 from tests.spark.written import committed_numbers, transactional_ids
-from tidelog import Admin, Producer
+from tidelog import Admin, AsyncAdmin, Producer
 from tidelog.client.admin import TransactionState
 from tidelog.client.admin.cluster import UpgradeType
 from tidelog.client.admin.transactions import TransactionDescription
+from tidelog.client.errors import ProducerFencedError
+from tidelog.client.seams import ClientSeams
 from tidelog.spark.errors import (
     BatchInputError,
     BatchOrderError,
@@ -26,7 +31,7 @@ from tidelog.spark.errors import (
 from tidelog.spark.sink.sink_batch import BatchInput, BatchWork
 from tidelog.spark.sink.sink_cluster import ending_of
 from tidelog.spark.sink.sink_committer import SinkCommitter
-from tidelog.spark.sink.sink_decisions import TOPIC
+from tidelog.spark.sink.sink_decisions import RECORD_BYTES_MAX, TOPIC, SinkDecisions
 from tidelog.spark.sink.sink_effects import Effect, End, Ending, Pin
 from tidelog.spark.sink.sink_participant import (
     DecidingCluster,
@@ -37,6 +42,7 @@ from tidelog.spark.sink.sink_participant import (
     transactional_id,
 )
 from tidelog.spark.sink.sink_recovery import recover
+from tidelog.spark.sink.sink_state import Decision, SinkState, encode_key, encode_state
 from tidelog.testing import EmbeddedCluster
 
 # Transactions that time out are looked for so often.
@@ -368,6 +374,95 @@ def test_a_batch_that_nobody_comes_with_again_leaves_no_key(tasks: Tasks) -> Non
 
     assert seen(tasks) == [1]
     assert recover(tasks.identity.query, {"bootstrap_servers": tasks.bootstrap}).sinks == ()
+
+
+def test_what_an_earlier_release_has_decided_is_ended_from_its_own_bytes(tasks: Tasks) -> None:
+    batch = [tasks.write("run1", [1]), tasks.write("run1", [2], partition=1)]
+    committer(tasks, "run0").commit(BatchWork(41))
+    # As version 1 wrote it.
+    participants = [
+        {
+            "transactional_id": each.transactional_id,
+            "producer_id": each.producer_id,
+            "producer_epoch": each.producer_epoch,
+            "records": each.records,
+            "partitions": list(each.partitions),
+        }
+        for each in batch
+    ]
+    state = {
+        "prefix": "tidelog-spark",
+        "owner": "run1",
+        "superseded": ["run0"],
+        "finished_batch_id": 41,
+        "decision": {"batch_id": 42, "participants": participants},
+    }
+    with Producer(bootstrap_servers=tasks.bootstrap) as producer:
+        value = json.dumps({"version": 1, "state": state}).encode()
+        producer.send(TOPIC, value, key=encode_key(tasks.identity), partition=0).result(DEADLINE_S)
+
+    committer(tasks, "run2").commit(BatchWork.of_topic(42, [tasks.write("run2", [1, 2])]))
+    committer(tasks, "run2").commit(BatchWork.of_topic(43, [tasks.write("run2", [3])]))
+
+    assert seen(tasks) == [1, 2, 3]
+    assert still_open(tasks) == []
+
+
+def test_a_decision_about_eight_hundred_tasks_of_a_thousand_partitions_is_recorded(tasks: Tasks) -> None:
+    partitions = {(f"{tasks.topic}-with-a-long-name", number) for number in range(1000)}
+    participants = [
+        Participant.of(
+            attempt_id(tasks.identity, uuid4().hex, number, 0, 0, DecidingCluster("c" * 22, "broker.example.com:9092")),
+            2**62 + number,
+            2**15 - 1,
+            records=10**9,
+            partitions=partitions,
+            checksum=2**64 - 1,
+        )
+        for number in range(800)
+    ]
+    decision = Decision.of(BatchWork.of_topic(0, participants, BatchInput("ab" * 32, 10**12, 2**64 - 1)))
+    state = SinkState(tasks.identity.prefix, "run1").decided(decision)
+
+    async def record() -> SinkState | None:
+        settings: dict[str, Any] = {"bootstrap_servers": tasks.bootstrap}
+        seams = ClientSeams.of(asyncio.get_running_loop())
+        async with AsyncAdmin.on(seams, **settings) as admin:
+            first = SinkDecisions(seams, admin, tasks.identity, settings)
+            await first.take_over("run1")
+            assert await first.record(state)
+            await first.close()
+            second = SinkDecisions(seams, admin, tasks.identity, settings)
+            found = await second.take_over("run2")
+            await second.close()
+            return found
+
+    assert asyncio.run(record()) == state
+    assert len(encode_state(state)) < RECORD_BYTES_MAX / 20, "a thousand bytes a task"
+
+
+def test_a_task_that_wakes_up_after_the_decision_cannot_take_its_rows_back(tasks: Tasks, can_pin: bool) -> None:
+    if not can_pin:
+        pytest.skip("the cluster has no two-phase commit")
+    name = attempt_id(tasks.identity, "run1", 0, 0, 0)
+    with Producer(bootstrap_servers=tasks.bootstrap, transactional_id=name, linger_ms=0) as zombie:
+        zombie.init_transactions()
+        zombie.begin_transaction()
+        zombie.send(tasks.topic, b"1", partition=0).result(DEADLINE_S)
+        found = tasks.admin.describe_transaction(name)
+        participant = Participant.of(
+            name, found.producer_id, found.producer_epoch, records=1, partitions=[(tasks.topic, 0)]
+        )
+        with pytest.raises(Died):
+            committer(tasks, "run1").dying(End, Moment.BEFORE).commit(BatchWork.of_topic(0, [participant]))
+
+        with pytest.raises(ProducerFencedError):
+            zombie.abort_transaction()
+        assert tasks.state(participant) is TransactionState.ONGOING
+
+    committer(tasks, "run2").commit(BatchWork.of_topic(0, [tasks.write("run2", [1])]))
+    assert seen(tasks) == [1]
+    assert still_open(tasks) == []
 
 
 def test_a_long_lived_driver_keeps_its_connections(tasks: Tasks) -> None:

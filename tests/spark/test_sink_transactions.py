@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from tests.spark.written import committed_numbers, transactional_ids
 from tidelog import Admin
+from tidelog.client import coordinators
 from tidelog.spark.errors import SinkError, UnwritableError
 from tidelog.spark.pipelines import FromTopic, Pipeline, ToTopic
 from tidelog.spark.pipelines.batch_rows import SinkRows
@@ -29,6 +30,7 @@ from tidelog.spark.sink.sink_options import SinkOptions, parse_sink_options
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity, attempt_id, parse_transactional_id
 from tidelog.spark.sink.sink_transactions import Attempt, TaskPlace, close_transactions, open_attempt
 from tidelog.testing import EmbeddedCluster
+from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest
 
 
 @pytest.fixture(autouse=True)
@@ -204,13 +206,23 @@ def test_runs_share_no_ids(cluster: EmbeddedCluster, topic: str, query: Query) -
     assert committed_numbers(cluster.bootstrap_servers, topic) == [1, 2]
 
 
-def test_sixty_attempts_in_a_worker_have_the_connections_of_one(topic: str) -> None:
+def test_sixty_attempts_in_a_worker_have_the_connections_of_one(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedCluster() as cluster:
         cluster.create_topic(topic, partitions=2)
         before = connections(cluster)
+        asked = 0
+
+        def counting(**fields: Any) -> FindCoordinatorRequest:
+            nonlocal asked
+            asked += 1
+            return FindCoordinatorRequest(**fields)
+
+        monkeypatch.setattr(coordinators, "FindCoordinatorRequest", counting)
         query = Query(cluster.bootstrap_servers, topic)
         for number in range(60):
             query.task(0, number, partition=number)
+        # Each id may have another coordinator; more than one look-up an id would be one a request.
+        assert asked == 60
         # To the data, to the coordinator, and perhaps the one that was there before the brokers were known.
         assert connections(cluster) - before <= 3
         close_transactions()

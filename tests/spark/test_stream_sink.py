@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.spark.topics import fill, options, stopped, stream
 from tests.spark.written import committed_numbers, committed_rows, transactional_ids
+from tidelog.spark.pipelines.checkpoint_offsets import read_entry
+from tidelog.spark.sink.sink_decisions import TOPIC
+from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.sink.sink_state import decode_state, encode_key
 from tidelog.testing import EmbeddedCluster
 
 
@@ -35,6 +40,14 @@ def rows(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> DataFrame
 def writer(rows: DataFrame, bootstrap: str, checkpoint: str, target: str, **more: Any) -> DataStreamWriter:
     given = {"kafka.bootstrap.servers": bootstrap, "topic": target, "checkpointLocation": checkpoint, **more}
     return rows.writeStream.format("tidelog").options(**given).trigger(availableNow=True)
+
+
+def test_an_entry_behind_a_url_is_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "3").write_bytes(b"v1\n{}\n\xff")
+    assert read_entry(spark, f"file://{tmp_path}", 3) == b"v1\n{}\n\xff"
+    assert read_entry(spark, f"file://{tmp_path}", 4) is None
+    assert read_entry(spark, "nowhere://x", 3) is None
 
 
 @pytest.mark.parametrize("delivery", [{}, {"delivery": "at_least_once"}])
@@ -77,6 +90,29 @@ def test_a_batch_that_is_replayed_counts_once(
 
     assert committed_numbers(cluster.bootstrap_servers, target) == list(range(33))
     assert len(committed_rows(cluster.bootstrap_servers, target, isolation_level="read_uncommitted")) > 33
+
+
+def test_a_checkpoint_of_the_session_is_found_by_the_query_s_name(
+    spark: SparkSession, cluster: EmbeddedCluster, rows: DataFrame, topic: str, target: str, tmp_path: Path
+) -> None:
+    """Spark tells the sink neither; tasks have the one, and the options the other."""
+    setting = "spark.sql.streaming.checkpointLocation"
+    spark.conf.set(setting, str(tmp_path))
+    try:
+        given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": target}
+        writing = rows.writeStream.format("tidelog").options(**given).queryName(f"named-{topic}")
+        query = writing.trigger(availableNow=True).start()
+        stopped(query)
+    finally:
+        spark.conf.unset(setting)
+
+    key = encode_key(SinkIdentity(str(query.id)))
+    newest = [row.value for row in committed_rows(cluster.bootstrap_servers, TOPIC) if row.key == key][-1]
+    finished = decode_state(newest or b"").finished
+    assert finished is not None
+    assert finished.input is not None
+    entry = (tmp_path / f"named-{topic}" / "offsets" / str(finished.batch_id)).read_bytes()
+    assert finished.input.hash == hashlib.sha256(entry).hexdigest()
 
 
 def test_an_old_checkpoint_is_an_error_and_a_deleted_one_a_new_query(

@@ -108,6 +108,7 @@ class BatchSink(DataSourceArrowWriter):
         if self._options.is_exactly_once:
             of, participants = _read(messages, self._write)
             assert of is not None, "a batch knows its own write"
+            _tell(self._options, of, participants)
             self._committer(of).commit(self._work(participants))
 
     def abort(self, messages: Messages) -> None:
@@ -151,16 +152,13 @@ class StreamSink(DataSourceStreamArrowWriter):
         if not self._options.is_exactly_once:
             return
         from tidelog.spark.sink.sink_batch import BatchWork
-        from tidelog.spark.sink.sink_warnings import warn_of_markers, warn_of_open_transactions
 
         of, participants = _read(messages, None)
         if of is None:
             raise SinkError("no task says which batch it has written, so that none can be committed")
+        _tell(self._options, of, participants)
         work = BatchWork.of_topic(batchId, participants, _input(_hash_of(of, batchId), participants))
         _committer(self._options, of).commit(work)
-        warn_of_markers(of.identity, of.run, participants)
-        topics = {topic for each in participants for topic, _ in each.partitions}
-        warn_of_open_transactions(self._options, of.identity, of.run, sorted(topics))
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         if not self._options.is_exactly_once:
@@ -168,12 +166,35 @@ class StreamSink(DataSourceStreamArrowWriter):
         from tidelog.spark.sink.sink_batch import BatchWork
 
         of, participants = _read(messages, None)
-        if of is None:
-            log.warning(
-                "no task says which batch it has written: what is open ends by time-out, or with the query's next start"
-            )
-            return
-        _committer(self._options, of).abort(BatchWork.of_topic(batchId, participants))
+        if of is not None:
+            _committer(self._options, of).abort(BatchWork.of_topic(batchId, participants))
+        elif (of := self._left(batchId)) is not None:
+            _committer(self._options, of, is_kept=False).abort(BatchWork(batchId))
+
+    def _left(self, batch_id: int) -> SinkWrite | None:
+        """Who takes over from a run of which no task has told anything, so that nothing that it has open is left behind: the
+        query is over, and its next start takes over from this. None, with a warning, where it is not known whose the batch is."""
+        from tidelog.spark.sink.input_hash import InputUnreadableError, query_id
+
+        options = self._options
+        reason = "the option checkpointLocation is missing"
+        if options.checkpoint is not None:
+            try:
+                identity = SinkIdentity(query_id(options.checkpoint), prefix=options.prefix)
+            except InputUnreadableError as error:
+                reason = str(error)
+            else:
+                return SinkWrite(identity, f"abort-{uuid4().hex}", batch_id, options.checkpoint)
+        log.warning(
+            "batch %d of %s to %s has failed, and no task says of which query it is: what it has open under %s.* ends by "
+            "time-out, or with the query's next start (%s)",
+            batch_id,
+            options.query_name or "a query without a name",
+            options.topic or "the topics that its rows name",
+            options.prefix,
+            reason,
+        )
+        return None
 
 
 def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
@@ -196,6 +217,15 @@ def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[p
     return TaskWritten(0 if participant is None else participant.records, of, participant)
 
 
+def _tell(options: SinkOptions, of: SinkWrite, participants: Sequence[Participant]) -> None:
+    """Once a run, before its first batch counts: what people should know about markers, and about transactions of others."""
+    from tidelog.spark.sink.sink_warnings import warn_of_markers, warn_of_open_transactions
+
+    warn_of_markers(of.identity, of.run, participants)
+    topics = {topic for each in participants for topic, _ in each.partitions}
+    warn_of_open_transactions(options, of.identity, of.run, sorted(topics))
+
+
 def _input(hash_of_input: str | None, participants: Sequence[Participant]) -> BatchInput:
     from tidelog.spark.outputs.staged import sum_checksums
     from tidelog.spark.sink.sink_batch import BatchInput
@@ -207,10 +237,11 @@ def _input(hash_of_input: str | None, participants: Sequence[Participant]) -> Ba
 def _hash_of(of: SinkWrite, batch_id: int) -> str | None:
     """Of a stream's input; None where it cannot be had, and is told: then rows and checksum say whether a batch is a replay."""
     from tidelog.spark.sink.input_hash import InputUnreadableError, input_hash
-    from tidelog.spark.sink.sink_warnings import warn_once
+    from tidelog.spark.sink.sink_warnings import warn_once, was_told
 
     reason = "the option checkpointLocation is missing, and the query has no name under the session's directory"
-    if of.checkpoint is not None:
+    # A store that does not answer is waited for once in a run.
+    if of.checkpoint is not None and not was_told(of.run, "input"):
         try:
             return input_hash(of.checkpoint, batch_id)
         except InputUnreadableError as error:

@@ -42,6 +42,11 @@ def is_first(run: str, about: str) -> bool:
     return True
 
 
+def was_told(run: str, about: str) -> bool:
+    with _lock:
+        return (run, about) in _told
+
+
 def warn_once(run: str, about: str, sentence: str) -> None:
     if is_first(run, about):
         log.warning("%s", sentence)
