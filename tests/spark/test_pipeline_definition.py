@@ -238,7 +238,10 @@ def test_each_mistake_of_a_source_has_its_sentence(changes: dict[str, Any], sent
     ("made", "sentences"),
     [
         (lambda: FromTopic(5), ["topic is 5; it is text, or None"]),  # type: ignore[arg-type]
-        (lambda: FromTopic("orders", "json"), ["decode is 'json'; it is Json, Avro, Protobuf or Text, or None"]),  # type: ignore[arg-type]
+        (
+            lambda: FromTopic("orders", "json"),  # type: ignore[arg-type]
+            ["decode is 'json'; it is Json, Avro, Protobuf, Text or Debezium, or None"],
+        ),
         (
             lambda: FromTopic("orders", expect=["price > 0"]),  # type: ignore[arg-type]
             ["expect is ['price > 0']; it is a dictionary of conditions, texts or Expect"],

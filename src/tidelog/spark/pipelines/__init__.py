@@ -5,6 +5,7 @@
 `tidelog pipeline run FILE` runs what a file defines. docs/pipelines.md has the whole story.
 """
 
+from tidelog.spark.pipelines.debezium.decoder import Debezium
 from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
 from tidelog.spark.pipelines.expectations import Expect
@@ -12,6 +13,7 @@ from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
 
 __all__ = [
     "Avro",
+    "Debezium",
     "Decoder",
     "Expect",
     "FromTopic",

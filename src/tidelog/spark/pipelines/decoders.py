@@ -4,6 +4,7 @@
     Avro(schema_in_json)                  framed=True and a registry for Confluent's wire format
     Protobuf("shop.Order", descriptor_set)
     Text("line")                          one column of text
+    Debezium("id bigint, price double")   change events of a table (`debezium`)
 
 A value that cannot be decoded is broken. A pipeline with dead letters sends it there; any other stops at it.
 """
@@ -32,6 +33,10 @@ class Decoded:
 
     columns: Column
     is_broken: Column | None
+    reason: Column | None = None
+    """Why a value is broken, in words of the decoder's own."""
+    is_list: bool = False
+    """Each value is a list of structs: a record may be several rows, or none. A broken one has a list of one null."""
 
 
 class Decoder(Protocol):

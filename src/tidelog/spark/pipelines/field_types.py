@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
+from tidelog.spark.pipelines.debezium.decoder import Debezium
 from tidelog.spark.pipelines.declaration import Declaration, missing
 from tidelog.spark.pipelines.decoders import Avro, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
@@ -63,6 +64,7 @@ _COLUMNS = Kind(
     lambda value: isinstance(value, str | list | tuple) and all(isinstance(each, str) for each in value),
     (),
 )
+_SCHEMA = Kind("text or a StructType", lambda value: isinstance(value, str) or hasattr(value, "fields"), "a int")
 _CHANGES = {
     "where": _optional(_TEXT),
     "merge_on": _COLUMNS,
@@ -87,7 +89,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     },
     FromTopic: {
         "topic": _TOPIC,
-        "decode": _optional(Kind("Json, Avro, Protobuf or Text", _is_decoder, None)),
+        "decode": _optional(Kind("Json, Avro, Protobuf, Text or Debezium", _is_decoder, None)),
         "pattern": _optional(_TEXT),
         "name": _optional(_TEXT),
         "expect": _EXPECTATIONS,
@@ -128,15 +130,25 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     Watermark: {"column": _TEXT, "delay": _TEXT._replace(stand_in="1 minute"), "expression": _optional(_TEXT)},
     Expect: {"condition": _TEXT._replace(stand_in="true"), "action": _TEXT._replace(stand_in="warn")},
     Json: {
-        "schema": Kind(
-            "text or a StructType", lambda value: isinstance(value, str) or hasattr(value, "fields"), "a int"
-        ),
+        "schema": _SCHEMA,
         "framed": _FLAG,
         "options": _TEXTS,
     },
     Avro: {"schema": _TEXT, "framed": _FLAG, "registry": _optional(_TEXT)},
     Protobuf: {"message": _TEXT, "descriptor_set": _BYTES, "framed": _FLAG},
     Text: {"column": _TEXT},
+    Debezium: {
+        "schema": _SCHEMA,
+        "table": _optional(_TEXT),
+        "key": _COLUMNS,
+        "flat": _FLAG,
+        "order": _TEXT._replace(stand_in="source"),
+        "truncates": _TEXT._replace(stand_in="refuse"),
+        "types": _TEXTS,
+        "registry": _optional(_TEXT),
+        "avro": _optional(_TEXT),
+        "unavailable": _TEXT,
+    },
 }
 
 

@@ -19,7 +19,7 @@ from tidelog.spark.pipelines.expectations import DROP, FAIL, QUARANTINE
 from tidelog.spark.pipelines.expected_rows import VIOLATED, failure, observed, violation, with_violations
 from tidelog.spark.pipelines.query_options import source_options
 
-_DECODED, _BROKEN, _FATE = "__decoded", "__broken", "__fate"
+_DECODED, _BROKEN, _FATE, _REASON = "__decoded", "__broken", "__fate", "__reason"
 # What becomes of a row. From the last one on it is the number of the expectation by which it is a dead letter.
 _GOOD, _DROPPED, _UNDECODED, _QUARANTINED = 0, 1, 2, 3
 _UNDECODABLE = "the value cannot be decoded"
@@ -41,12 +41,19 @@ def flat_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic, grou
         # Spark would move the choice of rows before their decoding, and decode each value once more for each mention there.
         # It moves nothing past what it takes for chance, such as this, which is never true.
         broken = broken | (F.rand() + F.col("offset") < 0)
-    rows = raw.select(record, decoded.columns.alias(_DECODED), broken.alias(_BROKEN))
+    own = [broken.alias(_BROKEN)]
+    if keeps_broken and decoded.reason is not None:
+        own.append(decoded.reason.alias(_REASON))
+    rows = raw.select(record, decoded.columns.alias(_DECODED), *own)
+    if decoded.is_list:
+        rows = rows.withColumn(_DECODED, F.explode(_DECODED))
     names = [name for name in rows.select(f"{_DECODED}.*").columns if name != CORRUPT]
-    taken = [name for name in names if name.lower() in {RECORD, _BROKEN, _FATE} or name.lower().startswith(VIOLATED)]
+    taken = [
+        name for name in names if name.lower() in {RECORD, _BROKEN, _FATE, _REASON} or name.lower().startswith(VIOLATED)
+    ]
     if taken:
         raise DefinitionError([f"the values have a column {taken[0]}, which is what a pipeline calls its own"])
-    flat = rows.select(RECORD, *[F.col(f"{_DECODED}.`{name}`").alias(name) for name in names], _BROKEN)
+    flat = rows.select(RECORD, *[F.col(f"{_DECODED}.`{name}`").alias(name) for name in names], *rows.columns[2:])
     return flat if keeps_broken else flat.drop(_BROKEN)
 
 
@@ -83,7 +90,7 @@ def good_rows(source: FromTopic, checked: DataFrame) -> DataFrame:
     """What the transformation gets."""
     rows = checked
     if _FATE in rows.columns:
-        own = [_BROKEN, _FATE, *(name for name in rows.columns if name.startswith(VIOLATED))]
+        own = [_BROKEN, _FATE, _REASON, *(name for name in rows.columns if name.startswith(VIOLATED))]
         rows = rows.where(F.col(_FATE) == _GOOD).drop(*own)
     if source.watermark is not None:
         if source.watermark.expression is not None:
@@ -94,7 +101,10 @@ def good_rows(source: FromTopic, checked: DataFrame) -> DataFrame:
 
 def dead_rows(pipeline: Pipeline, source: FromTopic, checked: DataFrame) -> DataFrame:
     """Records with headers that say where each was and why it is here."""
-    reason = F.when(F.col(_FATE) == _UNDECODED, F.lit(_UNDECODABLE))
+    undecodable = F.lit(_UNDECODABLE)
+    if _REASON in checked.columns:
+        undecodable = F.concat_ws(": ", undecodable, F.col(_REASON))
+    reason = F.when(F.col(_FATE) == _UNDECODED, undecodable)
     for index, name in enumerate(source.expectations):
         reason = reason.when(F.col(_FATE) == _QUARANTINED + index, F.lit(name))
     said: Sequence[tuple[str, Column]] = (

@@ -32,6 +32,8 @@ META = pa.schema(_META_FIELDS)
 ROWS, PROBLEM = "rows", "problem"
 _READERS_MAX = 64
 _TEXT = "string"
+HINTS = (_TEXT, *sorted({each.rpartition(".")[2] for each in KNOWN_NAMES}))
+"""What `types=` may say of a column."""
 
 
 def hinted_kind(name: str, target: pa.DataType) -> Kind | None:
