@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import json
 import struct
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import fastavro
@@ -20,16 +18,19 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import SparkSession
 
-from tidelog.spark.decoding import DecodingError, decode_column, from_avro, from_json, from_protobuf
+from tests.support.schema_registry import schema_registry
+from tidelog.spark.decoding import AvroByWriters, DecodingError, decode_column, from_avro, from_json, from_protobuf
 from tidelog.spark.formats.avro_columns import AvroError, AvroSchema
+from tidelog.spark.formats.known_schemas import UNKNOWN_MAX
 from tidelog.spark.formats.protobuf_columns import ProtobufError, ProtobufMessage
 from tidelog.spark.formats.registry_framing import (
     FramingError,
-    RegistryError,
+    frame,
+    protobuf_frame,
     read_frame,
     read_protobuf_frame,
-    schema_of,
 )
+from tidelog.spark.formats.schema_registry import RegistryAddress, RegistryError
 
 ORDER = json.dumps(
     {
@@ -110,18 +111,69 @@ def test_a_value_is_read_by_the_schema_that_it_was_written_with() -> None:
     assert old.decode(avro(old.parsed, {"id": 5, "gone": "x"}), 0, new) == {"id": 5, "note": "-"}
 
 
+def test_times_come_out_as_they_were_meant_whichever_unit_they_were_written_in() -> None:
+    def schema(at: Any, **default: Any) -> AvroSchema:
+        return AvroSchema(
+            json.dumps({"type": "record", "name": "O", "fields": [{"name": "at", "type": at, **default}]})
+        )
+
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    micros = {"type": "long", "logicalType": "timestamp-micros"}
+    none = AvroSchema('{"type":"record","name":"O","fields":[]}')
+    moment = VALUE["placed"]
+
+    def read(writer: AvroSchema, value: bytes, reader: AvroSchema) -> Any:
+        found: Any = pa.array([writer.decode(value, 0, reader)], reader.arrow_type)
+        return found.to_pylist()[0]["at"]
+
+    by_millis, by_micros = schema(millis), schema(micros)
+    written = avro(json.loads(json.dumps(by_millis.parsed)), {"at": moment})
+    assert read(by_millis, written, by_millis) == read(by_millis, written, by_micros) == moment
+    assert read(none, b"", schema(millis, default=1_000)) == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert read(none, b"", schema("bytes", default="\u00ff")) == b"\xff"
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    assert read(none, b"", schema(["null", money], default=None)) is None
+    assert read(none, b"", schema(money, default="\u0001\u0000")) == Decimal("2.56")
+    by_millis.check_readable_by(by_micros)
+    with pytest.raises(AvroError, match="at is a time in one of the schemas"):
+        schema("long").check_readable_by(by_millis)
+
+
+def test_a_schema_has_the_types_that_it_refers_to() -> None:
+    city = '{"type":"record","name":"geo.City","fields":[{"name":"name","type":"string"}]}'
+    home = (
+        '{"type":"record","name":"geo.Home","fields":[{"name":"city","type":"geo.City"},{"name":"old","type":"City"}]}'
+    )
+
+    schema = AvroSchema(home, [city])
+
+    assert str(schema.arrow_type) == "struct<city: struct<name: string>, old: struct<name: string>>"
+    assert schema.decode(b"\x02a\x02b", 0, schema) == {"city": {"name": "a"}, "old": {"name": "b"}}
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("{", "the Avro schema is wrong"),
         ('{"type":"nothing"}', "the Avro schema is wrong"),
         ('["int","string"]', "only a union of null and one other type"),
-        ('{"type":"record","name":"A","fields":[{"name":"a","type":["null","A"]}]}', "has no column"),
+        ('{"type":"record","name":"A","fields":[{"name":"a","type":["null","A"]}]}', "A holds itself"),
+        ('{"type":"bytes","logicalType":"decimal","precision":39,"scale":0}', "a decimal of 39 digits"),
     ],
 )
 def test_a_schema_without_columns_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(AvroError, match=sentence):
-        AvroSchema(text)
+        _ = AvroSchema(text).arrow_type
+
+
+def test_a_schema_that_grows_as_it_is_unfolded_is_refused() -> None:
+    kinds: list[str] = ['{"type":"record","name":"T0","fields":[{"name":"x","type":"int"}]}']
+    for n in range(1, 30):
+        fields = [{"name": f"f{i}", "type": f"T{n - 1}"} for i in range(2)]
+        kinds.append(json.dumps({"type": "record", "name": f"T{n}", "fields": fields}))
+
+    with pytest.raises(AvroError, match="more than 10000 fields"):
+        _ = AvroSchema(kinds[-1], kinds[:-1]).arrow_type
 
 
 @pytest.mark.parametrize("value", [b"", b"\xff" * 3, avro(PLAIN_ORDER, VALUE)[:-2], avro(PLAIN_ORDER, VALUE) + b"!"])
@@ -154,37 +206,65 @@ def test_frames_name_a_schema() -> None:
             read_protobuf_frame(damaged)
 
 
-@pytest.fixture
-def registry() -> Iterator[str]:
-    """A schema registry with one schema."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = {"/schemas/ids/7": json.dumps({"schema": '"string"'}), "/schemas/ids/8": "[]"}
-            body = known.get(self.path)
-            self.send_response(404 if body is None else 200)
-            self.end_headers()
-            self.wfile.write((body or "{}").encode())
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            return
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+@pytest.mark.parametrize("indexes", [(0,), (1,), (2, 0), (0, 300)])
+def test_a_frame_is_read_as_it_was_written(indexes: tuple[int, ...]) -> None:
+    assert read_frame(frame(7) + b"x") == (7, 5)
+    written = protobuf_frame(7, indexes)
+    assert read_protobuf_frame(written + b"x") == ((7, len(written)), indexes)
 
 
-def test_a_registry_is_asked_for_the_schema_of_an_id(registry: str) -> None:
-    assert schema_of(registry, 7) == '"string"'
-    with pytest.raises(RegistryError, match="schema 9 was not found in"):
-        schema_of(registry, 9)
-    with pytest.raises(RegistryError, match="did not answer with a schema for id 8"):
-        schema_of(registry, 8)
-    with pytest.raises(RegistryError, match="is not the address of a schema registry"):
-        schema_of("file:///etc", 7)
+def test_a_value_that_no_column_holds_is_the_only_one_that_is_broken() -> None:
+    schema = AvroSchema('{"type":"long","logicalType":"timestamp-millis"}')
+    values = pa.array([avro("long", number) for number in (1, 2**62, 3)])
+
+    def decode(value: bytes) -> Any:
+        return schema.decode(value, 0, schema)
+
+    found = decode_column(values, schema.arrow_type, decode, "PERMISSIVE")
+
+    assert found.is_null().to_pylist() == [False, True, False]
+    with pytest.raises(DecodingError, match="a value does not fit into its column"):
+        decode_column(values, schema.arrow_type, decode, "FAILFAST")
+
+
+def test_each_value_is_read_by_the_schema_that_its_frame_names() -> None:
+    def order(*more: Any) -> Any:
+        return {"type": "record", "name": "O", "fields": [{"name": "id", "type": "long"}, *more]}
+
+    note = {"name": "note", "type": "string", "default": "-"}
+    with schema_registry() as server:
+        old, new = server.add("o-value", order()), server.add("o-value", order(note))
+        other = server.add("other-value", {"type": "string"}, kind="JSON")
+        far = server.add("p-value", order({"name": "x", "type": "int"}) | {"name": "P"})
+        values = [
+            framed(old, avro(order(), {"id": 1})),
+            framed(new, avro(order(note), {"id": 2, "note": "b"})),
+            framed(99, b"\2"),
+            framed(other, b"\2"),
+            framed(new, b"\2"),
+            *[framed(old, avro(order(), {"id": number})) for number in range(100)],
+        ]
+        reader = AvroSchema(json.dumps(order(note)))
+        by_writers = AvroByWriters(reader, RegistryAddress(server.url))
+
+        found = decode_column(pa.array(values), reader.arrow_type, by_writers.decode, "PERMISSIVE").to_pylist()
+
+        assert found[:5] == [{"id": 1, "note": "-"}, {"id": 2, "note": "b"}, None, None, None]
+        assert len(found) == len(values)
+        for wrong, sentence in (
+            (values[2], "has no schema 99"),
+            (values[3], "has a schema of type JSON, and not of AVRO"),
+            (framed(far, b"\2\2"), "a value is not of the Avro schema"),
+        ):
+            with pytest.raises(DecodingError, match=sentence):
+                decode_column(pa.array([wrong]), reader.arrow_type, by_writers.decode, "FAILFAST")
+        assert [each for each in server.asked if each.startswith("GET /schemas")] == [
+            f"GET /schemas/ids/{each}" for each in (old, new, 99, other, far)
+        ]
+        strangers = pa.array([framed(number, b"\2") for number in range(1000, 1000 + 2 * UNKNOWN_MAX)])
+        with pytest.raises(RegistryError, match="is it another registry's topic"):
+            decode_column(strangers, reader.arrow_type, by_writers.decode, "PERMISSIVE")
+        assert len(server.asked) < 2 * UNKNOWN_MAX
 
 
 def test_a_registry_that_fails_is_no_damaged_value() -> None:
@@ -294,14 +374,20 @@ def test_protobuf_that_has_no_columns_is_refused() -> None:
         ProtobufMessage(descriptors(), "shop.Order").decode(b"\xff\xff\xff", 0)
 
 
-def test_all_of_it_through_spark(spark: SparkSession, registry: str) -> None:
+def test_all_of_it_through_spark(spark: SparkSession) -> None:
+    with schema_registry() as server:
+        assert server.add("word-value", '"string"') == 1
+        check_all_of_it(spark, server.url)
+
+
+def check_all_of_it(spark: SparkSession, registry: str) -> None:
     order = {"id": 5, "price": 1.5}
     rows = [
         (
             json.dumps(order).encode(),
             framed(1, json.dumps(order).encode()),
             avro(PLAIN_ORDER, VALUE),
-            framed(7, avro("string", "seven")),
+            framed(1, avro("string", "seven")),
             framed(1, b"\0" + message(id=9)),
         ),
         (b"{broken", b"short", b"\xff", b"\1", b"\xff"),
@@ -314,7 +400,7 @@ def test_all_of_it_through_spark(spark: SparkSession, registry: str) -> None:
         from_json("json", "id bigint, price double").alias("json"),
         from_json("framed_json", "id bigint, price double", framed=True).alias("framed_json"),
         from_avro("avro", ORDER, mode="PERMISSIVE").alias("avro"),
-        from_avro("word", '"string"', framed=True, registry=registry, mode="PERMISSIVE").alias("word"),
+        from_avro("word", subject="word-value", registry=registry, mode="PERMISSIVE").alias("word"),
         from_protobuf("proto", "shop.Order", descriptors(), framed=True, mode="PERMISSIVE").alias("proto"),
     ).collect()
 

@@ -4,17 +4,19 @@
 
     orders.select(from_json("value", "id bigint, price double").alias("order")).select("order.*")
     orders.select(from_avro("value", AVRO_SCHEMA, framed=True, registry="http://127.0.0.1:8081"))
+    orders.select(from_avro("value", subject="orders-value", registry="http://127.0.0.1:8081"))
     orders.select(from_protobuf("value", "shop.Order", descriptor_set))
 
-With `framed` each value begins with a schema registry's frame. Avro values are then read by the schema that they were written
-with, which the `registry` is asked for, and come out as the schema given here has them; without a registry they are taken to be
-written with that one. `mode="FAILFAST"` stops at a value that cannot be decoded; `"PERMISSIVE"` makes it null, for a pipeline
-that sends such records elsewhere. JSON is decoded by Spark itself, Avro and Protobuf in Python, a batch of the column at a time.
+With `framed` each value begins with a schema registry's frame. With a `subject` it does too, and the schema is the one that the
+subject has when the function is called, or had in a `version`. Avro values are read by the schema that they were written with,
+which the `registry` is asked for, and come out as the schema given here has them; without a registry they are taken to be written
+with that one. `mode="FAILFAST"` stops at a value that cannot be decoded; `"PERMISSIVE"` makes it null, for a pipeline that sends
+such records elsewhere. JSON is decoded by Spark itself, Avro and Protobuf in Python, a batch of the column at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,13 +25,18 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
-from tidelog.spark.formats.registry_framing import (
-    FramingError,
+from tidelog.spark.formats.json_columns import JsonSchema, JsonSchemaError
+from tidelog.spark.formats.known_schemas import SchemasById
+from tidelog.spark.formats.registry_framing import FramingError, read_frame, read_protobuf_frame
+from tidelog.spark.formats.schema_registry import (
+    AVRO,
+    JSON,
+    RegistryAddress,
     RegistryError,
-    read_frame,
-    read_protobuf_frame,
-    schema_of,
+    Schema,
+    UnknownSchemaError,
 )
+from tidelog.spark.formats.subject_schemas import check_kind, subject_schema
 
 if TYPE_CHECKING:
     from tidelog.spark.formats.avro_columns import AvroSchema
@@ -43,60 +50,123 @@ class DecodingError(ValueError):
 
 
 def from_json(
-    column: Column | str, schema: StructType | str, *, framed: bool = False, mode: str = "PERMISSIVE"
+    column: Column | str,
+    schema: StructType | str | None = None,
+    *,
+    framed: bool = False,
+    registry: str | RegistryAddress | None = None,
+    subject: str | None = None,
+    version: int | None = None,
+    mode: str = "PERMISSIVE",
 ) -> Column:
-    """A column of JSON text in bytes, by a schema of Spark's.
+    """A column of JSON text in bytes, by a schema of Spark's, or by the JSON Schema of a subject.
 
     >>> orders.select(from_json("value", "id bigint, price double").alias("order"))
     """
     _check_mode(mode)
+    if subject is not None:
+        schema = json_type(_of_subject(schema, registry, subject, version, JSON))
+    elif schema is None:
+        raise DecodingError("JSON has no columns without a schema, or the subject of a registry")
     value = F.col(column) if isinstance(column, str) else column
-    if framed:
-        value = F.substring(value, _FRAME_BYTES + 1, 2**31 - 1)
+    if framed or subject is not None:
+        value = unframed(value, mode)
     return F.from_json(value.cast("string"), schema, {"mode": mode})
+
+
+def unframed(value: Column, mode: str) -> Column:
+    """What is behind a frame. Bytes that are not framed are null, or stop the query."""
+    is_framed = (F.length(value) >= _FRAME_BYTES) & (F.substring(value, 1, 1) == F.lit(b"\0"))
+    body = F.substring(value, _FRAME_BYTES + 1, 2**31 - 1)
+    found = F.when(value.isNull() | is_framed, body)
+    if mode == "PERMISSIVE":
+        return found
+    return found.otherwise(F.raise_error("a value is not framed for a schema registry").cast("binary"))
+
+
+def json_type(schema: Schema) -> StructType:
+    """The columns of a JSON Schema. DecodingError where it has none."""
+    try:
+        kind = JsonSchema(schema.text, dict(schema.references)).arrow_type
+    except JsonSchemaError as error:
+        raise DecodingError(str(error)) from None
+    found = from_arrow_type(kind)
+    assert isinstance(found, StructType), "a struct in either"
+    return found
 
 
 def from_avro(
     column: Column | str,
-    schema: str,
+    schema: str | None = None,
     *,
     framed: bool = False,
-    registry: str | None = None,
+    registry: str | RegistryAddress | None = None,
+    subject: str | None = None,
+    version: int | None = None,
     mode: str = "FAILFAST",
 ) -> Column:
-    """A column of Avro values, by a schema in JSON. Needs fastavro.
+    """A column of Avro values, by a schema in JSON or the one of a subject. Needs fastavro.
 
     >>> orders.select(from_avro("value", open("order.avsc").read()).alias("order"))
     """
     from tidelog.spark.formats.avro_columns import AvroError, AvroSchema  # noqa: PLC0415 - fastavro is an extra
 
     _check_mode(mode)
-    if registry is not None and not framed:
+    address = _address(registry)
+    if subject is not None:
+        text, named = _texts(_of_subject(schema, registry, subject, version, AVRO))
+    elif schema is None:
+        raise DecodingError("Avro has no columns without a schema, or the subject of a registry")
+    else:
+        text, named = schema, ()
+    is_framed = framed or subject is not None
+    if address is not None and not is_framed:
         raise DecodingError("a registry knows schemas by the ids of frames: it needs framed=True")
     try:
-        kind = AvroSchema(schema).arrow_type
+        kind = AvroSchema(text, named).arrow_type
     except AvroError as error:
         raise DecodingError(str(error)) from None
 
     def decoder() -> Callable[[bytes], Any]:
-        reader = AvroSchema(schema)
-        writers: dict[int, AvroSchema] = {}
-
-        def decode(value: bytes) -> Any:
-            if not framed:
-                return reader.decode(value, 0, reader)
-            frame = read_frame(value)
-            writer = reader
-            if registry is not None:
-                known = writers.get(frame.schema_id)
-                if known is None:
-                    known = writers[frame.schema_id] = AvroSchema(schema_of(registry, frame.schema_id))
-                writer = known
-            return writer.decode(value, frame.start, reader)
-
-        return decode
+        reader = AvroSchema(text, named)
+        if not is_framed:
+            return lambda value: reader.decode(value, 0, reader)
+        if address is None:
+            return lambda value: reader.decode(value, read_frame(value).start, reader)
+        return AvroByWriters(reader, address).decode
 
     return _decoded(column, kind, decoder, mode)
+
+
+class AvroByWriters:
+    """Values that come out as one schema has them, each written by the one that its frame names."""
+
+    def __init__(self, reader: AvroSchema, address: RegistryAddress) -> None:
+        self._reader = reader
+        self._schemas = SchemasById(address)
+        self._writers: dict[int, AvroSchema | ValueError] = {}
+
+    def decode(self, value: bytes) -> Any:
+        frame = read_frame(value)
+        writer = self._writers.get(frame.schema_id)
+        if writer is None:
+            writer = self._writers[frame.schema_id] = self._writer(frame.schema_id)
+        if isinstance(writer, ValueError):
+            raise DecodingError(str(writer))
+        return writer.decode(value, frame.start, self._reader)
+
+    def _writer(self, schema_id: int) -> AvroSchema | ValueError:
+        """A schema that nothing can be read by is kept as well: the next value would only find the same."""
+        from tidelog.spark.formats.avro_columns import AvroError, AvroSchema  # noqa: PLC0415 - fastavro is an extra
+
+        schema = self._schemas.schema(schema_id)
+        try:
+            check_kind(schema, AVRO, f"the id {schema_id}")
+            writer = AvroSchema(*_texts(schema))
+            writer.check_readable_by(self._reader)
+        except (AvroError, RegistryError) as error:
+            return ValueError(f"schema {schema_id}: {error}")
+        return writer
 
 
 def from_protobuf(
@@ -126,7 +196,8 @@ def from_protobuf(
 def decode_column(values: pa.Array[Any], kind: pa.DataType, decode: Callable[[bytes], Any], mode: str) -> pa.Array[Any]:
     """The values of a column, null where there is none. DecodingError for one that cannot be decoded, unless that is null too.
 
-    A registry that does not answer is an error in either mode: it is not the value that is wrong.
+    A registry that does not answer is an error in either mode: it is not the value that is wrong. An id that it does not know is
+    the value's fault.
     """
     decoded: list[Any] = []
     for value in values.to_pylist():
@@ -135,13 +206,27 @@ def decode_column(values: pa.Array[Any], kind: pa.DataType, decode: Callable[[by
             continue
         try:
             decoded.append(decode(value))
-        except RegistryError:
-            raise
-        except (FramingError, ValueError) as error:
+        except (UnknownSchemaError, FramingError, ValueError) as error:
             if mode != "PERMISSIVE":
                 raise DecodingError(str(error)) from None
             decoded.append(None)
-    return pa.array(decoded, kind)
+    try:
+        return pa.array(decoded, kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return _one_by_one(decoded, kind, mode)
+
+
+def _one_by_one(decoded: list[Any], kind: pa.DataType, mode: str) -> pa.Array[Any]:
+    """For a column with a value that its type does not hold, such as a time far beyond those that Spark has."""
+    arrays = []
+    for each in decoded:
+        try:
+            arrays.append(pa.array([each], kind))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            if mode != "PERMISSIVE":
+                raise DecodingError(f"a value does not fit into its column: {error}") from None
+            arrays.append(pa.array([None], kind))
+    return pa.concat_arrays(arrays)
 
 
 def _decoded(
@@ -159,6 +244,26 @@ def _decoded(
     function = arrow_udf(decode, from_arrow_type(kind))  # type: ignore[call-overload]  # its kind is in the annotations
     result: Column = function(column)
     return result
+
+
+def _address(registry: str | RegistryAddress | None) -> RegistryAddress | None:
+    return RegistryAddress(registry) if isinstance(registry, str) else registry
+
+
+def _of_subject(
+    given: object, registry: str | RegistryAddress | None, subject: str, version: int | None, kind: str
+) -> Schema:
+    """The schema of a subject, as it is now. RegistryError where it cannot be had."""
+    address = _address(registry)
+    if address is None:
+        raise DecodingError(f"the subject {subject} is one of a registry: name it as registry=")
+    if given is not None:
+        raise DecodingError(f"the schema is that of the subject {subject}: leave the other one out")
+    return subject_schema(address, subject, version, kind).schema
+
+
+def _texts(schema: Schema) -> tuple[str, Sequence[str]]:
+    return schema.text, [each.text for each in schema.references]
 
 
 def _check_mode(mode: str) -> None:

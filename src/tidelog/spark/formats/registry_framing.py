@@ -3,32 +3,23 @@
     00 | schema id, 4 bytes | value                       Avro and JSON
     00 | schema id, 4 bytes | message indexes | value     Protobuf: which message of the file it is, as zigzag varints
 
-The registry itself is asked over HTTP, once for each id and process: a schema never changes under its id.
+`schema_registry` knows what an id stands for.
 """
 
 from __future__ import annotations
 
-import json
 import struct
-import urllib.error
-import urllib.request
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MAGIC = 0
 _FRAME = struct.Struct(">bi")
 # Nobody nests messages deeper, and a length from damaged bytes must not decide how long a loop runs.
 _INDEXES_MAX = 64
-_TIMEOUT_S = 30.0
-# A schema of several megabytes is a mistake or an attack.
-_SCHEMA_BYTES_MAX = 16 * 1024 * 1024
 
 
 class FramingError(ValueError):
     """Bytes that are not framed as they should be."""
-
-
-class RegistryError(Exception):
-    """The registry does not give the schema; one sentence says why."""
 
 
 class Framed(NamedTuple):
@@ -74,21 +65,23 @@ def _zigzag(value: bytes, position: int) -> tuple[int, int]:
     raise FramingError("the message indexes of a frame are cut off")
 
 
-def schema_of(registry: str, schema_id: int) -> str:
-    """The text of a schema, from a registry's address such as http://127.0.0.1:8081. RegistryError where it gives none."""
-    if not registry.startswith(("http://", "https://")):
-        raise RegistryError(f"{registry!r} is not the address of a schema registry: expected http://host:port")
-    address = f"{registry.rstrip('/')}/schemas/ids/{schema_id}"
-    try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the scheme is checked above
-            body = answer.read(_SCHEMA_BYTES_MAX + 1)
-        if len(body) > _SCHEMA_BYTES_MAX:
-            raise RegistryError(f"schema {schema_id} of {registry} is larger than {_SCHEMA_BYTES_MAX} bytes")
-        schema = json.loads(body)["schema"]
-    except (urllib.error.URLError, OSError) as error:
-        raise RegistryError(f"schema {schema_id} was not found in {registry}: {error}") from None
-    except (ValueError, KeyError, TypeError):
-        raise RegistryError(f"{registry} did not answer with a schema for id {schema_id}") from None
-    if not isinstance(schema, str):
-        raise RegistryError(f"{registry} did not answer with a schema for id {schema_id}")
-    return schema
+def frame(schema_id: int) -> bytes:
+    """What goes before a value."""
+    return _FRAME.pack(MAGIC, schema_id)
+
+
+def protobuf_frame(schema_id: int, indexes: Sequence[int]) -> bytes:
+    """What goes before a Protobuf value. The first message of a file, the commonest, is one zero byte."""
+    if tuple(indexes) == (0,):
+        return frame(schema_id) + b"\0"
+    return frame(schema_id) + b"".join(_as_zigzag(each) for each in (len(indexes), *indexes))
+
+
+def _as_zigzag(number: int) -> bytes:
+    bits = number << 1
+    encoded = bytearray()
+    while bits >= 0x80:
+        encoded.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    encoded.append(bits)
+    return bytes(encoded)
