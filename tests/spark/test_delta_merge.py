@@ -25,7 +25,7 @@ from tests.spark.delta_batches import (
     staged,
     table_rows,
 )
-from tidelog.spark.outputs import delta_merge
+from tidelog.spark.outputs import staged_changes
 from tidelog.spark.outputs.delta_log import DeltaLog
 from tidelog.spark.outputs.delta_merge import MergePlan
 from tidelog.spark.outputs.delta_table import DeltaTableKind
@@ -188,7 +188,7 @@ def test_a_history_takes_a_key_twice_and_not_at_the_same_sequence(tmp_path: Path
 
 
 def test_more_changes_than_can_be_looked_at_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta_merge, "CHANGES_MAX", 2)
+    monkeypatch.setattr(staged_changes, "CHANGES_MAX", 2)
     kind = delta_kind(tmp_path, changes=UPSERT)
     kind.prepare(SCHEMA)
 

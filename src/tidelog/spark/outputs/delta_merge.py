@@ -9,15 +9,14 @@ A delete leaves no trace, but in a history: a change that is older than a delete
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tidelog.spark.outputs.history import history_upserts
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes, StagedFile
-from tidelog.spark.outputs.storage import Storage
+from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes
+from tidelog.spark.outputs.staged_changes import StagedChanges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - Arrow is loaded by whoever has rows
 
-# Keys of so many are in memory to find one that comes twice, and in a history the changes themselves.
-CHANGES_MAX = 5_000_000
 _SOURCE, _TARGET = "source", "target"
 
 
@@ -44,123 +41,16 @@ class MergePlan(msgspec.Struct, frozen=True):
         return {quoted(name): f"{_SOURCE}.{quoted(name)}" for name in self.columns}
 
 
-def change_faults(schema: pa.Schema, how: Changes) -> list[str]:
-    """What is wrong with the declaration for rows of this schema."""
-    from pyarrow import types
-
-    named = [("merge_on", name) for name in how.merge_on]
-    if how.sequence_by is not None:
-        named.append(("sequence_by", how.sequence_by))
+def key_bounds(changes: StagedChanges, merge_on: Sequence[str]) -> str:
+    """What all keys lie between, as a condition on the table: files without any are passed over. Whole numbers only, whose bounds
+    are exact."""
     found = []
-    if not how.merge_on:
-        found.append("merge_on names no column")
-    for option, name in named:
-        if name not in schema.names:
-            found.append(f"{option} names the column {name}, which the rows do not have")
-            continue
-        given = schema.field(name).type
-        if types.is_nested(given) or types.is_floating(given):
-            found.append(f"{option} names the column {name} of the type {given}, whose values are not compared here")
-    if how.history and how.sequence_by is None:
-        found.append("history=True needs sequence_by=, the column that orders the versions of a key")
-    if how.history:
-        found += [
-            f"the rows have a column {name}, which a history makes itself"
-            for name in (VALID_FROM, VALID_TO)
-            if name in schema.names
-        ]
-    return found
-
-
-def table_columns(schema: pa.Schema, how: Changes | None) -> pa.Schema:
-    """What the table has of rows of this schema: no mark of deletes, and in a history from when to when a version counts."""
-    import pyarrow as pa
-
-    if how is None:
-        return schema
-    found = pa.schema([field for field in schema if field.name != DELETED])
-    if how.history and how.sequence_by in found.names:
-        given = found.field(how.sequence_by).type
-        found = found.append(pa.field(VALID_FROM, given)).append(pa.field(VALID_TO, given))
-    return found
-
-
-class StagedChanges:
-    """Changes of a batch, as they lie in their files."""
-
-    def __init__(self, storage: Storage, files: Sequence[StagedFile], schema: pa.Schema, how: Changes) -> None:
-        self._storage = storage
-        self._files = files
-        self._schema = schema
-        self._how = how
-
-    def reader(self) -> pa.RecordBatchReader:
-        """One pass over all rows."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(self._schema, self._batches(self._schema))
-
-    def table(self) -> pa.Table:
-        return self.reader().read_all()
-
-    def faults(self) -> list[str]:
-        """A key that is null or comes twice, a change without its sequence, more than can be looked at."""
-        import pyarrow as pa
-
-        rows = sum(file.rows for file in self._files)
-        if rows > CHANGES_MAX:
-            return [f"a batch has {rows} changes, and {CHANGES_MAX} are merged at once: read less a batch"]
-        names = list(self._how.merge_on)
-        if self._how.sequence_by is not None:
-            names.append(self._how.sequence_by)
-        chosen = pa.schema([self._schema.field(name) for name in names])
-        keys = pa.Table.from_batches(list(self._batches(chosen)), chosen)
-        for name in names:
-            if keys.column(name).null_count:
-                option = "merge_on" if name in self._how.merge_on else "sequence_by"
-                return [f"a change has no {name}, which {option} names"]
-        apart = names if self._how.history else list(self._how.merge_on)
-        counted = keys.group_by(apart).aggregate([([], "count_all")])
-        twice = counted.filter(counted.column("count_all").to_numpy() > 1).slice(0, 1).to_pylist()
-        if not twice:
-            return []
-        key = ", ".join(f"{name}={twice[0][name]!r}" for name in apart)
-        return [f"a batch has two changes of {key}: which is the last one is not to be told"]
-
-    def bounds(self) -> str:
-        """What all keys lie between, as a condition on the table: files without any are passed over. Whole numbers only, whose
-        bounds are exact."""
-        found = []
-        least, greatest = self._extremes()
-        for name in self._how.merge_on:
-            if name in least and name in greatest:
-                column = f"{_TARGET}.{quoted(name)}"
-                found.append(f"{column} >= {least[name]} AND {column} <= {greatest[name]}")
-        return " AND ".join(found)
-
-    def _extremes(self) -> tuple[dict[str, int], dict[str, int]]:
-        from pyarrow import types
-
-        least: dict[str, int] = {}
-        greatest: dict[str, int] = {}
-        for name in self._how.merge_on:
-            if not types.is_integer(self._schema.field(name).type):
-                continue
-            known = [json.loads(json.loads(file.stats)["stats"]) for file in self._files]
-            if all(name in each["minValues"] and name in each["maxValues"] for each in known) and known:
-                least[name] = min(each["minValues"][name] for each in known)
-                greatest[name] = max(each["maxValues"][name] for each in known)
-        return least, greatest
-
-    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        for file in self._files:
-            with self._storage.system.open_input_file(f"{self._storage.root}/{file.path}") as opened:
-                for found in pq.ParquetFile(opened).iter_batches(columns=schema.names):
-                    columns = [found.column(field.name).cast(field.type) for field in schema]
-                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    least, greatest = changes.extremes()
+    for name in merge_on:
+        if name in least and name in greatest:
+            column = f"{_TARGET}.{quoted(name)}"
+            found.append(f"{column} >= {least[name]} AND {column} <= {greatest[name]}")
+    return " AND ".join(found)
 
 
 def upsert_plan(columns: pa.Schema, rows: pa.Schema, how: Changes, bounds: str) -> MergePlan:
@@ -191,7 +81,9 @@ def history_rows(table: DeltaTable, staged: StagedChanges, columns: pa.Schema, h
     changes = staged.table()
     keys = changes.select(list(how.merge_on)).group_by(list(how.merge_on)).aggregate([])
     least = pc.min(changes.column(how.sequence_by)).as_py()
-    conditions = [condition for condition in (_not_before(least), _untargeted(staged.bounds())) if condition]
+    conditions = [
+        condition for condition in (_not_before(least), _untargeted(key_bounds(staged, how.merge_on))) if condition
+    ]
     scanned = table.scan(columns=columns.names, predicate=" AND ".join(conditions) or None)
     found = []
     for batch in pa.RecordBatchReader.from_stream(scanned):

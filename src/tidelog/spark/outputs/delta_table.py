@@ -24,14 +24,7 @@ from urllib.parse import quote
 import msgspec
 
 from tidelog.spark.outputs.delta_log import DeltaLog, facts_of, files_of, staged_by, staged_name, storage_faults
-from tidelog.spark.outputs.delta_merge import (
-    StagedChanges,
-    change_faults,
-    history_plan,
-    history_rows,
-    table_columns,
-    upsert_plan,
-)
+from tidelog.spark.outputs.delta_merge import history_plan, history_rows, key_bounds, upsert_plan
 from tidelog.spark.outputs.delta_schema import (
     DeltaFacts,
     delta_fields,
@@ -56,6 +49,7 @@ from tidelog.spark.outputs.staged import (
     Target,
     sum_checksums,
 )
+from tidelog.spark.outputs.staged_changes import StagedChanges, change_faults, table_columns
 from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.row_checksum import row_checksum
 
@@ -209,7 +203,7 @@ class DeltaTableKind(OutputKind):
     def _merge(self, table: DeltaTable, batch: StagedBatch, how: Changes, properties: CommitProperties) -> None:
         rows = rows_schema(decode_schema(batch.manifest.schema))
         columns, changes = table_columns(rows, how), self._changes(batch, how)
-        bounds = changes.bounds()
+        bounds = key_bounds(changes, how.merge_on)
         if not how.history:
             plan = upsert_plan(columns, rows, how, bounds)
             self.log.merge(table, changes.reader(), plan, properties)

@@ -34,7 +34,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import SetPropertiesUpdate
 
 from tidelog.spark.outputs import iceberg_catalog, iceberg_files
-from tidelog.spark.outputs.delta_merge import StagedChanges, change_faults, table_columns
 from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, commit_on_head, loaded, opened, translated
 from tidelog.spark.outputs.iceberg_files import (
     IcebergAttempt,
@@ -68,6 +67,7 @@ from tidelog.spark.outputs.staged import (
     StagedPart,
     sum_checksums,
 )
+from tidelog.spark.outputs.staged_changes import StagedChanges, change_faults, table_columns
 from tidelog.spark.outputs.storage import Storage, StoredFile
 from tidelog.spark.row_checksum import row_checksum
 
