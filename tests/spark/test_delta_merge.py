@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
@@ -178,22 +179,53 @@ def test_changes_that_cannot_be_ordered_are_refused_before_the_decision(
         kind.check(staged(kind, 0, SCHEMA, rows[:1], rows[1:]))
 
 
-def test_a_history_takes_a_key_twice_and_not_at_the_same_sequence(tmp_path: Path) -> None:
+def test_of_two_versions_at_one_sequence_in_a_batch_the_one_that_was_staged_last_counts(tmp_path: Path) -> None:
     kind = delta_kind(tmp_path, changes=HISTORY)
     kind.prepare(SCHEMA)
+    rows = [_change(1, 1, "a"), _change(1, 1, "b"), _change(1, 2, "c"), _change(1, 2, None, deleted=True)]
+    batch = staged(kind, 0, SCHEMA, rows[:1], rows[1:])
 
-    kind.check(staged(kind, 0, SCHEMA, [_change(1, 1, "a"), _change(1, 2, "b")]))
-    with pytest.raises(OutputRefusedError, match="two changes of n=1, Seq=1"):
-        kind.check(staged(kind, 0, SCHEMA, [_change(1, 1, "a"), _change(1, 1, "b")], run="other"))
+    kind.check(batch)
+    kind.end(batch)
+
+    assert [(each["text"], each["valid_from"], each["valid_to"]) for each in table_rows(kind)] == [("b", 1, 2)]
 
 
-def test_more_changes_than_can_be_looked_at_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_changes_than_can_be_looked_at_are_refused_and_let_through_by_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(staged_changes, "CHANGES_MAX", 2)
     kind = delta_kind(tmp_path, changes=UPSERT)
     kind.prepare(SCHEMA)
+    batch = staged(kind, 0, SCHEMA, FIRST)
 
-    with pytest.raises(OutputRefusedError, match="3 changes, and 2 are merged at once"):
-        kind.check(staged(kind, 0, SCHEMA, FIRST))
+    with pytest.raises(OutputRefusedError, match=r"3 changes, and 2 are merged at once.*\(maxOffsets.* changes_max=3"):
+        kind.check(batch)
+
+    wider = DeltaTableKind(msgspec.structs.replace(kind.target, options={"changes_max": "3"}), kind.staging, {})
+    assert wider.validate(SCHEMA) == []
+    wider.check(batch)
+    wider.end(batch)
+    assert len(table_rows(kind)) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "sentence"),
+    [
+        (UPSERT, {"changes_max": "many"}, "changes_max is 'many', expected a number from 1 to 1000000000"),
+        (UPSERT, {"changes_max": "0"}, "changes_max is '0', expected a number"),
+        (UPSERT, {"mergeSchema": "true"}, "there is no option mergeSchema of a Delta table; known is changes_max"),
+        (None, {"changes_max": "1"}, "changes_max is for rows that are merged: it needs merge_on="),
+    ],
+)
+def test_options_that_are_not_known_are_refused(
+    tmp_path: Path, changes: Changes | None, options: dict[str, str], sentence: str
+) -> None:
+    target = msgspec.structs.replace(delta_kind(tmp_path, changes=changes).target, options=options)
+
+    found = DeltaTableKind(target, str(tmp_path / "staging"), {}).validate(schema_of(**DATA))
+
+    assert found[0].startswith(sentence)
 
 
 @pytest.mark.parametrize(

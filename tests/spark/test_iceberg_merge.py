@@ -221,6 +221,36 @@ def test_a_history_keeps_every_version(target: Target, tmp_path: Path) -> None:
     assert sorted(rows) == [(1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, None), (2, "x", 5, 9)]
 
 
+def test_of_two_versions_at_one_sequence_in_a_batch_the_one_that_was_staged_last_counts(
+    target: Target, tmp_path: Path
+) -> None:
+    how = Changes(("key",), sequence_by="at", history=True)
+    kind = _prepared(msgspec.structs.replace(target, changes=how), tmp_path)
+    batch = staged(kind, 0, ROWS, [_change(1, 10, "a"), _change(1, 10, "b"), _change(1, 20, "c")])
+
+    kind.check(batch)
+    kind.end(batch)
+
+    with table_of(kind) as table:
+        rows = [(each["value"], each["valid_from"], each["valid_to"]) for each in table.scan().to_arrow().to_pylist()]
+    assert sorted(rows) == [("b", 10, 20), ("c", 20, None)]
+
+
+def test_more_changes_than_are_merged_at_once_are_let_through_by_the_option(target: Target, tmp_path: Path) -> None:
+    few = _prepared(msgspec.structs.replace(target, options={**target.options, "changes_max": "2"}), tmp_path)
+    batch = staged(few, 0, ROWS, [_change(key, 1, "a") for key in range(3)])
+    with pytest.raises(OutputRefusedError, match=r"3 changes, and 2 are merged .* changes_max=3"):
+        few.check(batch)
+
+    more = kind_of(msgspec.structs.replace(target, options={**target.options, "changes_max": "3"}), few.staging, {})
+    more.check(batch)
+    more.end(batch)
+
+    assert _values(more) == {0: "a", 1: "a", 2: "a"}
+    bad = kind_of(msgspec.structs.replace(target, options={"changes_max": "-1"}), few.staging, {})
+    assert "changes_max is '-1'" in bad.validate(ROWS)[0]
+
+
 def test_what_cannot_be_merged_is_refused_before_the_decision(kind: OutputKind, tmp_path: Path) -> None:
     for rows, sentence in (
         ([_change(1, 1, "a"), _change(1, 1, "b")], "two changes of key=1"),

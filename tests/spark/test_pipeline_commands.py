@@ -22,6 +22,11 @@ from tidelog.testing import EmbeddedCluster
 
 HEAD = "from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToTable, ToTopic\n"
 DEADLINE_S = 240
+BOUND = "maxOffsetsPerTrigger"
+WARNINGS = (
+    f"a: the sink a merges 5000000 changes a batch at most, and nothing bounds a batch: give the source the option {BOUND}",
+    f"b: the sink b merges 5000000 changes a batch at most, and a batch may have 6000000 records: lower {BOUND} of the source",
+)
 
 
 def written(directory: Path, text: str) -> Path:
@@ -66,6 +71,37 @@ def test_validate_tells_all_mistakes_and_exits_with_2(tmp_path: Path) -> None:
     assert (fine.exit_code, fine.stdout) == (0, "nothing is wrong with b, as far as that shows without Spark\n")
     run = tidelog("pipeline", "run", path)
     assert (run.exit_code, run.stderr) == (2, result.stderr)
+
+
+def test_validate_warns_of_merges_that_nothing_bounds(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        def merged(name, bounds, **more):
+            source = FromTopic("orders", Json("id bigint"), options=bounds)
+            return Pipeline(name=name, source=source, sink=ToTable("t/" + name, format="delta", merge_on=["id"], **more))
+
+        a = merged("a", {})
+        b = merged("b", {"MaxOffsetsPerTrigger": 6_000_000})
+        c = merged("c", {"maxOffsetsPerTrigger": 1000})
+        d = merged("d", {"maxOffsetsPerTrigger": 6_000_000}, options={"changes_max": 6_000_000})
+        """,
+    )
+
+    result = tidelog("pipeline", "validate", path, "--without-spark")
+    listed = json_lines(tidelog("pipeline", "validate", path, "--without-spark", "--json"))
+
+    assert (result.exit_code, listed) == (0, [{"warning": each} for each in WARNINGS])
+    assert result.stderr.splitlines() == [f"tidelog pipeline: warning: {each}" for each in WARNINGS]
+    written(
+        tmp_path,
+        """
+        sink = ToTable("t", format="delta", merge_on=["id"], options={"changes_max": "x"})
+        a = Pipeline(name="a", source=FromTopic("orders", Json("id bigint")), sink=sink)
+        """,
+    )
+    wrong = tidelog("pipeline", "validate", path, "--without-spark")
+    assert wrong.stderr == "tidelog pipeline: a: sink: changes_max is 'x', expected a number from 1 to 1000000000\n"
 
 
 def test_a_file_that_cannot_be_loaded_is_one_sentence_for_every_command(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tidelog.spark.pipelines.errors import DefinitionError, PackageError, Pipeli
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
 from tidelog.spark.pipelines.progress import PipelineProgress, metrics_text, progress_families
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
+from tidelog.spark.pipelines.sink_validation import sink_warnings
 from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, problems_of, problems_of_file
 
 if TYPE_CHECKING:
@@ -108,10 +109,22 @@ def validate_pipelines(path: str, only: Sequence[str], *, without_spark: bool, a
         except PipelineError as error:
             code = EXIT_WRONG_QUESTION if told else EXIT_REFUSED
             return complain(COMMAND, f"{error}; --without-spark checks the rest", code)
+    if not told:
+        _warn(file.pipelines, as_json=as_json)
     if not told and not as_json:
         names = ", ".join(each.name for each in file.pipelines)
         print_line(f"nothing is wrong with {names}" + (", as far as that shows without Spark" if without_spark else ""))
     return EXIT_WRONG_QUESTION if told else 0
+
+
+def _warn(pipelines: Sequence[Pipeline], *, as_json: bool) -> None:
+    """Of pipelines in which nothing is wrong."""
+    for pipeline in pipelines:
+        for each in sink_warnings(pipeline):
+            if as_json:
+                print_json([{"warning": f"{pipeline.name}: {each}"}])
+            else:
+                complain(COMMAND, f"warning: {pipeline.name}: {each}", 0)
 
 
 def build_package(output: str, more: Sequence[str], *, as_json: bool) -> int:

@@ -49,7 +49,14 @@ from tidelog.spark.outputs.staged import (
     Target,
     sum_checksums,
 )
-from tidelog.spark.outputs.staged_changes import StagedChanges, change_faults, table_columns
+from tidelog.spark.outputs.staged_changes import (
+    CHANGES_MAX_OPTION,
+    StagedChanges,
+    change_faults,
+    changes_max,
+    limit_faults,
+    table_columns,
+)
 from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.row_checksum import row_checksum
 
@@ -213,11 +220,17 @@ class DeltaTableKind(OutputKind):
 
     def _changes(self, batch: StagedBatch, how: Changes) -> StagedChanges:
         rows = rows_schema(decode_schema(batch.manifest.schema))
-        return StagedChanges(self._staging_storage, batch.manifest.files, rows, how)
+        rows_max = changes_max(self.target.options)
+        return StagedChanges(self._staging_storage, batch.manifest.files, rows, how, rows_max=rows_max)
 
     def _row_faults(self, schema: pa.Schema) -> list[str]:
         changes = self.target.changes
-        found = storage_faults(self.target)
+        found = storage_faults(self.target) + limit_faults(self.target)
+        found += [
+            f"there is no option {name} of a Delta table; known is {CHANGES_MAX_OPTION}"
+            for name in self.target.options
+            if name != CHANGES_MAX_OPTION
+        ]
         if changes is not None:
             found += change_faults(schema, changes)
         return found or schema_faults(table_columns(schema, changes), self.target.partition_by)

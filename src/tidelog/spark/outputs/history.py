@@ -51,9 +51,9 @@ class _Row(NamedTuple):
 def history_upserts(changes: pa.Table, versions: pa.Table, how: Changes) -> pa.Table:
     """Rows to write by `merge_on` and `VALID_FROM`.
 
-    `changes` has the rows' columns, and DELETED where there are deletes; no key has a sequence twice. `versions` are what the
-    table has of these keys, with VALID_FROM and VALID_TO: all, or at least those whose VALID_TO is null or no less than the
-    least sequence of the changes.
+    `changes` has the rows' columns, and DELETED where there are deletes; of two of a key at one sequence the last one counts.
+    `versions` are what the table has of these keys, with VALID_FROM and VALID_TO: all, or at least those whose VALID_TO is null
+    or no less than the least sequence of the changes.
     """
     import pyarrow as pa  # noqa: PLC0415 - those who only know of histories need none
 

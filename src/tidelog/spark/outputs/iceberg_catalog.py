@@ -4,6 +4,7 @@ tried again.
     place      the catalog's URI (`http://...` for REST, `sqlite:////...` or another of SQLAlchemy's for SQL), or its name
     table      namespace.table
     options    the catalog's own properties as PyIceberg has them: type, uri, warehouse, credential, s3.endpoint ...
+               and `changes_max`, which is ours
     storage    of an object store; taken for the properties s3.* that options do not have
 
 Nothing is read from PyIceberg's own file of settings: a decision is ended by whoever finds it, on another machine too.
@@ -46,6 +47,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from tidelog.spark.errors import OptionError
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import Target
+from tidelog.spark.outputs.staged_changes import CHANGES_MAX_OPTION
 from tidelog.spark.outputs.storage import s3_settings
 from tidelog.spark.secret_references import resolved_text
 
@@ -138,7 +140,7 @@ def opened(target: Target, *, makes_tables: bool = False) -> Iterator[Catalog]:
 
 def catalog_properties(target: Target) -> tuple[str, dict[str, str]]:
     """Name and properties, with secrets in place of references. OptionError, which names what is wrong."""
-    found = {name: resolved_text(name, text) for name, text in target.options.items()}
+    found = {name: resolved_text(name, text) for name, text in target.options.items() if name != CHANGES_MAX_OPTION}
     name = found.pop(_NAME, "")
     place = resolved_text("the catalog", target.place)
     if "://" in place:

@@ -67,7 +67,13 @@ from tidelog.spark.outputs.staged import (
     StagedPart,
     sum_checksums,
 )
-from tidelog.spark.outputs.staged_changes import StagedChanges, change_faults, table_columns
+from tidelog.spark.outputs.staged_changes import (
+    StagedChanges,
+    change_faults,
+    changes_max,
+    limit_faults,
+    table_columns,
+)
 from tidelog.spark.outputs.storage import Storage, StoredFile
 from tidelog.spark.row_checksum import row_checksum
 
@@ -91,6 +97,7 @@ class IcebergTableKind(OutputKind):
             for name in self.target.partition_by
             if name not in schema.names
         ]
+        found += limit_faults(self.target)
         if self.target.changes is not None:
             found += change_faults(schema, self.target.changes)
         if found:
@@ -319,7 +326,8 @@ class IcebergTableKind(OutputKind):
 
     def _changes(self, batch: StagedBatch, how: Changes) -> StagedChanges:
         rows = normal_schema(decode_schema(batch.manifest.schema))
-        return StagedChanges(self._changes_storage, batch.manifest.files, rows, how)
+        rows_max = changes_max(self.target.options)
+        return StagedChanges(self._changes_storage, batch.manifest.files, rows, how, rows_max=rows_max)
 
     @cached_property
     def _changes_storage(self) -> Storage:

@@ -5,10 +5,11 @@ has of such rows, and the changes themselves in their files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes, StagedFile
+from tidelog.spark.errors import OptionError
+from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes, StagedFile, Target
 from tidelog.spark.outputs.storage import Storage
 
 if TYPE_CHECKING:
@@ -18,6 +19,30 @@ if TYPE_CHECKING:
 
 # Keys of so many are in memory to find one that comes twice, and in a history the changes themselves.
 CHANGES_MAX = 5_000_000
+CHANGES_MAX_OPTION = "changes_max"
+"""Of a target: more than that, for a driver that has the memory. A batch that Spark has planned is not made smaller any more."""
+_LIMIT_MAX = 1_000_000_000
+
+
+def changes_max(options: Mapping[str, str]) -> int:
+    """How many changes of a batch are merged. OptionError."""
+    text = options.get(CHANGES_MAX_OPTION)
+    if text is None:
+        return CHANGES_MAX
+    if not text.isdecimal() or not 0 < len(text) <= len(str(_LIMIT_MAX)) or not 0 < int(text) <= _LIMIT_MAX:
+        raise OptionError(f"{CHANGES_MAX_OPTION} is {text[:40]!r}, expected a number from 1 to {_LIMIT_MAX}")
+    return int(text)
+
+
+def limit_faults(target: Target) -> list[str]:
+    """What is wrong with the option of a target, if it has it."""
+    if CHANGES_MAX_OPTION in target.options and target.changes is None:
+        return [f"{CHANGES_MAX_OPTION} is for rows that are merged: it needs merge_on="]
+    try:
+        changes_max(target.options)
+    except OptionError as error:
+        return [str(error)]
+    return []
 
 
 def change_faults(schema: pa.Schema, how: Changes) -> list[str]:
@@ -64,7 +89,11 @@ def table_columns(schema: pa.Schema, how: Changes | None) -> pa.Schema:
 class StagedChanges:
     """Changes of a batch, as they lie in their files."""
 
-    def __init__(self, storage: Storage, files: Sequence[StagedFile], schema: pa.Schema, how: Changes) -> None:
+    def __init__(
+        self, storage: Storage, files: Sequence[StagedFile], schema: pa.Schema, how: Changes, *, rows_max: int
+    ) -> None:
+        """`rows_max` as `changes_max` tells it."""
+        self._rows_max = rows_max
         self._storage = storage
         self._files = files
         self._schema = schema
@@ -80,12 +109,16 @@ class StagedChanges:
         return self.reader().read_all()
 
     def faults(self) -> list[str]:
-        """A key that is null or comes twice, a change without its sequence, more than can be looked at."""
+        """A key that is null, or comes twice where one alone can count; a change without its sequence; more than are merged."""
         import pyarrow as pa
 
         rows = sum(file.rows for file in self._files)
-        if rows > CHANGES_MAX:
-            return [f"a batch has {rows} changes, and {CHANGES_MAX} are merged at once: read less a batch"]
+        if rows > self._rows_max:
+            sentence = (
+                f"a batch has {rows} changes, and {self._rows_max} are merged at once, in the driver's memory: have the source"
+                f" read less (maxOffsetsPerTrigger), and let this batch through by the sink's option {CHANGES_MAX_OPTION}={rows}"
+            )
+            return [sentence]
         names = list(self._how.merge_on)
         if self._how.sequence_by is not None:
             names.append(self._how.sequence_by)
@@ -95,12 +128,15 @@ class StagedChanges:
             if keys.column(name).null_count:
                 option = "merge_on" if name in self._how.merge_on else "sequence_by"
                 return [f"a change has no {name}, which {option} names"]
-        apart = names if self._how.history else list(self._how.merge_on)
-        counted = keys.group_by(apart).aggregate([([], "count_all")])
+        # Of two changes of a history at one sequence the one that was staged last counts, as in a database.
+        return [] if self._how.history else self._twice(keys)
+
+    def _twice(self, keys: pa.Table) -> list[str]:
+        counted = keys.group_by(list(self._how.merge_on)).aggregate([([], "count_all")])
         twice = counted.filter(counted.column("count_all").to_numpy() > 1).slice(0, 1).to_pylist()
         if not twice:
             return []
-        key = ", ".join(f"{name}={twice[0][name]!r}" for name in apart)
+        key = ", ".join(f"{name}={twice[0][name]!r}" for name in self._how.merge_on)
         return [f"a batch has two changes of {key}: which is the last one is not to be told"]
 
     def extremes(self) -> tuple[dict[str, int], dict[str, int]]:

@@ -13,6 +13,8 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from tidelog.spark.client_settings import is_secret
+from tidelog.spark.errors import OptionError
+from tidelog.spark.outputs.staged_changes import changes_max
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import SINK_FIELDS, as_text, cluster_of, decisions_bootstrap, sink_options
@@ -64,6 +66,30 @@ def check_sinks(pipeline: Pipeline, option_problems: OptionProblems) -> tuple[Se
     if not found:
         found += _together(pipeline, sound)
     return sound, found
+
+
+def sink_warnings(pipeline: Pipeline) -> list[str]:
+    """Sentences about a pipeline in which nothing is wrong, and which may stop all the same: the driver merges so many changes,
+    and a batch that Spark has planned is not made smaller any more."""
+    reads = [as_text({name.lower(): value for name, value in each.options.items()}) for each in pipeline.sources]
+    bounds = [each.get("maxoffsetspertrigger") for each in reads]
+    known = sum(int(each) for each in bounds if each is not None)
+    found = []
+    for sink in pipeline.sinks:
+        if not isinstance(sink, ToTable) or not sink.is_ours or not sink.merge_on:
+            continue
+        limit = changes_max(as_text(sink.options))
+        if None in bounds:
+            found.append(
+                f"the sink {sink.label} merges {limit} changes a batch at most, and nothing bounds a batch: give the source"
+                " the option maxOffsetsPerTrigger"
+            )
+        elif known > limit:
+            found.append(
+                f"the sink {sink.label} merges {limit} changes a batch at most, and a batch may have {known} records: lower"
+                " maxOffsetsPerTrigger of the source"
+            )
+    return found
 
 
 def parse_sink(options: Mapping[str, str]) -> object:
@@ -128,6 +154,11 @@ def _check_topic(pipeline: Pipeline, declared: ToTopic, option_problems: OptionP
 
 def _table_problems(table: ToTable) -> list[str]:
     found = _list_problems("partition_by", table.partition_by)
+    if table.is_ours:
+        try:
+            changes_max(as_text(table.options))
+        except OptionError as error:
+            found.append(str(error))
     match table.format.lower():
         case "iceberg":
             if table.path is not None:
