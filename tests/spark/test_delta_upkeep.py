@@ -10,11 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.spark.delta_batches import APP, Row, delta_kind, schema_of, staged, table_rows
-from tidelog.spark.outputs import delta_upkeep
+from tidelog.spark.outputs import delta_table, delta_upkeep
 from tidelog.spark.outputs.delta_log import DeltaLog
 from tidelog.spark.outputs.delta_table import DeltaTableKind
-from tidelog.spark.outputs.delta_upkeep import BATCHES_BETWEEN, SAVED_FILES_MIN, is_due, upkeep
-from tidelog.spark.outputs.staged import Target
+from tidelog.spark.outputs.delta_upkeep import BATCHES_BETWEEN, SAVED_FILES_MIN, is_due, is_vacuum_due, upkeep
+from tidelog.spark.outputs.kind import OutputRefusedError, kind_of
+from tidelog.spark.outputs.staged import Changes, Target
 
 SCHEMA = schema_of(n=pa.int64(), p=pa.string())
 NOBODY: frozenset[str] = frozenset()
@@ -40,6 +41,47 @@ def test_files_are_bounded_however_many_batches_there_are(kind: DeltaTableKind) 
     assert [row["n"] for row in table_rows(kind)] == list(range(rows))
     assert kind.last_batch(APP) == 2 * BATCHES_BETWEEN - 1
     assert most <= SAVED_FILES_MIN + 2 * BATCHES_BETWEEN + 2
+
+
+def test_files_are_bounded_however_many_merges_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As many merges as there are between two real vacuums would take half a minute.
+    monkeypatch.setattr(delta_upkeep, "BATCHES_BETWEEN_VACUUMS", BATCHES_BETWEEN)
+    schema = schema_of(n=pa.int64(), value=pa.int64())
+    kind = delta_kind(tmp_path, changes=Changes(("n",)))
+    kind.prepare(schema)
+    table = DeltaTable(kind.target.place)
+    table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    most = vacuumed = 0
+    for batch_id in range(3 * BATCHES_BETWEEN):
+        kind.end(staged(kind, batch_id, schema, [{"n": batch_id % 3, "value": batch_id}]))
+        most = max(most, len(list(Path(kind.target.place).glob("*.parquet"))))
+        if is_due(batch_id):
+            report = upkeep(kind.target, NOBODY, vacuums=is_vacuum_due(batch_id))
+            vacuumed += report.vacuumed.files
+            assert report.compacted == 0
+
+    # Three that count, and those that have died since the last vacuum.
+    assert most <= 3 + BATCHES_BETWEEN
+    assert vacuumed == 3 * BATCHES_BETWEEN - 3
+    assert [row["n"] for row in table_rows(kind)] == [0, 1, 2]
+
+
+def test_files_that_were_just_removed_from_a_directory_with_a_per_cent_sign_are_no_orphans(
+    kind: DeltaTableKind,
+) -> None:
+    for batch_id in range(3):
+        kind.end(staged(kind, batch_id, SCHEMA, [{"n": batch_id, "p": "50% \u00e9/x"}]))
+    DeltaTable(kind.target.place).delete("n = 1")
+
+    assert kind.log.never_named(kind.log.loaded()) == []
+    assert kind.sweep(NOBODY, older_than_s=0.0).files == 0
+
+
+def test_a_library_that_is_too_old_is_refused(kind: DeltaTableKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_table, "_library_version", lambda: (1, 6, 3))
+
+    with pytest.raises(OutputRefusedError, match=r"needs deltalake 1\.6\.6 or later, and 1\.6\.3 is installed"):
+        kind_of(kind.target, kind.staging, {})
 
 
 def test_a_few_files_are_left_alone(kind: DeltaTableKind) -> None:

@@ -15,7 +15,10 @@ changed in between so that they do not fit it any more, the batch is refused.
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import importlib.util
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -74,6 +77,11 @@ _DIRECTORY_CHARACTERS_MAX = 120
 _WIDENINGS_MAX = 10
 
 
+# Before it there is no scan of a table, which histories need, and a vacuum takes files that were removed from a directory with a
+# per cent sign for files that were never there.
+_LIBRARY_MIN = (1, 6, 6)
+
+
 class FileFacts(msgspec.Struct, frozen=True):
     """What `StagedFile.stats` holds."""
 
@@ -89,6 +97,11 @@ class DeltaTableKind(OutputKind):
         # Told of at once, and loaded only where there is a table to look at.
         if importlib.util.find_spec("deltalake") is None:
             raise ModuleNotFoundError(name="deltalake")
+        if (found := _library_version()) < _LIBRARY_MIN:
+            raise OutputRefusedError(
+                f"delta needs deltalake {_dotted(_LIBRARY_MIN)} or later, and {_dotted(found)} is installed:"
+                " pip install --upgrade tidelog[delta]"
+            )
         self.log = DeltaLog(target)
 
     def validate(self, schema: pa.Schema) -> Sequence[str]:
@@ -358,6 +371,16 @@ class DeltaAttempt:
         if value is None or not hasattr(found, "tz") or found.tz is None:
             return value
         return value.replace(" ", "T")
+
+
+@functools.cache
+def _library_version() -> tuple[int, ...]:
+    found = re.match(r"\d+(\.\d+)*", importlib.metadata.version("deltalake"))
+    return () if found is None else tuple(int(each) for each in found[0].split("."))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _add_actions(files: Iterable[StagedFile]) -> list[AddAction]:

@@ -104,7 +104,8 @@ class OutputUpkeep:
             from tidelog.spark.outputs import delta_upkeep  # noqa: PLC0415
 
             if delta_upkeep.is_due(batch_id):
-                yield partial(self._compact, sink)
+                vacuums = delta_upkeep.is_vacuum_due(batch_id)
+                yield partial(self._compact, sink, vacuums=vacuums)
         elif sink.target.kind == "iceberg":
             from tidelog.spark.outputs import iceberg_upkeep  # noqa: PLC0415
 
@@ -119,10 +120,11 @@ class OutputUpkeep:
         for path in old_manifests(storage.files(), batch_id, _names_in(sink, kept), now_s=time.time()):
             storage.delete(path)
 
-    def _compact(self, sink: StagedSink, kept: frozenset[str]) -> None:
+    def _compact(self, sink: StagedSink, kept: frozenset[str], *, vacuums: bool) -> None:
         from tidelog.spark.outputs.delta_upkeep import upkeep  # noqa: PLC0415
 
-        done = upkeep(sink.target, _attempts_of(sink, Storage.at(sink.staging, sink.staging_storage), kept))
+        named = _attempts_of(sink, Storage.at(sink.staging, sink.staging_storage), kept)
+        done = upkeep(sink.target, named, vacuums=vacuums)
         totals = self.totals.with_swept(done.vacuumed)
         self.totals = msgspec.structs.replace(totals, compacted_files=totals.compacted_files + done.compacted)
 
