@@ -114,6 +114,36 @@ def test_a_database_that_somebody_else_writes_to_may_be_tried_again(database: Sq
     assert len(scenarios.stored(database)) == 2
 
 
+def test_a_database_that_was_removed_after_the_decision_is_refused(database: SqliteDatabase) -> None:
+    kind = database.sink("orders")
+    kind.prepare(SCHEMA)
+    batch = stage(kind, 0, scenarios.rows(0, 2), SCHEMA)
+    database.file.unlink()
+
+    with pytest.raises(OutputRefusedError, match=r"no database at .*some file\.db: it was removed, or never made"):
+        kind.end(batch)
+    assert not database.file.exists()
+
+
+def test_a_batch_whose_staged_rows_go_while_it_is_merged_does_not_count(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = database.sink("orders")
+    kind.prepare(SCHEMA)
+    batch = stage(kind, 0, scenarios.rows(0, 2), SCHEMA)
+    statements = kind._end_statements
+    with monkeypatch.context() as patch:
+        # As a sweep does on a server, between the count and the merge.
+        swept = "DELETE FROM temp.tidelog_staged"
+        patch.setattr(kind, "_end_statements", lambda *given: [swept, *statements(*given)])
+        with pytest.raises(OutputRefusedError, match="that were staged of batch 0 went from temp"):
+            kind.end(batch)
+    assert (kind.last_batch(APP), scenarios.stored(database)) == (None, [])
+
+    kind.end(batch)
+    assert len(scenarios.stored(database)) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

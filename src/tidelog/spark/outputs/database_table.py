@@ -360,7 +360,12 @@ class DatabaseKind(OutputKind):
         for statement in self._end_statements(merge, attempts, manifest):
             session.execute(statement)
         if attempts:
-            session.execute(cleared_statement(merge, attempts))
+            # They were counted before the transaction: a sweep may have taken them since, and nothing would have been merged.
+            if session.execute(cleared_statement(merge, attempts)).changed != manifest.rows:
+                session.execute("ROLLBACK")
+                raise OutputRefusedError(
+                    f"rows that were staged of batch {manifest.batch_id} went from {merge.staged} while they were merged"
+                )
             self.clear(session, merge, attempts)
         session.execute("COMMIT")
 

@@ -103,6 +103,9 @@ class SqliteKind(DatabaseKind):
         return str(self.path)
 
     def connect(self) -> Session:
+        if not self.path.exists():
+            # To SQLite it cannot be opened, which may pass; this does not.
+            raise OutputRefusedError(f"there is no database at {self.path}: it was removed, or never made")
         uri = f"file:{quote(str(self.path))}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=self.lock_timeout_s)
         connection.execute("PRAGMA foreign_keys = ON")
