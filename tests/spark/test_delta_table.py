@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
@@ -431,3 +432,29 @@ def _made_by_others(
     ]
     (place / "_delta_log").mkdir(parents=True)
     (place / "_delta_log" / f"{0:020d}.json").write_text("\n".join(json.dumps(each) for each in actions))
+
+
+@pytest.mark.parametrize("changes", [None, Changes(("n",))])
+def test_a_batch_is_not_ended_in_another_table_that_was_made_in_the_place_of_its_own(
+    tmp_path: Path, changes: Changes | None
+) -> None:
+    first = delta_kind(tmp_path, changes=changes)
+    schema = schema_of(n=pa.int64())
+    first.prepare(schema)
+    kind = DeltaTableKind(msgspec.structs.replace(first.target, table_id=first.table_id()), first.staging, {})
+    kind.end(staged(kind, 0, schema, [{"n": 0}]))
+    # The same table with another column.
+    first.prepare(schema_of(n=pa.int64(), more=pa.int64()))
+    batch = staged(kind, 1, schema, [{"n": 1}])
+    kind.check(batch)
+    files = {path: path.read_bytes() for path in Path(kind.target.place).glob("*.parquet")}
+    shutil.rmtree(kind.target.place)
+    # As a query does that is started again.
+    first.prepare(schema)
+    for path, content in files.items():
+        path.write_bytes(content)
+
+    for act in (kind.check, kind.end):
+        with pytest.raises(OutputRefusedError, match="was removed and made again since the query was started"):
+            act(batch)
+    assert table_rows(kind) == []

@@ -16,6 +16,7 @@ from tests.support.iceberg_sink import (
     APP,
     KilledError,
     before_commit,
+    catalog_of,
     cut_at,
     refused_once_done,
     schema_of,
@@ -173,6 +174,23 @@ def test_a_table_that_lost_its_key_or_got_a_column_after_the_decision_refuses_th
     with pytest.raises(OutputRefusedError, match="no column key any more"):
         kind.end(batch)
     assert kind.last_batch(APP) == 0
+
+
+def test_changes_are_not_merged_into_another_table_that_was_made_in_the_place_of_their_own(
+    target: Target, tmp_path: Path
+) -> None:
+    first = _prepared(target, tmp_path)
+    kind = kind_of(msgspec.structs.replace(target, table_id=first.table_id()), first.staging, {})
+    batch = staged(kind, 0, ROWS, [_change(1, 10, "a")])
+    kind.check(batch)
+    with catalog_of(kind) as catalog:
+        catalog.drop_table(target.table)
+    first.prepare(ROWS)
+
+    for act in (kind.check, kind.end):
+        with pytest.raises(OutputRefusedError, match="was dropped and made again since batch 0 was staged"):
+            act(batch)
+    assert _values(kind) == {}
 
 
 def test_a_merge_is_computed_again_where_others_were_faster(kind: OutputKind, monkeypatch: pytest.MonkeyPatch) -> None:

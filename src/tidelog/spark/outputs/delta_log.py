@@ -196,6 +196,7 @@ def facts_of(table: DeltaTable) -> DeltaFacts:
         writer_features=tuple(protocol.writer_features or ()),
         configuration=dict(metadata.configuration),
         partition_by=tuple(metadata.partition_columns),
+        table_id=str(metadata.id),
         fields=tuple(json.loads(table.schema().to_json())["fields"]),
     )
 

@@ -45,6 +45,7 @@ class DeltaFacts(msgspec.Struct, frozen=True):
     writer_features: tuple[str, ...]
     configuration: Mapping[str, str]
     partition_by: tuple[str, ...]
+    table_id: str
     fields: tuple[dict[str, Any], ...]
     """As in the table's metadata: name, type, nullable, metadata."""
 

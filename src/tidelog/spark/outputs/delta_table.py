@@ -125,6 +125,9 @@ class DeltaTableKind(OutputKind):
                 return
         raise OutputUnreachableError(f"others changed {self.target.place} first, {_WIDENINGS_MAX} times in a row")
 
+    def table_id(self) -> str:
+        return facts_of(self.log.loaded()).table_id
+
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
         if self.target.changes is not None:
             return DeltaAttempt(self._staging_storage, name, self._owner, schema, changes=self.target.changes)
@@ -254,6 +257,11 @@ class DeltaTableKind(OutputKind):
 
     def _check_table(self, facts: DeltaFacts, batch: StagedBatch) -> None:
         """Whatever the table may refuse, by its version that is loaded. New columns are there since `prepare`."""
+        if self.target.table_id not in {"", facts.table_id}:
+            raise OutputRefusedError(
+                f"{self.target.place} was removed and made again since the query was started: rows of batch"
+                f" {batch.manifest.batch_id} belong to the table that is gone"
+            )
         columns = self._columns(decode_schema(batch.manifest.schema))
         settled = msgspec.structs.replace(self.target, widens=False)
         self._refuse(table_faults(facts, columns, settled))

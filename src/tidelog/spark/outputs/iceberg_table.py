@@ -132,6 +132,10 @@ class IcebergTableKind(OutputKind):
                 return
         raise self._outpaced("was changed by others")
 
+    def table_id(self) -> str:
+        with opened(self.target) as catalog:
+            return str(loaded(catalog, self.target).metadata.table_uuid)
+
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
         if self.target.changes is not None:
             return ParquetAttempt(self._changes_storage, name, schema)
@@ -142,6 +146,7 @@ class IcebergTableKind(OutputKind):
     def check(self, batch: StagedBatch) -> None:
         with opened(self.target) as catalog:
             table = loaded(catalog, self.target)
+            self._check_identity(table, batch.manifest)
             if self._check_table(table, decode_schema(batch.manifest.schema)) is not None:
                 raise OutputRefusedError(
                     f"the table {self.target.table} has other columns than when the query was started"
@@ -191,6 +196,7 @@ class IcebergTableKind(OutputKind):
     def _commit(self, table: Table, batch: StagedBatch) -> None:
         """One commit. ConflictError where the table has moved on."""
         manifest, how = batch.manifest, self.target.changes
+        self._check_identity(table, manifest)
         transaction = table.transaction()
         transaction.set_properties({property_of(manifest.app_id): str(manifest.batch_id)})
         said = {"tidelog.app": manifest.app_id, "tidelog.batch": str(manifest.batch_id)}
@@ -304,6 +310,10 @@ class IcebergTableKind(OutputKind):
             self._check_others(table, schema)
         return widening(table, self._columns(schema), widens=self.target.widens)
 
+    def _check_identity(self, table: Table, manifest: Manifest) -> None:
+        if self.target.table_id not in {"", str(table.metadata.table_uuid)}:
+            raise _made_again(table, manifest)
+
     def _check_merged(self, table: Table, schema: pa.Schema, how: Changes) -> None:
         """What a merge needs of the table, however it was changed since the batch was checked."""
         iceberg_files.check_spec(table)
@@ -398,9 +408,13 @@ def _check_files(table: Table, batch: StagedBatch) -> None:
     """OutputRefusedError where the ids of fields in the files are of another table."""
     for file in batch.manifest.files:
         if description_of(file).table_uuid != str(table.metadata.table_uuid):
-            raise OutputRefusedError(
-                f"{'.'.join(table.name())} was dropped and made again since batch {batch.manifest.batch_id} was staged for it"
-            )
+            raise _made_again(table, batch.manifest)
+
+
+def _made_again(table: Table, manifest: Manifest) -> OutputRefusedError:
+    return OutputRefusedError(
+        f"{'.'.join(table.name())} was dropped and made again since batch {manifest.batch_id} was staged for it"
+    )
 
 
 def _check_staged(table: Table, batch: StagedBatch) -> None:

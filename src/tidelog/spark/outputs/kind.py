@@ -82,6 +82,10 @@ class OutputKind(abc.ABC):
         """On the driver, when a query starts, before any task: make what is missing (a table, a staging table). DDL belongs here.
         OutputRefusedError where it cannot be."""
 
+    def table_id(self) -> str:
+        """What tells the table from another one that is made in its place later; empty where nothing does."""
+        return ""
+
     @abc.abstractmethod
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt: ...
 

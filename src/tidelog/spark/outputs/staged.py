@@ -54,6 +54,8 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     changes: Changes | None = None
     widens: bool = True
     """Whether a column that is new in the rows is added to the table."""
+    table_id: str = ""
+    """Of the table that was there when the query started, where tables have one: another one in its place is not ended in."""
     options: Mapping[str, str] = {}
     """More of the kind's own, such as a catalog's properties; secrets as references."""
     storage: Mapping[str, str] = {}

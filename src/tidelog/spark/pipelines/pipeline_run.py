@@ -217,7 +217,7 @@ class PipelineRun:
             beside=self._file.beside,
             code_version=code_version(self._file.path),
         )
-        prepare_outputs(sinks)
+        sinks = prepare_outputs(sinks)
         client = decider_options(pipeline).client
         sinks = with_partitions(pipeline, with_deciding_cluster(sinks, client))
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tidelog.client.errors import ClientError
 from tidelog.spark.errors import OptionError, SinkError
 from tidelog.spark.outputs.kind import OutputKind, kind_of
@@ -93,13 +95,19 @@ def output_problems(sinks: QuerySinks) -> list[str]:
     return found
 
 
-def prepare_outputs(sinks: QuerySinks) -> None:
-    """Have what is missing: tables, and places for staging. QueryFailedError where one cannot be had."""
+def prepare_outputs(sinks: QuerySinks) -> QuerySinks:
+    """Have what is missing: tables, and places for staging. The same sinks, with the tables that are there now. QueryFailedError
+    where one cannot be had."""
+    prepared = []
     for each in sinks.staged:
+        kind = _kind(each)
         try:
-            _kind(each).prepare(sinks.schemas[each.label])
+            kind.prepare(sinks.schemas[each.label])
+            target = msgspec.structs.replace(each.target, table_id=kind.table_id())
         except (SinkError, OptionError, OSError) as error:
             raise QueryFailedError(f"{sinks.pipeline}: the sink {each.label} cannot be prepared: {error}") from error
+        prepared.append(each._replace(target=target))
+    return replace(sinks, staged=tuple(prepared))
 
 
 def with_deciding_cluster(sinks: QuerySinks, client: Mapping[str, object]) -> QuerySinks:
