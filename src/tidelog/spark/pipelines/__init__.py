@@ -6,20 +6,23 @@
 """
 
 from tidelog.spark.pipelines.debezium.decoder import Debezium
-from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf, Text
+from tidelog.spark.pipelines.decoders import Avro, Decoder, Encoder, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
 from tidelog.spark.pipelines.expectations import Expect
+from tidelog.spark.pipelines.registry import Registry
 from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
 
 __all__ = [
     "Avro",
     "Debezium",
     "Decoder",
+    "Encoder",
     "Expect",
     "FromTopic",
     "Json",
     "Pipeline",
     "Protobuf",
+    "Registry",
     "Text",
     "ToDatabase",
     "ToFiles",

@@ -93,7 +93,13 @@ def _record_fields(result: DataFrame, sink: ToTopic) -> tuple[tuple[str, Column]
     columns = [F.col(f"`{name}`") for name in result.columns if name != RECORD]
     if not columns:
         raise DefinitionError(["nothing but record comes out: decode= makes columns of it, or encode='columns'"])
-    value = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    if isinstance(sink.encode, str):
+        value = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    else:
+        row = F.struct(*columns)
+        # A function in Python sees every row: those that are for other sinks may be none of its schema.
+        own = row if sink.where is None else F.when(F.expr(sink.where), row)
+        value = sink.encode.encoded(own, result.select(*columns).schema)
     if sink.key is None:
         return (("value", value),)
     key = F.expr(sink.key)

@@ -49,6 +49,12 @@ def _is_decoder(value: object) -> bool:
     return callable(getattr(value, "problems", None)) and callable(getattr(value, "decoded", None))
 
 
+def _is_encoding(value: object) -> bool:
+    return isinstance(value, str) or (
+        callable(getattr(value, "encoding_problems", None)) and callable(getattr(value, "encoded", None))
+    )
+
+
 _TEXT = Kind("text", lambda value: isinstance(value, str), "unknown")
 _FLAG = Kind("True or False", lambda value: isinstance(value, bool), False)
 _OPTIONS = Kind('a dictionary, as in {"name": "value"}', _is_options, {})
@@ -72,6 +78,13 @@ _CHANGES = {
     "deletes": _optional(_TEXT),
     "history": _FLAG,
     "widen": _FLAG._replace(stand_in=True),
+}
+
+# What the registry itself is made of is looked at by whoever is given it.
+_SUBJECT = {
+    "subject": _optional(_TEXT),
+    "version": _optional(Kind("a whole number", lambda value: isinstance(value, int) and value is not True, None)),
+    "register": _FLAG,
 }
 
 _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
@@ -103,7 +116,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "name": _optional(_TEXT),
         "where": _optional(_TEXT),
         "key": _optional(_TEXT),
-        "encode": _TEXT._replace(stand_in="json"),
+        "encode": Kind("text, or Avro, Json or Protobuf with a subject", _is_encoding, "json"),
         "delivery": _TEXT._replace(stand_in="exactly_once"),
         "by_partition": _FLAG,
         "options": _OPTIONS,
@@ -130,11 +143,12 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     Watermark: {"column": _TEXT, "delay": _TEXT._replace(stand_in="1 minute"), "expression": _optional(_TEXT)},
     Expect: {"condition": _TEXT._replace(stand_in="true"), "action": _TEXT._replace(stand_in="warn")},
     Json: {
-        "schema": _SCHEMA,
+        "schema": _SCHEMA._replace(allows=lambda value: value is None or _SCHEMA.allows(value)),
         "framed": _FLAG,
         "options": _TEXTS,
+        **_SUBJECT,
     },
-    Avro: {"schema": _TEXT, "framed": _FLAG, "registry": _optional(_TEXT)},
+    Avro: {"schema": _optional(_TEXT), "framed": _FLAG, **_SUBJECT},
     Protobuf: {"message": _TEXT, "descriptor_set": _BYTES, "framed": _FLAG},
     Text: {"column": _TEXT},
     Debezium: {

@@ -10,11 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 from urllib.parse import urlsplit
 
 from tidelog.spark.client_settings import is_secret
 from tidelog.spark.errors import OptionError
 from tidelog.spark.outputs.staged_changes import changes_max
+from tidelog.spark.pipelines.declaration import Declaration
+from tidelog.spark.pipelines.decoders import Encoder
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import SINK_FIELDS, as_text, cluster_of, decisions_bootstrap, sink_options
@@ -130,8 +133,8 @@ def _check_topic(pipeline: Pipeline, declared: ToTopic, option_problems: OptionP
     if not is_topic(sink.topic):
         found.append(f"{sink.topic!r} cannot be the name of a topic")
         sink = replace(sink, topic="unknown")
-    if sink.encode not in _ENCODINGS:
-        found.append(f"encode is {sink.encode!r}; it can be {' or '.join(_ENCODINGS)}")
+    if wrong := _encoding_problems(sink.encode):
+        found += wrong
         sink = replace(sink, encode="json")
     if sink.key is not None and sink.encode == "columns":
         found.append("key= is for rows that are encoded; with encode='columns' a column key says it")
@@ -150,6 +153,16 @@ def _check_topic(pipeline: Pipeline, declared: ToTopic, option_problems: OptionP
     wrong = option_problems(sink_options(pipeline, own), as_text(chosen), parse_sink)
     found += wrong
     return (own if elsewhere or wrong else sink), found
+
+
+def _encoding_problems(encode: str | Encoder) -> list[str]:
+    if isinstance(encode, str):
+        return [] if encode in _ENCODINGS else [f"encode is {encode!r}; it can be {' or '.join(_ENCODINGS)}"]
+    if isinstance(encode, Declaration):
+        sound, found = with_right_types(encode)
+        # Its own checks would report the same mistakes again.
+        return found or cast("Encoder", sound).encoding_problems()
+    return encode.encoding_problems()
 
 
 def _table_problems(table: ToTable) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias
 
 from tidelog.spark.pipelines.declaration import Declaration, lenient
+from tidelog.spark.pipelines.decoders import Encoder
 
 EXACTLY_ONCE = "exactly_once"
 # Written by tasks of ours, in whatever Spark. All other formats are Spark's own, as sinks of its own.
@@ -36,8 +37,9 @@ class ToTopic(Declaration):
     """A condition in SQL over the columns that come out: which rows are for this sink."""
     key: str | None = None
     """An expression in SQL over the columns that come out; text or bytes."""
-    encode: str = "json"
-    """json: each row is one value. columns: what comes out has the columns of a record already, value and others."""
+    encode: str | Encoder = "json"
+    """json: each row is one value. columns: what comes out has the columns of a record already, value and others. Or Avro, Json
+    or Protobuf with a subject, for readers who ask a registry."""
     delivery: str = EXACTLY_ONCE
     by_partition: bool = False
     """Whether rows are shuffled first, so that each partition of the topic is written by one task of a batch."""

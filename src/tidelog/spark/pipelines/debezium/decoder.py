@@ -220,11 +220,13 @@ def _arrow_type(kind: DataType) -> pa.DataType:
 
 def _messages(registry: str | None, avro: str | None) -> Callable[[], Messages]:
     def make() -> Messages:
-        from tidelog.spark.formats.registry_framing import schema_of
+        from tidelog.spark.formats.known_schemas import SchemasById
+        from tidelog.spark.formats.schema_registry import RegistryAddress
         from tidelog.spark.pipelines.debezium.event_encoding import AvroMessages, JsonMessages
 
         if registry is not None:
-            return AvroMessages(schema_of=lambda number: schema_of(registry, number))
+            schemas = SchemasById(RegistryAddress(registry))
+            return AvroMessages(schema_of=lambda number: schemas.schema(number).text)
         return JsonMessages() if avro is None else AvroMessages(given=avro)
 
     return make
