@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ import pytest
 
 from tests.support.object_store import BUCKET, SECRET, ObjectStore, object_store
 from tidelog.spark.errors import OptionError
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, kind_of
+from tidelog.spark.outputs import delta_log, storage
+from tidelog.spark.outputs.delta_log import DeltaLog
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, kind_of
 from tidelog.spark.outputs.manifest_store import (
     delete_manifest,
     kind_of_output,
@@ -69,6 +73,67 @@ def test_settings_that_cannot_be_are_refused(store: ObjectStore) -> None:
         Storage.at(f"s3://{BUCKET}", {**store.settings, "AWS_SESSION_TOKEN": "${env:NO_SUCH}"})
     with pytest.raises(OptionError, match="no other store is known"):
         Storage.at("gs://bucket/x")
+
+
+def test_a_store_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET, "a secret")
+    for module in (storage, delta_log):
+        monkeypatch.setattr(module, "CONNECT_TIMEOUT_S", 1)
+        monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 1)
+        monkeypatch.setattr(module, "REQUEST_TRIES_MAX", 2)
+    # It takes connections, as far as the system does that by itself, and reads nothing.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = ObjectStore(*silent.getsockname()).settings
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            Storage.at(f"s3://{BUCKET}", settings).size("x")
+        with pytest.raises(OutputUnreachableError, match=f"s3://{BUCKET}/t cannot be read or written: .* HTTP error"):
+            DeltaLog(Target("delta", f"s3://{BUCKET}/t", storage=settings)).load()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_a_right"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), True),
+        (OSError(errno.EROFS, "Read-only file system"), True),
+        (OSError("When initiating multiple part upload: AWS Error ACCESS_DENIED during PutObject: no"), True),
+        (OSError("Generic S3 error Server returned non-2xx status code: 403 Forbidden"), True),
+        (OSError("Generic LocalFileSystem error: Permission denied (os error 13)"), True),
+        (OSError("AWS Error NETWORK_CONNECTION during HeadObject operation"), False),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+    ],
+)
+@pytest.mark.parametrize("name", ["files", "delta", "iceberg"])
+def test_a_right_that_is_missing_is_refused_when_a_query_starts(
+    name: str, error: OSError, is_a_right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Target(name, str(tmp_path / "place"))
+    if name == "iceberg":
+        options = {"warehouse": f"file://{tmp_path}/warehouse"}
+        target = Target(name, f"sqlite:///{tmp_path}/catalog.db", table="shop.orders", options=options)
+    kind = kind_of(target, str(tmp_path / "staging"), {})
+
+    def refuse(self: Storage, path: str, content: bytes) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "write", refuse)
+        with pytest.raises(OutputRefusedError if is_a_right else OutputUnreachableError, match="be written to: "):
+            kind.prepare(SCHEMA)
+    kind.prepare(SCHEMA)
+
+    assert list(tmp_path.rglob(".tidelog*")) == []
+
+
+def test_a_right_that_the_library_of_delta_misses_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("Kernel error\n  \x1b[31m\u21b3\x1b[0m Permission denied\n   \u21b3 (os error 13)")
+
+    monkeypatch.setattr("deltalake.DeltaTable.__init__", refuse)
+
+    with pytest.raises(
+        OutputRefusedError, match=r"may not be read or written: Kernel error Permission denied \(os error"
+    ):
+        DeltaLog(Target("delta", str(tmp_path))).load()
 
 
 def test_a_file_has_one_place_whatever_its_name(tmp_path: Path) -> None:

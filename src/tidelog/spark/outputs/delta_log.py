@@ -22,6 +22,7 @@ from tidelog.spark.outputs.delta_merge import MergePlan
 from tidelog.spark.outputs.delta_schema import DeltaFacts
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import Target
+from tidelog.spark.outputs.storage import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, REQUEST_TRIES_MAX, is_denied
 from tidelog.spark.secret_references import resolved
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ COMMITS_MAX = 50
 # `part-`, an attempt's name, whose it is, and which file of the attempt.
 _STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-([0-9a-f]{12})-\d+\.parquet")
 _ENDPOINT = "AWS_ENDPOINT_URL"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_SENTENCE_CHARACTERS_MAX = 400
 # What would let two commits of one version both succeed.
 _UNSAFE = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true", "AWS_CONDITIONAL_PUT": "disabled"}
 
@@ -141,7 +144,7 @@ class DeltaLog:
                     newer = self.loaded()
                     if newer.version() == table.version():
                         # Nobody was faster: it is something else, which will not pass by itself.
-                        reason = first_line(error)
+                        reason = sentence_of(error)
                         raise OutputUnreachableError(f"{self.place} does not take the batch: {reason}") from error
                     table = newer
                 else:
@@ -186,6 +189,14 @@ class DeltaLog:
         if _ENDPOINT in found and "AWS_DEFAULT_REGION" not in os.environ:
             # Without one it asks Amazon, which is no help with a store of one's own.
             found.setdefault("AWS_REGION", os.environ.get("AWS_REGION", "us-east-1"))
+        if "://" in self.place:
+            # By the library's own names; as `storage` asks.
+            found |= {
+                "connect_timeout": f"{CONNECT_TIMEOUT_S}s",
+                "timeout": f"{REQUEST_TIMEOUT_S}s",
+                "retry_timeout": f"{REQUEST_TIMEOUT_S}s",
+                "max_retries": str(REQUEST_TRIES_MAX - 1),
+            }
         return found or None
 
 
@@ -232,15 +243,19 @@ def storage_faults(target: Target) -> list[str]:
 
 @contextlib.contextmanager
 def told_of(place: str) -> Iterator[None]:
-    """What the library raises as OutputUnreachableError in one sentence; CommitFailedError is left to the caller inside."""
+    """What the library raises in one sentence: OutputRefusedError for a right that is missing, else OutputUnreachableError.
+    CommitFailedError is left to the caller inside."""
     from deltalake.exceptions import DeltaError
 
     try:
         yield
     except (DeltaError, OSError) as error:
-        raise OutputUnreachableError(f"{place} cannot be read or written: {first_line(error)}") from error
+        if is_denied(error):
+            raise OutputRefusedError(f"{place} may not be read or written: {sentence_of(error)}") from error
+        raise OutputUnreachableError(f"{place} cannot be read or written: {sentence_of(error)}") from error
 
 
-def first_line(error: BaseException) -> str:
-    """The library appends a trace of its own."""
-    return str(error).partition("\n")[0]
+def sentence_of(error: BaseException) -> str:
+    """The library draws a tree of causes in colours, with the reason at its leaves."""
+    lines = [line.strip(" \u21b3") for line in _COLOUR.sub("", str(error)).splitlines()]
+    return " ".join(line for line in lines if line)[:_SENTENCE_CHARACTERS_MAX]

@@ -39,7 +39,14 @@ from tidelog.spark.outputs.delta_schema import (
 )
 from tidelog.spark.outputs.delta_stats import file_statistics
 from tidelog.spark.outputs.file_output import with_partition
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
+from tidelog.spark.outputs.kind import (
+    OutputKind,
+    OutputRefusedError,
+    OutputUnreachableError,
+    StagingAttempt,
+    Swept,
+    try_place,
+)
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, empty_as_null, owner_of
 from tidelog.spark.outputs.staged import (
@@ -112,6 +119,10 @@ class DeltaTableKind(OutputKind):
 
     def prepare(self, schema: pa.Schema) -> None:
         self._refuse(self._row_faults(schema))
+        self._make(schema)
+        try_place(self._storage, f"_delta_log/.tidelog-{self._owner}", self.target.place)
+
+    def _make(self, schema: pa.Schema) -> None:
         columns = self._columns(schema)
         for _ in range(_WIDENINGS_MAX):
             table = self.log.load()

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, StagingAttempt, Swept
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, StagingAttempt, Swept, try_place
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, empty_as_null, owner_of
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
 from tidelog.spark.outputs.storage import Storage, StoredFile
@@ -71,6 +71,7 @@ class FileKind(OutputKind):
     def prepare(self, schema: pa.Schema) -> None:
         if wrong := self.validate(schema):
             raise OutputRefusedError(wrong[0])
+        try_place(self._storage, f"{STAGING}/{self._owner}/.tidelog", self.target.place)
 
     def open_attempt(self, name: AttemptName, schema: pa.Schema) -> StagingAttempt:
         def path_of(values: dict[str, str | None], n: int) -> str:

@@ -48,14 +48,14 @@ from tidelog.spark.errors import OptionError
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import Target
 from tidelog.spark.outputs.staged_changes import CHANGES_MAX_OPTION
-from tidelog.spark.outputs.storage import s3_settings
+from tidelog.spark.outputs.storage import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, is_denied, s3_settings
 from tidelog.spark.secret_references import resolved_text
 
 if TYPE_CHECKING:
     from requests import Session
 
 # PyIceberg waits for a REST catalog for ever.
-REQUEST_TIMEOUT_S = 60.0
+CATALOG_TIMEOUT_S = 60.0
 # Namespaces of catalogs in use have one or two levels.
 NAME_PARTS_MAX = 8
 
@@ -118,7 +118,7 @@ def commit_on_head(table: Table, update: TableUpdate) -> None:
 class _TimedRestCatalog(RestCatalog):
     def _create_session(self) -> Session:
         session = super()._create_session()
-        session.request = functools.partial(session.request, timeout=REQUEST_TIMEOUT_S)  # type: ignore[method-assign]
+        session.request = functools.partial(session.request, timeout=CATALOG_TIMEOUT_S)  # type: ignore[method-assign]
         return session
 
 
@@ -158,6 +158,9 @@ def catalog_properties(target: Target) -> tuple[str, dict[str, str]]:
     for aws, text in s3_settings(target.storage).items():
         if aws in _S3_PROPERTIES:
             found.setdefault(_S3_PROPERTIES[aws], text)
+    # A catalog's own rights to a store come with settings that say none of these.
+    found.setdefault("s3.connect-timeout", str(CONNECT_TIMEOUT_S))
+    found.setdefault("s3.request-timeout", str(REQUEST_TIMEOUT_S))
     found["py-io-impl"] = "pyiceberg.io.pyarrow.PyArrowFileIO"
     return name or _NAME_DEFAULT, found
 
@@ -209,6 +212,8 @@ def translated(target: Target) -> Iterator[None]:
     except (ArgumentError, NoSuchModuleError, NoSuchPropertyException, NotInstalledError, ModuleNotFoundError) as error:
         raise OutputRefusedError(f"{where} cannot be opened: {_sentence(error)}") from error
     except (RESTError, CommitFailedException, SQLAlchemyError, OSError) as error:
+        if isinstance(error, OSError) and is_denied(error):
+            raise OutputRefusedError(f"{where} is refused: {_sentence(error)}") from error
         # requests' errors are OSErrors.
         _raise_unreachable(where, error)
 

@@ -39,6 +39,7 @@ from tidelog.spark.outputs.iceberg_files import (
     IcebergAttempt,
     attempt_of,
     data_file,
+    data_location,
     data_storage,
     description_of,
     stem_of,
@@ -53,7 +54,14 @@ from tidelog.spark.outputs.iceberg_merge import (
     stage_merge,
 )
 from tidelog.spark.outputs.iceberg_schema import check_partition, normal_schema, widening
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, StagingAttempt, Swept
+from tidelog.spark.outputs.kind import (
+    OutputKind,
+    OutputRefusedError,
+    OutputUnreachableError,
+    StagingAttempt,
+    Swept,
+    try_place,
+)
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
 from tidelog.spark.outputs.staged import (
@@ -129,6 +137,8 @@ class IcebergTableKind(OutputKind):
                         _commit_once(table, change)
                 except (ConflictError, TableAlreadyExistsError):
                     continue
+                table = loaded(catalog, self.target)
+                try_place(data_storage(table), f".tidelog-{self._owner}", data_location(table))
                 return
         raise self._outpaced("was changed by others")
 

@@ -21,6 +21,7 @@ import msgspec
 
 from tidelog.spark.errors import SinkError
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedPart, Target
+from tidelog.spark.outputs.storage import Storage, is_denied
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +115,17 @@ class OutputKind(abc.ABC):
     @abc.abstractmethod
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
         """Rows and checksum of what the target has of this batch. OutputRefusedError where it cannot be told apart any more."""
+
+
+def try_place(storage: Storage, path: str, place: str) -> None:
+    """Whether files may be written there, by writing one. OutputRefusedError, OutputUnreachableError."""
+    try:
+        storage.try_writing(path)
+    except OSError as error:
+        sentence = str(error).partition("\n")[0]
+        if is_denied(error):
+            raise OutputRefusedError(f"{place} may not be written to: {sentence}") from error
+        raise OutputUnreachableError(f"{place} cannot be written to: {sentence}") from error
 
 
 def kind_of(target: Target, staging: str, staging_storage: dict[str, str]) -> OutputKind:

@@ -12,7 +12,9 @@ A write is there in whole or not at all: on this machine under another name firs
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -41,6 +43,15 @@ _REGION = "AWS_REGION"
 # Delta's library wants to be told that http will do; here the endpoint's own scheme says it.
 _S3_OTHERS = frozenset({_ENDPOINT, "AWS_ALLOW_HTTP", "AWS_S3_ALLOW_UNSAFE_RENAME", "AWS_CONDITIONAL_PUT"})
 _PART = ".part"
+# Of one request to a store. Without them Arrow asks on for as long as nobody answers.
+CONNECT_TIMEOUT_S = 10
+REQUEST_TIMEOUT_S = 60
+REQUEST_TRIES_MAX = 5
+# Answers of a store, and of what keeps a directory, that are no better the next time: by Arrow's name, by HTTP and by the system.
+_DENIED = re.compile(
+    r"ACCESS_DENIED|AccessDenied|Forbidden|Unauthorized|[Pp]ermission denied|\bHTTP 40[13]\b|\b40[13] "
+)
+_DENIED_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class StoredFile(NamedTuple):
@@ -148,6 +159,13 @@ class Storage:
             raise
         self._system.delete_file(self._full(source))
 
+    def try_writing(self, path: str) -> None:
+        """Write a file and take it back, for whoever wants to know before rows are there. OSError, for which `is_denied` tells
+        whether it is a right; one that may be written and not deleted stays."""
+        self.write(path, b"")
+        with suppress(OSError):
+            self.delete(path)
+
     def has(self, path: str) -> bool:
         from pyarrow import fs
 
@@ -226,7 +244,16 @@ def _s3(settings: Mapping[str, str]) -> FileSystem:
         arguments["scheme"], arguments["endpoint_override"] = split.scheme, split.netloc
     # One request for a small file, and not one each to begin an upload, to send its only part and to complete it.
     arguments["allow_delayed_open"] = True
+    arguments["connect_timeout"], arguments["request_timeout"] = CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
+    arguments["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=REQUEST_TRIES_MAX)
     return fs.S3FileSystem(**arguments)
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether a right is missing, which is there no sooner by waiting."""
+    if isinstance(error, OSError) and error.errno in _DENIED_ERRNOS:
+        return True
+    return _DENIED.search(str(error)) is not None
 
 
 def _sync_directory(directory: Path) -> None:
