@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import os
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
@@ -458,3 +459,31 @@ def test_a_batch_is_not_ended_in_another_table_that_was_made_in_the_place_of_its
         with pytest.raises(OutputRefusedError, match="was removed and made again since the query was started"):
             act(batch)
     assert table_rows(kind) == []
+
+
+@pytest.mark.parametrize("changes", [None, Changes(("n",))])
+def test_what_counts_is_on_the_disk_when_an_end_returns(
+    tmp_path: Path, changes: Changes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = delta_kind(tmp_path, partition_by=("p",), changes=changes)
+    schema = schema_of(n=pa.int64(), p=pa.string())
+    kind.prepare(schema)
+    batch = staged(kind, 0, schema, [{"n": 1, "p": "50%"}])
+    synced: set[str] = set()
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    place = Path(kind.target.place)
+    for _ in range(2):
+        synced.clear()
+        # The second time the batch is there, by somebody who may have died before it was on the disk.
+        kind.end(batch)
+
+        (data,) = place.glob("p=*/*.parquet")
+        log = place / "_delta_log"
+        expected = {place, data.parent, data, log, log / "00000000000000000001.json"}
+        assert {str(each) for each in expected} <= synced

@@ -15,6 +15,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,7 @@ from tidelog.spark.outputs.delta_merge import MergePlan
 from tidelog.spark.outputs.delta_schema import DeltaFacts
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import Target
-from tidelog.spark.outputs.storage import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, REQUEST_TRIES_MAX, is_denied
+from tidelog.spark.outputs.storage import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, REQUEST_TRIES_MAX, Storage, is_denied
 from tidelog.spark.secret_references import resolved
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ COMMITS_MAX = 50
 # `part-`, an attempt's name, whose it is, and which file of the attempt.
 _STAGED_NAME = re.compile(r"part-(\d{10}-\d{5,}-\d+-\d+-.+)-([0-9a-f]{12})-\d+\.parquet")
 _ENDPOINT = "AWS_ENDPOINT_URL"
+_LOG = "_delta_log"
+# Of a batch that somebody else has ended: others may have written since.
+_SYNCED_VERSIONS = 20
+# A hundred thousand files, each with its statistics.
+_LOGGED_BYTES_MAX = 256 * 1024 * 1024
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SENTENCE_CHARACTERS_MAX = 400
 # What would let two commits of one version both succeed.
@@ -122,8 +128,8 @@ class DeltaLog:
             self.add(table, [], properties)
 
     def end_once(self, app_id: str, batch_id: int, step: Callable[[DeltaTable, CommitProperties], None]) -> None:
-        """On return the table has the batch, by this call or an earlier one. `step` commits with the properties from the table
-        that it gets; OutputRefusedError from it, and where the table is gone."""
+        """On return the table has the batch, by this call or an earlier one, and keeps it over a loss of power. `step` commits
+        with the properties from the table that it gets; OutputRefusedError from it, and where the table is gone."""
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 
@@ -131,7 +137,10 @@ class DeltaLog:
         for _ in range(COMMITS_MAX):
             last = table.transaction_version(app_id)
             if last is not None and last >= batch_id:
+                # By somebody who may have died before this.
+                self._sync(range(max(0, table.version() - _SYNCED_VERSIONS), table.version() + 1))
                 return
+            before = table.version()
             properties = CommitProperties(
                 max_commit_retries=0,
                 app_transactions=[Transaction(app_id, batch_id)],
@@ -148,8 +157,22 @@ class DeltaLog:
                         raise OutputUnreachableError(f"{self.place} does not take the batch: {reason}") from error
                     table = newer
                 else:
+                    self._sync(range(before + 1, before + 2))
                     return
         raise OutputUnreachableError(f"others wrote to {self.place} first, {COMMITS_MAX} times in a row")
+
+    def _sync(self, versions: range) -> None:
+        """The library leaves to the system when its files come to the disk. Those of these versions are there on return, with
+        the checkpoints that came with them. A store keeps what it has answered for."""
+        storage = Storage.at(self._target.place, self._target.storage)
+        if not storage.is_local:
+            return
+        names = {f"{version:020d}" for version in versions}
+        found = [each.name for each in Path(storage.root, _LOG).iterdir()]
+        logged = [f"{_LOG}/{name}" for name in found if name[:20] in names]
+        added = [path for each in logged if each.endswith(".json") for path in _added(storage, each)]
+        with told_of(self.place):
+            storage.sync_all([*added, *logged, f"{_LOG}/_last_checkpoint"])
 
     def compact(self, table: DeltaTable, *, target_bytes: int) -> tuple[int, int] | None:
         """Small files made into fewer: how many, into how many. None where somebody else has changed some of them meanwhile;
@@ -198,6 +221,12 @@ class DeltaLog:
                 "max_retries": str(REQUEST_TRIES_MAX - 1),
             }
         return found or None
+
+
+def _added(storage: Storage, logged: str) -> list[str]:
+    """The files that a version adds."""
+    lines = storage.read(logged, bytes_max=_LOGGED_BYTES_MAX).splitlines()
+    return [unquote(action["add"]["path"]) for line in lines if "add" in (action := json.loads(line))]
 
 
 def facts_of(table: DeltaTable) -> DeltaFacts:

@@ -16,7 +16,7 @@ import errno
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,6 +141,20 @@ class Storage:
         finally:
             os.close(descriptor)
         _sync_directory(full.parent)
+
+    def sync_all(self, paths: Iterable[str]) -> None:
+        """The same for files that anybody has written, with all directories that lead to them. What is gone is passed over."""
+        if not self._is_local:
+            return
+        directories: set[Path] = set()
+        root = Path(self._root)
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self.sync(path)
+            directories |= {each for each in Path(self._full(path)).parent.parents if each.is_relative_to(root)}
+        # The innermost of each is done.
+        for directory in sorted(directories):
+            _sync_directory(directory)
 
     def move(self, source: str, target: str) -> None:
         """Atomic on this machine; an object store copies. What is there under the new name is replaced. FileNotFoundError."""
