@@ -13,11 +13,11 @@ import sqlite3
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import confluent_kafka
 from deltalake import DeltaTable
@@ -33,7 +33,8 @@ from examples.orders_demo.shop import (
     window_of,
 )
 from tidelog.spark.pipelines.audit_log import read_audit
-from tidelog.spark.pipelines.audit_verification import Outcome, verify_sink
+from tidelog.spark.pipelines.audit_verification import Outcome, Verified, verify_sink
+from tidelog.spark.sink.audit_entry import AuditEntry
 
 READ_TIMEOUT_S = 30.0
 
@@ -219,32 +220,60 @@ def topic_rows(found: Iterable[Read]) -> list[tuple[str, str, int]]:
     return [(row["order"], row["product"], row["cents"]) for row in rows]
 
 
-def verify_audit(bootstrap: str, pipeline: str) -> list[str]:
-    """The account of a pipeline's batches, each read again in every sink; CheckError where one has other rows than it says."""
+class BatchRead(NamedTuple):
+    """A batch as it was accounted for, and what each of its sinks has of it now."""
+
+    entry: AuditEntry
+    sinks: dict[str, Verified]
+
+
+def read_audited(bootstrap: str, pipeline: str) -> list[BatchRead]:
+    """The account of a pipeline's batches, each read again in every sink that was given rows."""
     settings = {"bootstrap_servers": bootstrap}
-    entries = read_audit(settings, pipeline).of_query()
+    return [
+        BatchRead(entry, {each.sink: verify_sink(each, settings) for each in entry.sinks if each.rows})
+        for entry in read_audit(settings, pipeline).of_query()
+    ]
+
+
+def check_audited(pipeline: str, batches: Sequence[BatchRead]) -> list[str]:
+    """A sentence for each batch, with where its input lies, and one for each sink. CheckError unless all of them have the same
+    rows, and those that were accounted for."""
     rows: Counter[str] = Counter()
-    same: Counter[str] = Counter()
     with_rows: Counter[str] = Counter()
-    for entry in entries:
+    told = [f"the audit of {pipeline} has {len(batches)} batches"]
+    for entry, sinks in batches:
         for account in entry.sinks:
-            if not account.rows:
+            found = sinks.get(account.sink)
+            if found is None:
                 continue
-            found = verify_sink(account, settings)
-            if found.outcome is Outcome.DIFFERENT:
+            if found.outcome is not Outcome.SAME:
+                why = found.reason or f"it has {found.rows} rows, and was given {account.rows}"
                 raise CheckError(
-                    f"batch {entry.batch_id} has other rows in the sink {account.sink} than were accounted for"
+                    f"the sink {account.sink} is {found.outcome.value} in batch {entry.batch_id} of {pipeline}: {why}"
                 )
             rows[account.sink] += account.rows
             with_rows[account.sink] += 1
-            same[account.sink] += found.outcome is Outcome.SAME
+        told.append(f"batch {entry.batch_id}, {_input_of(entry)}: {max(each.rows for each in entry.sinks):,} rows")
     if len(set(rows.values())) != 1:
         raise CheckError(f"the sinks of {pipeline} were not given the same rows: {dict(rows)}")
-    told = [
-        f"{sink}: {count:,} rows in {with_rows[sink]} batches, of which {same[sink]} were read again and are the same"
+    return told + [
+        f"{sink}: {count:,} rows in {with_rows[sink]} batches, all of them read again and the same"
         for sink, count in rows.items()
     ]
-    return [f"the audit of {pipeline} has {len(entries)} batches", *told]
+
+
+def _input_of(entry: AuditEntry) -> str:
+    ranges = [
+        f"{each.topic}-{each.partition} from {'its beginning' if each.start < 0 else each.start} to {each.end - 1}"
+        for each in entry.input
+        if each.end > max(0, each.start)
+    ]
+    return ", ".join(ranges) or "without new input"
+
+
+def verify_audit(bootstrap: str, pipeline: str) -> list[str]:
+    return check_audited(pipeline, read_audited(bootstrap, pipeline))
 
 
 def verify(bootstrap: str, file: Path, directory: Path) -> list[str]:

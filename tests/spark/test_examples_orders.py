@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from examples.orders_demo.generator import plan, write
 from examples.orders_demo.pipeline import Pipeline
 from examples.orders_demo.shop import DEAD_LETTERS, ORDERS, PAID, PARTITIONS, REVENUE
 from examples.orders_demo.verification import (
+    CheckError,
+    check_audited,
     check_dead_letters,
     check_orders,
     check_revenue,
     check_table,
     database_rows,
     expected_of,
+    read_audited,
     read_committed,
     table_rows,
     topic_rows,
-    verify_audit,
 )
+from tidelog.spark.pipelines.audit_verification import Outcome
 from tidelog.testing import EmbeddedCluster
 
 AT_ONCE = float("inf")
@@ -46,4 +52,17 @@ def test_the_pipeline_counts_every_order_once(spark: SparkSession, cluster: Embe
     check_table("table", expected, table_rows(tmp_path / "paid_orders"))
     check_table("database", expected, database_rows(tmp_path / "shop.db"))
     check_table("topic", expected, topic_rows(read_committed(bootstrap, PAID)))
-    assert len(verify_audit(bootstrap, "paid_orders")) == 4
+    batches = read_audited(bootstrap, "paid_orders")
+    assert {name: each.outcome for _, sinks in batches for name, each in sinks.items()} == {
+        "table": Outcome.SAME,
+        "database": Outcome.SAME,
+        PAID: Outcome.SAME,
+    }
+    told = check_audited("paid_orders", batches)
+    assert len(told) == 1 + len(batches) + 3
+    assert re.fullmatch(rf"batch 0, {ORDERS}-0 from its beginning to \d+, .*: [\d,]+ rows", told[1])
+
+    # What is gone is no success.
+    DeltaTable(tmp_path / "paid_orders").delete()
+    with pytest.raises(CheckError, match=r"the sink table is different in batch \d+ of paid_orders: rows of .* DELETE"):
+        check_audited("paid_orders", read_audited(bootstrap, "paid_orders"))

@@ -29,7 +29,13 @@ from tests.support.iceberg_sink import (
     table_of,
 )
 from tidelog.spark.outputs import iceberg_table
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, kind_of
+from tidelog.spark.outputs.kind import (
+    OutputKind,
+    OutputRefusedError,
+    OutputUnreachableError,
+    RowsGoneError,
+    kind_of,
+)
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import Target
 
@@ -61,6 +67,26 @@ def test_rows_are_seen_once_the_batch_is_ended_and_no_sooner(kind: OutputKind) -
     assert kind.read_back(batch) == (3, batch.output.checksum)
     with table_of(kind) as table:
         assert len(table.metadata.snapshots) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "warehouse", "sentence"),
+    [
+        ("sqlite:///catalog.db", "file:///w", "the path of the catalog sqlite:///catalog.db has to be absolute"),
+        ("sqlite:////c/catalog.db", "w", "the warehouse w has to be a URL, or an absolute path"),
+    ],
+)
+def test_a_catalog_that_depends_on_where_somebody_stands_is_refused(
+    place: str, warehouse: str, sentence: str, tmp_path: Path
+) -> None:
+    target = Target("iceberg", place, table="shop.orders", options={"warehouse": warehouse})
+    kind = kind_of(target, str(tmp_path / "staging"), {})
+
+    (found,) = kind.validate(SCHEMA)
+
+    assert found.startswith(sentence)
+    with pytest.raises(OutputRefusedError, match=sentence):
+        kind.prepare(SCHEMA)
 
 
 def test_whoever_finds_a_decision_ends_it_by_its_words_alone(kind: OutputKind) -> None:
@@ -374,5 +400,55 @@ def test_rows_that_others_have_rewritten_are_not_claimed(kind: OutputKind) -> No
     with table_of(kind) as table:
         table.delete("n = 2")
 
-    with pytest.raises(OutputRefusedError, match="1 of 2 files of batch 0 no more"):
+    with pytest.raises(RowsGoneError, match=r"1 of 2 files of batch 0 no more: rows of them were removed or changed"):
         kind.read_back(batch)
+
+
+def test_a_batch_that_never_was_and_a_file_that_is_gone_are_told(kind: OutputKind) -> None:
+    batch, other = staged(kind, 0), staged(kind, 1)
+    kind.end(batch)
+
+    with pytest.raises(RowsGoneError, match="does not have batch 1"):
+        kind.read_back(other)
+    Path(batch.manifest.files[0].path.removeprefix("file://")).unlink()
+    with pytest.raises(RowsGoneError, match=r"\.parquet is gone"):
+        kind.read_back(batch)
+
+
+def test_rows_of_a_version_that_was_taken_back_are_gone(kind: OutputKind) -> None:
+    first, second = staged(kind, 0), staged(kind, 1)
+    kind.end(first)
+    kind.end(second)
+    with table_of(kind) as table:
+        table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[0].snapshot_id).commit()
+
+    assert kind.read_back(first) == (3, first.output.checksum)
+    with pytest.raises(RowsGoneError, match="2 of 2 files of batch 1 no more: it was set back"):
+        kind.read_back(second)
+
+
+def test_nobody_knows_what_became_of_files_once_the_snapshot_that_says_so_has_expired(kind: OutputKind) -> None:
+    batch = staged(kind, 0)
+    kind.end(batch)
+    with table_of(kind) as table:
+        table.delete("n = 2")
+        append_row(kind, 9)
+        table.refresh()
+        old = [each.snapshot_id for each in table.metadata.snapshots[:-1]]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+
+    with pytest.raises(OutputRefusedError, match="the snapshot that could say why has expired"):
+        kind.read_back(batch)
+
+
+def test_a_table_that_was_dropped_or_made_again_has_no_rows_of_any_batch(kind: OutputKind) -> None:
+    known = kind_of(msgspec.structs.replace(kind.target, table_id=kind.table_id()), kind.staging, {})
+    there = known.gone()
+    with catalog_of(kind) as catalog:
+        catalog.drop_table(kind.target.table)
+    dropped = known.gone()
+    kind.prepare(SCHEMA)
+
+    assert there == ""
+    assert dropped.startswith("there is no table shop.orders in the catalog sqlite:")
+    assert known.gone() == "shop.orders was dropped and made again since"

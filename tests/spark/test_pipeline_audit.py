@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +15,7 @@ from typer.testing import Result
 
 from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, Producer
+from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import SinkError
 from tidelog.spark.outputs.database_statements import batch_mark
 from tidelog.spark.outputs.kind import kind_of
@@ -164,10 +166,97 @@ def test_a_sink_that_has_other_rows_than_the_batch_is_different_and_the_exit_cod
 
     assert found.exit_code == 1
     assert found.stderr.splitlines() == [
-        f"tidelog pipeline: batch 0 of {pipeline}: the sink files has 2 rows that are not those of the batch",
-        f"tidelog pipeline: batch 1 of {pipeline}: the sink topic has 1 rows that are not those of the batch",
+        f"tidelog pipeline: batch 0 of {pipeline}: the sink files does not have the rows of the batch: it has 2 rows",
+        f"tidelog pipeline: batch 1 of {pipeline}: the sink topic does not have the rows of the batch: it has 1 rows",
     ]
     assert found.stdout.count(": DIFFERENT") == 2
+
+
+def test_what_is_gone_is_different_and_what_cannot_be_told_has_an_exit_code_of_its_own(
+    cluster: EmbeddedCluster, topic: str, pipeline: str, tmp_path: Path
+) -> None:
+    batch = written_files(tmp_path, pipeline)
+    files = SinkAudit("files", "files", str(tmp_path), 2, batch.output.checksum, files=1, staged=batch.output)
+    merged = msgspec.structs.replace(batch.output, target=Target("sqlite", f"sqlite:///{tmp_path}/none.db", table="t"))
+    gone = [
+        msgspec.structs.replace(files, sink="database", staged=merged),
+        SinkAudit("made again", "topic", topic, 1, 1, (PartitionRange(topic, 0, 0, 7),)),
+        SinkAudit("deleted", "topic", "nowhere", 1, 1, (PartitionRange("nowhere", 0, 0, 7),)),
+    ]
+    far = Target("topic", "127.0.0.1:1")
+    unknown = [
+        SinkAudit("far", "topic", "t", 1, 1, (PartitionRange("t", 0, 0, 1),), far),
+        SinkAudit("skipped", "topic", topic, 1, 1, is_skipped=True),
+    ]
+    record(cluster, entry(0, pipeline=pipeline, sinks=gone), entry(1, pipeline=pipeline, sinks=unknown))
+
+    found = audit(cluster, pipeline, "--verify", "--batch", "0")
+    unclear = audit(cluster, pipeline, "--verify", "--batch", "1")
+
+    assert (found.exit_code, unclear.exit_code) == (1, 3)
+    start, lacks = f"tidelog pipeline: batch 0 of {pipeline}: the sink ", "does not have the rows of the batch: "
+    assert found.stderr.splitlines() == [
+        f"{start}database {lacks}there is no database at {tmp_path}/none.db",
+        f"{start}made again {lacks}{topic}-0 ends at offset 0, and ended at 7: it was deleted and made again",
+        f"{start}deleted {lacks}there is no topic nowhere",
+    ]
+    reached, skipped = unclear.stderr.splitlines()
+    assert reached.startswith("tidelog pipeline: the sink far cannot be verified in batch 1: ")
+    assert skipped.endswith("cannot be verified in batch 1: it was left out by `recover --skip-sink`")
+
+
+def test_a_directory_without_the_files_of_a_batch_is_different_whatever_is_missing(
+    cluster: EmbeddedCluster, pipeline: str, tmp_path: Path
+) -> None:
+    batch = written_files(tmp_path, pipeline)
+    files = SinkAudit("files", "files", str(tmp_path), 2, batch.output.checksum, files=1, staged=batch.output)
+    record(cluster, entry(0, pipeline=pipeline, sinks=[files]))
+    (path,) = (tmp_path / "files").glob("part-*")
+    manifest = Path(batch.output.manifest_path)
+
+    def verified() -> tuple[int, str]:
+        found = audit(cluster, pipeline, "--verify")
+        return found.exit_code, found.stderr.partition("the rows of the batch: ")[2].strip() or found.stderr
+
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    cut = verified()
+    path.unlink()
+    missing = verified()
+    kept = manifest.rename(tmp_path / "kept")
+    without_manifest = verified()
+    shutil.rmtree(tmp_path / "files")
+    without_directory = verified()
+    kept.rename(manifest)
+
+    assert cut[0] == missing[0] == without_directory[0] == 1
+    assert cut[1].startswith(f"{path} is not the file that was written: ")
+    assert missing[1] == f"{path} is gone"
+    assert without_directory[1] == f"there is no directory {tmp_path}/files"
+    # The rows may be there: nobody knows by what to look for them.
+    assert without_manifest[0] == 3
+    assert without_manifest[1].endswith(f"the manifest {manifest} of the sink files is gone\n")
+
+
+def test_records_that_a_topic_has_deleted_with_time_cannot_be_told(
+    cluster: EmbeddedCluster, topic: str, pipeline: str
+) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for _ in range(3):
+            producer.send(topic, b"one", partition=0).result(30)
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 2})
+    record(
+        cluster,
+        entry(
+            0, pipeline=pipeline, sinks=[SinkAudit("topic", "topic", topic, 3, 1, (PartitionRange(topic, 0, 0, 3),))]
+        ),
+    )
+
+    found = audit(cluster, pipeline, "--verify")
+
+    assert found.exit_code == 3
+    assert f"{topic}-0 begins at offset 2 by now: older records were deleted there" in found.stderr
 
 
 def written_files(directory: Path, pipeline: str) -> StagedBatch:

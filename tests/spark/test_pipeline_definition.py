@@ -76,7 +76,7 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
             ToTable(
                 "t", format="Delta", merge_on=["id"], sequence_by="at", widen=False, storage={"AWS_REGION": "there"}
             ),
-            ToTable(name="shop.t", format="iceberg", catalog={"type": "sql", "uri": "sqlite:///c"}),
+            ToTable(name="shop.t", format="iceberg", catalog={"uri": "sqlite:///c", "warehouse": "w"}),
             ToTopic("own"),
         ],
     )
@@ -93,9 +93,9 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
         Target("delta", "/jobs/t", changes=Changes(("id",), "at"), widens=False, storage={"AWS_REGION": "there"}),
         Target(
             "iceberg",
-            "sqlite:///c",
+            "sqlite:////jobs/c",
             table="shop.t",
-            options={"type": "sql", "uri": "sqlite:///c"},
+            options={"uri": "sqlite:////jobs/c", "warehouse": "/jobs/w"},
             storage={"AWS_REGION": "here"},
         ),
         Target("sqlite", "sqlite:////jobs/d/a.db", table="t"),
@@ -108,6 +108,25 @@ def test_targets_have_all_that_an_end_needs_and_end_in_their_order() -> None:
     # A topic alone has its decisions beside it, as before there were several sinks.
     assert decisions_bootstrap(replace(REVENUE, sink=other)) == "b:1"
     assert decisions_bootstrap(pipeline) == "127.0.0.1:9092"
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        {"type": "rest", "uri": "http://h:8181", "warehouse": "w"},
+        {"uri": "https://h:8181", "warehouse": "w"},
+        {"type": "rest", "uri": "${env:CATALOG}", "warehouse": "w"},
+        {"uri": "postgresql+psycopg://h/c", "warehouse": "s3://b/w"},
+        {"uri": "sqlite:///${env:CATALOG}", "warehouse": "${env:WAREHOUSE}"},
+        {"uri": "sqlite:///:memory:", "warehouse": "file:///w"},
+    ],
+)
+def test_a_catalog_that_lies_in_no_files_is_named_as_it_is(catalog: dict[str, str]) -> None:
+    table = ToTable(name="shop.t", format="iceberg", catalog=catalog)
+
+    (found,) = staged_sinks(replace(REVENUE, sink=table), "/c", lambda path: path if "://" in path else f"/jobs/{path}")
+
+    assert (found.target.place, found.target.options) == (catalog["uri"], catalog)
 
 
 @pytest.mark.parametrize(

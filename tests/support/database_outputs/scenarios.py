@@ -17,7 +17,7 @@ from tests.support.database_outputs.replay import Change, State, Version, reduce
 from tests.support.database_outputs.staging import APP, Cut, CutError, Database, Row, decided, stage
 from tidelog.spark.outputs.database_session import Result, Session
 from tidelog.spark.outputs.database_table import DatabaseKind
-from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
+from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError, RowsGoneError
 from tidelog.spark.outputs.manifest_store import read_manifest
 from tidelog.spark.outputs.staged import DELETED, AttemptName, Changes
 
@@ -524,10 +524,35 @@ def what_cannot_be_read_back_is_said(database: Database) -> None:
     plain, merged = database.sink("orders"), database.sink("copies", UPSERTS, options={"batch_column": "of_batch"})
     plain.prepare(SCHEMA)
     merged.prepare(CHANGED)
+    first = stage(plain, 0, rows(0, 1), SCHEMA)
+    plain.end(first)
     with pytest.raises(OutputRefusedError, match="batch_column adds a column"):
-        plain.read_back(stage(plain, 0, rows(0, 1), SCHEMA))
+        plain.read_back(first)
+    second = stage(merged, 1, as_rows([Change(1, 1, "a")]), CHANGED)
+    merged.end(second)
     with pytest.raises(OutputRefusedError, match="cannot be told apart"):
-        merged.read_back(stage(merged, 0, as_rows([Change(1, 1, "a")]), CHANGED))
+        merged.read_back(second)
+
+
+def what_somebody_has_taken_away_is_known_to_be_gone(database: Database) -> None:
+    kind = database.sink("orders", options={"batch_column": "of_batch"})
+    kind.prepare(SCHEMA)
+    batch, never = stage(kind, 0, rows(0, 3), SCHEMA), stage(kind, 1, rows(3, 1), SCHEMA)
+    kind.end(batch)
+    with pytest.raises(RowsGoneError, match="does not have batch 1: it was set back"):
+        kind.read_back(never)
+
+    database.query("DELETE FROM orders WHERE id = 1")
+    left = kind.read_back(batch)
+    database.query("ALTER TABLE orders DROP COLUMN text")
+    with pytest.raises(RowsGoneError, match="has the column text no more"):
+        kind.read_back(batch)
+    there = kind.gone()
+    database.query("DROP TABLE orders")
+
+    assert left[0] == 2
+    assert there == ""
+    assert kind.gone().startswith("there is no table orders in ")
 
 
 def rows_that_are_not_all_there_are_not_ended(database: Database) -> None:
@@ -632,5 +657,6 @@ SCENARIOS: Sequence[Scenario] = (
     a_row_without_key_or_sequence_is_refused_in_the_task,
     a_table_that_is_gone_or_changed_is_refused,
     what_cannot_be_read_back_is_said,
+    what_somebody_has_taken_away_is_known_to_be_gone,
     rows_that_are_not_all_there_are_not_ended,
 )

@@ -27,6 +27,8 @@ from tidelog.spark.pipelines.audit_log import PipelineAudit, batches_of_row, rea
 from tidelog.spark.pipelines.audit_verification import Outcome, Verified, verify_sink
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
 
+# Nothing is different, as far as it can be told.
+EXIT_UNKNOWN = 3
 # As many as fit a screen; --batch shows any other.
 _SHOWN_MAX = 20
 
@@ -54,7 +56,8 @@ class AuditQuestion(msgspec.Struct, frozen=True):
 
 
 def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_json: bool) -> int:
-    """0 where the batch is known, and everything that was read again is the same."""
+    """0 where the batch is known, and everything that was read again is the same; 1 where something is different, 3 where nothing
+    is, and something cannot be told."""
     pipeline = asked.pipeline
     if asked.batch is not None and asked.row is not None:
         return complain(COMMAND, "give --batch or --row, one of them", EXIT_WRONG_QUESTION)
@@ -100,11 +103,19 @@ def _verified(entry: AuditEntry, settings: dict[str, object]) -> list[Verified]:
 
 def _told(found: Sequence[_Found]) -> int:
     code = 0
+    unknown: dict[tuple[str, str], list[int]] = {}
     for entry, verified in found:
         for each in verified or ():
             if each.outcome is Outcome.DIFFERENT:
-                what = f"batch {entry.batch_id} of {entry.pipeline}: the sink {each.sink} has {each.rows} rows"
-                code = complain(COMMAND, f"{what} that are not those of the batch", EXIT_REFUSED)
+                what = f"batch {entry.batch_id} of {entry.pipeline}: the sink {each.sink}"
+                how = each.reason or f"it has {each.rows} rows"
+                code = complain(COMMAND, f"{what} does not have the rows of the batch: {how}", EXIT_REFUSED)
+            elif each.outcome is Outcome.UNKNOWN:
+                unknown.setdefault((each.sink, each.reason), []).append(entry.batch_id)
+    for (sink, reason), batches in unknown.items():
+        which = f"batch {batches[0]}" if len(batches) == 1 else f"{len(batches)} batches"
+        unclear = complain(COMMAND, f"the sink {sink} cannot be verified in {which}: {reason}", EXIT_UNKNOWN)
+        code = code or unclear
     return code
 
 
@@ -155,7 +166,7 @@ def _mark(sink: SinkAudit, verified: Sequence[Verified] | None) -> str:
                 case Outcome.SAME:
                     return ": verified"
                 case Outcome.DIFFERENT:
-                    return f": DIFFERENT, {each.rows} rows are there"
+                    return f": DIFFERENT, {each.reason or f'{each.rows} rows are there'}"
                 case Outcome.UNKNOWN:
                     return f": cannot be verified, {each.reason}"
     return ""

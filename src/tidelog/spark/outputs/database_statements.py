@@ -378,13 +378,18 @@ def create_table(merge: Merge, schema: pa.Schema) -> str:
     return f"CREATE TABLE IF NOT EXISTS {merge.target} ({', '.join(lines)}){dialect.table_end}"
 
 
+def missing_columns(merge: Merge, facts: TableFacts, schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Those that rows of this schema need, and the table lacks."""
+    there = {_folded(merge.dialect, each.name) for each in facts.columns}
+    needed = table_columns(merge, schema)
+    return {name: kind for name, kind in needed.items() if _folded(merge.dialect, name) not in there}
+
+
 def widening(merge: Merge, facts: TableFacts, schema: pa.Schema) -> list[str]:
     """Adds the columns that the table lacks. Rows that are there have null in them."""
-    there = {_folded(merge.dialect, each.name) for each in facts.columns}
     return [
         f"ALTER TABLE {merge.target} ADD COLUMN {merge.dialect.quoted(name)} {merge.dialect.column_type(kind)}"
-        for name, kind in table_columns(merge, schema).items()
-        if _folded(merge.dialect, name) not in there
+        for name, kind in missing_columns(merge, facts, schema).items()
     ]
 
 

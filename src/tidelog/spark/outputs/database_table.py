@@ -29,13 +29,14 @@ from tidelog.spark.outputs.database_statements import (
     counted_statement,
     create_table,
     merge_statements,
+    missing_columns,
     needs_trial,
     refusals,
     table_columns,
     widening,
     wrong_columns,
 )
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, RowsGoneError
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Manifest, StagedBatch, sum_checksums
 from tidelog.spark.row_checksum import row_checksum
@@ -181,7 +182,22 @@ class DatabaseKind(OutputKind):
         with self.session() as session:
             return self._last_batch(session, app_id)
 
+    def gone(self) -> str:
+        if not self.has_place():
+            return f"there is no database at {self.place}"
+        with self.session() as session:
+            return "" if self.facts(session) is not None else self._no_table()
+
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
+        with self.session() as session:
+            facts = self.there(session)
+            if self.has_table(session, BATCHES) and not self._has(session, batch.manifest):
+                raise RowsGoneError(
+                    f"{self.own(BATCHES)} in {self.place} does not have batch {batch.manifest.batch_id}: it was set back"
+                )
+            return self._counted(session, batch.manifest, facts)
+
+    def _counted(self, session: Session, manifest: Manifest, facts: TableFacts) -> tuple[int, int]:
         if self.target.changes is not None:
             raise OutputRefusedError(
                 f"{self.target.table} keeps one row of a key, or closes versions: rows of one batch cannot be told apart later"
@@ -190,17 +206,21 @@ class DatabaseKind(OutputKind):
             raise OutputRefusedError(
                 f"{self.target.table} does not tell of which batch a row is: the option batch_column adds a column that does"
             )
-        schema = decode_schema(batch.manifest.schema)
+        schema = decode_schema(manifest.schema)
+        if missing := missing_columns(self.merge(schema), facts, schema):
+            raise RowsGoneError(f"{self.target.table} in {self.place} has the column {next(iter(missing))} no more")
         quoted = self.dialect.quoted
         names = ", ".join(quoted(each) for each in schema.names)
-        mark = batch_mark(batch.manifest.app_id, batch.manifest.batch_id)
+        mark = batch_mark(manifest.app_id, manifest.batch_id)
         query = f"SELECT {names} FROM {self.dialect.qualified(self.target.table)} WHERE {quoted(self.batch_column)} = '{mark}'"
         rows = checksum = 0
-        with self.session() as session:
-            for found in session.read(query):
+        for found in session.read(query):
+            try:
                 whole = arrow_rows(found, schema, self.dialect)
-                rows += whole.num_rows
-                checksum = sum_checksums((checksum, row_checksum(whole)))
+            except (ArithmeticError, TypeError, ValueError) as error:
+                raise RowsGoneError(f"{self.target.table} in {self.place} holds other values: {error}") from error
+            rows += whole.num_rows
+            checksum = sum_checksums((checksum, row_checksum(whole)))
         return rows, checksum
 
     @contextmanager
@@ -234,8 +254,11 @@ class DatabaseKind(OutputKind):
         """Of the target. OutputRefusedError where it is gone."""
         facts = self.facts(session)
         if facts is None:
-            raise OutputRefusedError(f"there is no table {self.target.table} in {self.place}")
+            raise OutputRefusedError(self._no_table())
         return facts
+
+    def _no_table(self) -> str:
+        return f"there is no table {self.target.table} in {self.place}"
 
     @property
     @abc.abstractmethod

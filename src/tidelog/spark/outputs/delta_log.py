@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from tidelog.spark.outputs.delta_merge import MergePlan
+from tidelog.spark.outputs.delta_removals import Commit, commit_of
 from tidelog.spark.outputs.delta_schema import DeltaFacts
 from tidelog.spark.outputs.kind import OutputRefusedError, OutputUnreachableError
 from tidelog.spark.outputs.staged import Target
@@ -41,6 +42,8 @@ _ENDPOINT = "AWS_ENDPOINT_URL"
 _LOG = "_delta_log"
 # Of a batch that somebody else has ended: others may have written since.
 _SYNCED_VERSIONS = 20
+# What is asked for is what became of one of the last batches. A version is a file, and each of a store a request.
+COMMITS_READ_MAX = 2000
 # A hundred thousand files, each with its statistics.
 _LOGGED_BYTES_MAX = 256 * 1024 * 1024
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -173,6 +176,26 @@ class DeltaLog:
         added = [path for each in logged if each.endswith(".json") for path in _added(storage, each)]
         with told_of(self.place):
             storage.sync_all([*added, *logged, f"{_LOG}/_last_checkpoint"])
+
+    def commits(self, table: DeltaTable) -> Iterator[Commit]:
+        """What the versions up to this one have done, the newest first, as far back as the log has them; `COMMITS_READ_MAX` at
+        most."""
+        storage = Storage.at(self._target.place, self._target.storage)
+        newest = int(table.version())
+        for version in range(newest, max(-1, newest - COMMITS_READ_MAX), -1):
+            try:
+                lines = storage.read(f"{_LOG}/{version:020d}.json", bytes_max=_LOGGED_BYTES_MAX).splitlines()
+            except FileNotFoundError:
+                return
+            yield commit_of(version, [json.loads(line) for line in lines if line])
+
+    def with_deletions(self, table: DeltaTable) -> frozenset[str]:
+        """Names of files of this version of which some rows do not count."""
+        import pyarrow as pa
+
+        with told_of(self.place):
+            vectors = pa.table(table.deletion_vectors())
+        return frozenset(unquote(str(each)).rpartition("/")[2] for each in vectors.column("filepath").to_pylist())
 
     def compact(self, table: DeltaTable, *, target_bytes: int) -> tuple[int, int] | None:
         """Small files made into fewer: how many, into how many. None where somebody else has changed some of them meanwhile;

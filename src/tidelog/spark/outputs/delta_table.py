@@ -20,7 +20,7 @@ import importlib.metadata
 import importlib.util
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -28,6 +28,7 @@ import msgspec
 
 from tidelog.spark.outputs.delta_log import DeltaLog, facts_of, files_of, staged_by, staged_name, storage_faults
 from tidelog.spark.outputs.delta_merge import history_plan, history_rows, key_bounds, upsert_plan
+from tidelog.spark.outputs.delta_removals import removal_of, what_left
 from tidelog.spark.outputs.delta_schema import (
     DeltaFacts,
     delta_fields,
@@ -38,11 +39,12 @@ from tidelog.spark.outputs.delta_schema import (
     table_faults,
 )
 from tidelog.spark.outputs.delta_stats import file_statistics
-from tidelog.spark.outputs.file_output import with_partition
+from tidelog.spark.outputs.file_output import stored_rows
 from tidelog.spark.outputs.kind import (
     OutputKind,
     OutputRefusedError,
     OutputUnreachableError,
+    RowsGoneError,
     StagingAttempt,
     Swept,
     try_place,
@@ -202,37 +204,60 @@ class DeltaTableKind(OutputKind):
         gone = [path for path in orphans if storage.delete(path)]
         return Swept(len(gone), sum(old[path] for path in gone))
 
+    def gone(self) -> str:
+        table = self.log.load()
+        if table is None:
+            return f"there is no Delta table at {self.target.place}"
+        if self.target.table_id in {"", facts_of(table).table_id}:
+            return ""
+        return f"{self.target.place} was removed and made again since"
+
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
-        manifest = batch.manifest
+        manifest, table = batch.manifest, self.log.loaded()
+        last = table.transaction_version(manifest.app_id)
+        if manifest.files and (last is None or last < manifest.batch_id):
+            raise RowsGoneError(f"{self.target.place} does not have batch {manifest.batch_id}")
         if self.target.changes is not None:
             raise OutputRefusedError(
                 f"rows that are merged by key cannot be told apart in {self.target.place} by their batch"
             )
-        table = self.log.loaded()
-        last = table.transaction_version(manifest.app_id)
-        if manifest.files and (last is None or last < manifest.batch_id):
-            raise OutputRefusedError(f"{self.target.place} does not have batch {manifest.batch_id}")
         there = files_of(table)
-        if any(file.path not in there for file in manifest.files):
-            raise OutputRefusedError(
-                f"the rows of batch {manifest.batch_id} cannot be told apart in {self.target.place} any more: its files were "
-                "compacted, or rows of them changed"
-            )
+        self._check_removals(table, batch, there)
         schema = rows_schema(decode_schema(manifest.schema))
         rows = checksum = 0
         for file in manifest.files:
-            for found in self._rows_of(file, schema):
+            # One that was compacted is kept as long as versions of before may be read.
+            if file.path not in there and not self._storage.has(file.path):
+                raise self._untold(batch, f"{file.path} was compacted, and is deleted since")
+            for found in stored_rows(self._storage, file, schema):
                 rows += found.num_rows
                 checksum = sum_checksums((checksum, row_checksum(found)))
         return rows, checksum
 
-    def _rows_of(self, file: StagedFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
+    def _check_removals(self, table: DeltaTable, batch: StagedBatch, there: Collection[str]) -> None:
+        """RowsGoneError where some of the batch's rows count no more."""
+        manifest = batch.manifest
+        deletions = self.log.with_deletions(table)
+        for file in manifest.files:
+            if file.path.rpartition("/")[2] in deletions:
+                raise RowsGoneError(f"rows of {file.path} were deleted from {self.target.place}")
+        missing = [file.path for file in manifest.files if file.path not in there]
+        left = what_left(self.log.commits(table), missing, there)
+        for path in missing:
+            try:
+                removal = removal_of(path, there, left)
+            except OutputRefusedError as error:
+                raise self._untold(batch, str(error)) from None
+            if removal is not None:
+                raise RowsGoneError(
+                    f"rows of batch {manifest.batch_id} were removed from {self.target.place} or changed:"
+                    f" {removal.operation} in version {removal.version}"
+                )
 
-        storage = self._storage
-        with storage.system.open_input_file(f"{storage.root}/{file.path}") as opened:
-            for found in pq.ParquetFile(opened).iter_batches():
-                yield with_partition(found, file.partition, schema)
+    def _untold(self, batch: StagedBatch, why: str) -> OutputRefusedError:
+        return OutputRefusedError(
+            f"the rows of batch {batch.manifest.batch_id} cannot be told apart in {self.target.place} any more: {why}"
+        )
 
     def _merge(self, table: DeltaTable, batch: StagedBatch, how: Changes, properties: CommitProperties) -> None:
         rows = rows_schema(decode_schema(batch.manifest.schema))

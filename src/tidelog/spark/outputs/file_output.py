@@ -14,14 +14,22 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 import msgspec
 
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, StagingAttempt, Swept, try_place
+from tidelog.spark.outputs.kind import (
+    OutputKind,
+    OutputRefusedError,
+    RowsGoneError,
+    StagingAttempt,
+    Swept,
+    try_place,
+)
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, empty_as_null, owner_of
 from tidelog.spark.outputs.staged import AttemptName, StagedBatch, StagedFile, StagedPart, sum_checksums
 from tidelog.spark.outputs.storage import Storage, StoredFile
@@ -142,21 +150,19 @@ class FileKind(OutputKind):
                 size += sum(file.bytes for file in staged)
         return Swept(files, size)
 
-    def read_back(self, batch: StagedBatch) -> tuple[int, int]:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - for audits
+    def gone(self) -> str:
+        return "" if self._storage.has("") else f"there is no directory {self.target.place}"
 
+    def read_back(self, batch: StagedBatch) -> tuple[int, int]:
         from tidelog.spark.outputs.manifest_store import decode_schema  # noqa: PLC0415
 
-        storage = self._storage
         completed = self._completed(batch)
         schema = decode_schema(batch.manifest.schema)
         rows = checksum = 0
         for file in completed.files:
-            with storage.system.open_input_file(f"{storage.root}/{file.path}") as opened:
-                for found in pq.ParquetFile(opened).iter_batches():
-                    whole = with_partition(found, file.partition, schema)
-                    rows += whole.num_rows
-                    checksum = sum_checksums((checksum, row_checksum(whole)))
+            for found in stored_rows(self._storage, file, schema):
+                rows += found.num_rows
+                checksum = sum_checksums((checksum, row_checksum(found)))
         return rows, checksum
 
     def _completed(self, batch: StagedBatch) -> CompletedFiles:
@@ -164,7 +170,7 @@ class FileKind(OutputKind):
         try:
             return msgspec.json.decode(self._storage.read(name, bytes_max=_MANIFEST_BYTES_MAX), type=CompletedFiles)
         except FileNotFoundError:
-            raise OutputRefusedError(f"{self.target.place} has no {name}: the batch is not complete there") from None
+            raise RowsGoneError(f"{self.target.place} has no {name}: the batch is not complete there") from None
 
     def _staged_at(self, attempt: str) -> str:
         return f"{STAGING}/{self._owner}/{attempt}"
@@ -218,6 +224,36 @@ def _manifest_name(app_id: str, batch_id: int) -> str:
 def _short(app_id: str) -> str:
     """Several pipelines may write to one directory."""
     return hashlib.sha256(app_id.encode()).hexdigest()[:12]
+
+
+def stored_rows(storage: Storage, file: StagedFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of a file as they were staged. RowsGoneError where it is gone, or holds something else."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - for audits
+
+    with (
+        _as_gone(storage, file),
+        storage.system.open_input_file(f"{storage.root}/{file.path}") as opened,
+    ):
+        for found in pq.ParquetFile(opened).iter_batches():
+            yield with_partition(found, file.partition, schema)
+
+
+@contextmanager
+def _as_gone(storage: Storage, file: StagedFile) -> Iterator[None]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    place = f"{storage.root}/{file.path}"
+    try:
+        yield
+    except FileNotFoundError:
+        raise RowsGoneError(f"{place} is gone") from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
+        raise RowsGoneError(f"{place} is not the file that was written: {error}") from error
+    except OSError as error:
+        # Arrow has no error of its own for what it cannot make out.
+        if storage.size(file.path) == file.bytes:
+            raise
+        raise RowsGoneError(f"{place} is not the file that was written: {error}") from error
 
 
 def with_partition(batch: pa.RecordBatch, partition: object, schema: pa.Schema) -> pa.RecordBatch:

@@ -155,6 +155,8 @@ def catalog_properties(target: Target) -> tuple[str, dict[str, str]]:
         raise OptionError(f"a catalog of type {kind} is not known here: sql and rest are")
     if kind == "sql" and _sqlite_path(uri) == "":
         raise OptionError("a catalog in memory is gone with its process: sqlite:////PATH names a file")
+    if kind == "sql":
+        _check_absolute(uri, found.get("warehouse", ""))
     for aws, text in s3_settings(target.storage).items():
         if aws in _S3_PROPERTIES:
             found.setdefault(_S3_PROPERTIES[aws], text)
@@ -163,6 +165,15 @@ def catalog_properties(target: Target) -> tuple[str, dict[str, str]]:
     found.setdefault("s3.request-timeout", str(REQUEST_TIMEOUT_S))
     found["py-io-impl"] = "pyiceberg.io.pyarrow.PyArrowFileIO"
     return name or _NAME_DEFAULT, found
+
+
+def _check_absolute(uri: str, warehouse: str) -> None:
+    """Whoever ends a batch may be in another directory."""
+    path = _sqlite_path(uri)
+    if path is not None and not Path(path).is_absolute():
+        raise OptionError(f"the path of the catalog {uri} has to be absolute: sqlite:////PATH")
+    if warehouse and ":" not in warehouse and not Path(warehouse).is_absolute():
+        raise OptionError(f"the warehouse {warehouse} has to be a URL, or an absolute path")
 
 
 def is_there(target: Target) -> bool:

@@ -34,6 +34,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import SetPropertiesUpdate
 
 from tidelog.spark.outputs import iceberg_catalog, iceberg_files
+from tidelog.spark.outputs.iceberg_batch_rows import batch_rows
 from tidelog.spark.outputs.iceberg_catalog import ConflictError, OneTry, commit_on_head, loaded, opened, translated
 from tidelog.spark.outputs.iceberg_files import (
     IcebergAttempt,
@@ -58,6 +59,7 @@ from tidelog.spark.outputs.kind import (
     OutputKind,
     OutputRefusedError,
     OutputUnreachableError,
+    RowsGoneError,
     StagingAttempt,
     Swept,
     try_place,
@@ -73,7 +75,6 @@ from tidelog.spark.outputs.staged import (
     StagedBatch,
     StagedFile,
     StagedPart,
-    sum_checksums,
 )
 from tidelog.spark.outputs.staged_changes import (
     StagedChanges,
@@ -83,7 +84,6 @@ from tidelog.spark.outputs.staged_changes import (
     table_columns,
 )
 from tidelog.spark.outputs.storage import Storage, StoredFile
-from tidelog.spark.row_checksum import row_checksum
 
 # Others that commit are faster so often only where they do nothing else.
 TRIES_MAX = 20
@@ -287,30 +287,29 @@ class IcebergTableKind(OutputKind):
             and self._changes_storage.delete(file.path)
         ]
 
+    def gone(self) -> str:
+        with translated(self.target):
+            if not iceberg_catalog.is_there(self.target):
+                return f"there is no catalog {iceberg_catalog.shown(self.target)}"
+        with opened(self.target) as catalog:
+            table = _table_or_none(catalog, self.target.table)
+            if table is None:
+                return f"there is no table {self.target.table} in the catalog {iceberg_catalog.shown(self.target)}"
+            if self.target.table_id in {"", str(table.metadata.table_uuid)}:
+                return ""
+        return f"{self.target.table} was dropped and made again since"
+
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
-        schema = decode_schema(batch.manifest.schema)
-        if self.target.changes is not None:
-            raise OutputRefusedError(
-                f"rows that are merged by key cannot be told apart in {self.target.table} by their batch"
-            )
         with opened(self.target) as catalog:
             table = loaded(catalog, self.target)
-            files = batch.manifest.files
-            tasks = [
-                task
-                for task in (table.scan().plan_files() if files else ())
-                if any(iceberg_files.is_of(file, task.file.file_path) for file in files)
-            ]
-            if missing := [
-                file for file in files if not any(iceberg_files.is_of(file, each.file.file_path) for each in tasks)
-            ]:
+            last = _last_batch(table, batch.manifest.app_id)
+            if last is None or last < batch.manifest.batch_id:
+                raise RowsGoneError(f"the table {self.target.table} does not have batch {batch.manifest.batch_id}")
+            if self.target.changes is not None:
                 raise OutputRefusedError(
-                    f"the table {self.target.table} has {len(missing)} of {len(files)} files of batch"
-                    f" {batch.manifest.batch_id} no more: its rows are in other files since, or gone"
+                    f"rows that are merged by key cannot be told apart in {self.target.table} by their batch"
                 )
-            if any(task.delete_files for task in tasks):
-                raise OutputRefusedError(f"rows of batch {batch.manifest.batch_id} were deleted by others since")
-            return _counted(table, [task.file.file_path for task in tasks], schema)
+            return batch_rows(table, batch.manifest)
 
     def _check_table(self, table: Table, schema: pa.Schema) -> Transaction | None:
         iceberg_files.check_spec(table)
@@ -496,15 +495,3 @@ def _all_data_files(table: Table) -> Iterator[str]:
                 seen.add(manifest.manifest_path)
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                     yield entry.data_file.file_path
-
-
-def _counted(table: Table, paths: Sequence[str], schema: pa.Schema) -> tuple[int, int]:
-    if gone := [name for name in schema.names if name not in table.schema().column_names]:
-        raise OutputRefusedError(f"the table has the column {gone[0]} no more")
-    rows = checksum = 0
-    for path in paths:
-        for batch in stored_rows(table, path):
-            columns = [batch.column(field.name).cast(field.type) for field in schema]
-            rows += batch.num_rows
-            checksum = sum_checksums((checksum, row_checksum(pa.RecordBatch.from_arrays(columns, schema=schema))))
-    return rows, checksum

@@ -44,6 +44,10 @@ class OutputUnreachableError(SinkError):
     """A table or database does not answer, or somebody else is always faster: it may be tried again."""
 
 
+class RowsGoneError(SinkError):
+    """Rows of a batch that was ended are not there any more, or not as they were: somebody has removed or changed them."""
+
+
 class Swept(msgspec.Struct, frozen=True):
     """What upkeep has removed of what no batch counts."""
 
@@ -113,8 +117,14 @@ class OutputKind(abc.ABC):
         old."""
 
     @abc.abstractmethod
+    def gone(self) -> str:
+        """Why the target has no rows of any batch: it was removed, or another one is in its place. Empty where it is there.
+        OutputUnreachableError, OutputRefusedError where that cannot be told."""
+
+    @abc.abstractmethod
     def read_back(self, batch: StagedBatch) -> tuple[int, int]:
-        """Rows and checksum of what the target has of this batch. OutputRefusedError where it cannot be told apart any more."""
+        """Rows and checksum of what the target has of this batch. RowsGoneError where some are known to be gone,
+        OutputRefusedError where they cannot be told apart any more."""
 
 
 def try_place(storage: Storage, path: str, place: str) -> None:

@@ -5,7 +5,7 @@ Paths are absolute from here on: whoever ends a decision may run elsewhere, by a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tidelog.spark.outputs.staged import Changes, Target
@@ -16,7 +16,9 @@ from tidelog.spark.pipelines.sinks import Changing, Sink, ToDatabase, ToFiles, T
 Beside = Callable[[str], str]
 """Makes a path absolute, relative to the pipeline's file; a URL stays as it is."""
 
-_SQLITE = "sqlite:///"
+_LOCAL_PATH = ":///"
+# A reference, which nobody has looked up yet, and what is no file.
+_NO_PATH = ("${", ":memory:")
 _KINDS = {"postgres": "postgresql", "mysql": "mariadb"}
 _STAGING = "staging"
 
@@ -62,14 +64,15 @@ def target_of(pipeline: Pipeline, sink: ToTable | ToFiles | ToDatabase, beside: 
             )
         case ToTable():
             is_catalog = sink.format.lower() == "iceberg"
+            catalog = _catalog_properties(sink.catalog, beside)
             return Target(
                 sink.format.lower(),
-                sink.catalog.get("uri", "") if is_catalog else beside(sink.path or ""),
+                catalog.get("uri", "") if is_catalog else beside(sink.path or ""),
                 table=sink.name or "" if is_catalog else "",
                 partition_by=tuple(sink.partition_by),
                 changes=changes_of(sink),
                 widens=sink.widen,
-                options={**sink.catalog, **as_text(sink.options)},
+                options={**catalog, **as_text(sink.options)},
                 storage=dict(sink.storage or pipeline.storage),
             )
         case ToDatabase():
@@ -103,6 +106,22 @@ def cluster_target(pipeline: Pipeline, sink: ToTopic) -> Target | None:
 
 def _database_place(url: str, beside: Beside) -> str:
     """A database in a file lies beside the pipeline's, unless its path is absolute: sqlite:////var/orders.db."""
-    if not url.startswith(_SQLITE):
+    scheme, separator, path = url.partition(_LOCAL_PATH)
+    if scheme.partition("+")[0] != "sqlite" or not separator or not path or path.startswith(_NO_PATH):
         return url
-    return f"{_SQLITE}{beside(url.removeprefix(_SQLITE))}"
+    return f"{scheme}{separator}{beside(path)}"
+
+
+def _catalog_properties(catalog: Mapping[str, str], beside: Beside) -> dict[str, str]:
+    """The database of a SQL catalog, and its warehouse, as everything else that lies in files. To a REST catalog a warehouse is a
+    name, or a place of its own."""
+    found = dict(catalog)
+    uri = found.get("uri", "")
+    if found.get("type", "") == "rest" or uri.startswith(("http://", "https://")):
+        return found
+    if uri:
+        found["uri"] = _database_place(uri, beside)
+    warehouse = found.get("warehouse", "")
+    if warehouse and not warehouse.startswith(("file:", *_NO_PATH)):
+        found["warehouse"] = beside(warehouse)
+    return found
