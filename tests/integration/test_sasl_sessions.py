@@ -21,6 +21,8 @@ from tests.support.sasl_conversations import (
 )
 from tests.support.sasl_node import counted, sasl_settings, token_of
 from tests.support.sasl_peer import Peer
+from tidelog import Admin
+from tidelog.client.admin import QuotaEntity
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TimestampMs
 from tidelog.wire.apis import ApiKey
@@ -225,3 +227,21 @@ def test_requests_are_small_again_while_a_client_authenticates_again(node: Runni
         log_in(peer)
         peer.send(api_versions(0) + b"x" * 600_000)
         assert peer.answer() is not None
+
+
+def test_no_quota_keeps_a_client_from_logging_in(node: RunningNode) -> None:
+    # ApiVersions before a login is nobody's: Kafka answers it before any quota is asked.
+    nobody = QuotaEntity(user="ANONYMOUS", client_id="c")
+    with Admin(bootstrap_servers=node.bootstrap) as admin:
+        admin.alter_client_quota(nobody, {"request_percentage": 1e-6})
+        with Peer(node) as peer:
+            peer.send(api_versions(), handshake(), authenticate(GOOD))
+            answers = [peer.answer() for _ in range(3)]
+            throttles = [each.throttle for each in node.node._server.connections.values()]
+        admin.alter_client_quota(nobody, {"request_percentage": None})
+
+    versions = answers[0]
+    assert versions is not None
+    assert read_response(versions, ApiKey.API_VERSIONS, 3)[1].throttle_time_ms == 0  # type: ignore[attr-defined]
+    assert told(answers[2]).error_code == 0
+    assert None in throttles

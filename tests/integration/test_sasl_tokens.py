@@ -7,18 +7,22 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
 from jwt.algorithms import ECAlgorithm
 
-from tests.support.running_node import RunningNode
-from tests.support.sasl_conversations import VERSIONS, api_versions, authenticate, handshake, oauth
+from tests.support.running_node import DEADLINE_S, RunningNode
+from tests.support.sasl_conversations import VERSIONS, api_versions, authenticate, handshake, metadata, oauth
 from tests.support.sasl_node import sasl_settings
 from tests.support.sasl_peer import Peer
+from tidelog.broker.security.sasl_authenticator import SaslAuthenticator
+from tidelog.model.listener_config import QUEUED_MAX_REQUESTS
 from tidelog.model.pending import Pending
-from tidelog.security.sasl.oauthbearer import OAuthBearerServer
+from tidelog.security.sasl.oauthbearer import BearerToken, OAuthBearerServer, TokenRefused, Validated
 from tidelog.wire.codec import decode
 from tidelog.wire.messages.sasl import SaslAuthenticateResponse
 
@@ -110,15 +114,105 @@ def test_a_new_key_is_found_while_its_first_token_waits(node: RunningNode, keys:
         assert told(peer.answer()).auth_bytes == b""
 
 
-def test_whoever_sends_on_and_on_while_its_token_is_looked_at_is_closed(
-    node: RunningNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listener = node.node._server.listeners["CLIENTS"]._handler
-    mechanisms = listener.mechanisms  # type: ignore[attr-defined]
-    slow = mechanisms["OAUTHBEARER"]._replace(new_exchange=lambda: OAuthBearerServer(lambda _token: Pending()))
-    monkeypatch.setattr(listener, "_mechanisms", lambda: {"OAUTHBEARER": slow})
-    with Peer(node) as peer:
-        peer.send(handshake("OAUTHBEARER"), authenticate(oauth("x")), *[api_versions()] * 17)
+class SlowLogin:
+    """Tokens that are looked at for as long as a test likes."""
+
+    def __init__(self, node: RunningNode, patch: pytest.MonkeyPatch) -> None:
+        self.node = node
+        self.listener = node.node._server.listeners["CLIENTS"]._handler
+        self.asked: Queue[Pending[Validated]] = Queue()
+        mechanisms = self.listener.mechanisms  # type: ignore[attr-defined]
+        slow = mechanisms["OAUTHBEARER"]._replace(new_exchange=lambda: OAuthBearerServer(self._validate))
+        patch.setattr(self.listener, "_mechanisms", lambda: {"OAUTHBEARER": slow})
+
+    def _validate(self, _token: str) -> Pending[Validated]:
+        pending: Pending[Validated] = Pending()
+        self.asked.put(pending)
+        return pending
+
+    def done(self) -> None:
+        """On the loop, as what is done beside it comes back."""
+        good = BearerToken("svc", (int(time.time()) + 600) * 1000)
+        pending = self.asked.get(timeout=DEADLINE_S)
+        self.node.node._loop.call_soon_threadsafe(pending.complete, good)
+
+
+@pytest.fixture
+def slow(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> SlowLogin:
+    return SlowLogin(node, monkeypatch)
+
+
+def test_what_is_sent_behind_a_token_waits_for_it_however_much_it_is(slow: SlowLogin) -> None:
+    # More than a connection may have unanswered.
+    count = 3 * QUEUED_MAX_REQUESTS.default
+    with Peer(slow.node) as peer:
+        peer.send(handshake("OAUTHBEARER"), authenticate(oauth("x")), *[api_versions()] * count)
         peer.answer()
 
+        slow.done()
+
+        assert told(peer.answer()).error_code == 0
+        for _ in range(count):
+            answer = peer.answer()
+            assert answer is not None
+            assert answer.startswith(VERSIONS.prefix)
+
+
+def test_what_is_sent_behind_a_bad_token_is_not_looked_at(slow: SlowLogin) -> None:
+    with Peer(slow.node) as peer:
+        peer.send(
+            handshake("OAUTHBEARER"), authenticate(oauth("x")), b"nothing that anybody could read", api_versions()
+        )
+        peer.answer()
+        pending = slow.asked.get(timeout=DEADLINE_S)
+
+        slow.node.node._loop.call_soon_threadsafe(pending.complete, TokenRefused())
+
+        assert told(peer.answer()).auth_bytes == b'{"status":"invalid_token"}'
         assert peer.answer() is None
+
+
+def test_a_request_that_fails_behind_a_token_costs_that_connection_alone(
+    slow: SlowLogin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        """An ordinary handler with a bug."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ordinary, name)
+
+        def frame(self, _connection: object, _frame: object) -> None:
+            raise RuntimeError("a bug")
+
+    ordinary = slow.listener.dispatcher  # type: ignore[attr-defined]
+    monkeypatch.setattr(slow.listener, "dispatcher", Broken())
+    with Peer(slow.node) as peer:
+        peer.send(handshake("OAUTHBEARER"), authenticate(oauth("x")), metadata())
+        peer.answer()
+        slow.done()
+
+        assert told(peer.answer()).error_code == 0
+        assert peer.answer() is None
+    monkeypatch.undo()
+    assert not slow.node.node.stopped.done()
+    with Peer(slow.node) as good:
+        good.send(handshake("OAUTHBEARER"), authenticate(oauth(token("one"))), api_versions())
+        good.answer()
+        assert told(good.answer()).error_code == 0
+        assert good.answer() is not None
+
+
+def test_a_login_that_fails_by_a_bug_costs_that_connection_alone(
+    slow: SlowLogin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_self: object, _exchange: object) -> tuple[int, None]:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(SaslAuthenticator, "_session", broken)
+    with Peer(slow.node) as peer:
+        peer.send(handshake("OAUTHBEARER"), authenticate(oauth("x")))
+        peer.answer()
+        slow.done()
+
+        assert peer.answer() is None
+    assert not slow.node.node.stopped.done()

@@ -27,7 +27,7 @@ cdef class Connection(FrameStream):
     cdef long long _unanswered_requests_max
     cdef long long _output_bytes_max
     cdef long long _parked_bytes
-    cdef bint _is_muted
+    cdef int _muted_for
     cdef object _on_closed
     cdef readonly object listener_name
     cdef readonly object connection_id
@@ -47,8 +47,8 @@ cdef class Connection(FrameStream):
     cdef object _answered(self, AnswerSlot slot, object parts, bint at_once)
     @cython.locals(output=OutputQueue)
     cdef object _tell_if_quiet(self)
-    cpdef object mute(self)
-    cpdef object unmute(self)
+    cpdef object mute(self, int reason=*)
+    cpdef object unmute(self, int reason=*)
 
 
 cdef Py_ssize_t _parts_bytes(object parts) except -1

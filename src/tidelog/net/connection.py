@@ -18,8 +18,8 @@ A peer that sends more than it reads is made to wait: no further frame is taken 
 more than `output_bytes_max` is queued. One that sends many requests at once waits for others (`net.backlog`): then `frames_done`
 comes after some of its frames, and again after the rest.
 
-A connection can be muted for a while, as where a client is above its quota: answers leave, but no further frame is taken, not
-even one that was read together with those before it.
+A connection can be muted for a while, as where a client is above its quota or its login is being looked at: answers leave, but
+no further frame is taken, not even one that was read together with those before it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Why a connection is muted, which may be for both at once.
+OVER_QUOTA = 1
+LOGIN_PENDING = 2
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
@@ -119,7 +122,7 @@ class Connection(FrameStream):
         "_frames_done",
         "_handle",
         "_handler",
-        "_is_muted",
+        "_muted_for",
         "_on_closed",
         "_on_quiet",
         "_output_bytes_max",
@@ -167,7 +170,8 @@ class Connection(FrameStream):
         self._slots: deque[AnswerSlot] = deque()
         # Answers that wait for an earlier one.
         self._parked_bytes = 0
-        self._is_muted = False
+        # Reasons, added up.
+        self._muted_for = 0
         self._on_closed = on_closed
         self.listener_name = listener_name
         self.connection_id = connection_id
@@ -266,19 +270,19 @@ class Connection(FrameStream):
         if self._stalled:
             self._resume_if_possible()
 
-    def mute(self) -> None:
-        """Takes no further frame until `unmute`. What is owed leaves, and what arrives waits."""
-        self._is_muted = True
+    def mute(self, reason: int = OVER_QUOTA) -> None:
+        """Takes no further frame until `unmute` for the same reason. What is owed leaves, and what arrives waits."""
+        self._muted_for |= reason
 
-    def unmute(self) -> None:
-        self._is_muted = False
+    def unmute(self, reason: int = OVER_QUOTA) -> None:
+        self._muted_for &= ~reason
         if self._stalled:
             self._resume_if_possible()
 
     def _frame(self, frame: memoryview) -> bool:
         self._handle(self, frame)
         output = self._output
-        if self._is_muted or self._slots or output is None or output.pending_bytes > self._output_bytes_max:
+        if self._muted_for or self._slots or output is None or output.pending_bytes > self._output_bytes_max:
             return not self._is_full()
         return not self.is_closed
 
@@ -291,7 +295,7 @@ class Connection(FrameStream):
             len(self._slots) >= self._unanswered_requests_max
             or output is None
             or output.pending_bytes + self._parked_bytes > self._output_bytes_max
-            or self._is_muted
+            or self._muted_for != 0
             or self.is_closed
         )
 

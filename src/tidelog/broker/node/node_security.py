@@ -12,14 +12,13 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.listener_config import CONNECTION_FAILED_AUTHENTICATION_DELAY_MS
 from tidelog.model.sasl_config import SASL_SERVER_MAX_RECEIVE_SIZE
 from tidelog.model.timers import Timers
-from tidelog.net.connection import FrameHandler
 from tidelog.security.listener_settings import ListenerSettings
 from tidelog.storage.seams import Seams
 
 # The mechanisms are imported where one is asked for: a node without SASL starts without them.
 if TYPE_CHECKING:
     from tidelog.broker.metrics.authentication_metrics import AuthenticationMetrics
-    from tidelog.broker.security.sasl_listener import SaslListener
+    from tidelog.broker.security.sasl_listener import BehindLogin, SaslListener
     from tidelog.broker.security.sasl_mechanisms import TokenLogins
     from tidelog.net.address import Address
     from tidelog.net.connection_security import ClientAuthentication
@@ -45,7 +44,7 @@ class NodeSecurity:
     def sasl_listener(
         self,
         name: str,
-        dispatcher: FrameHandler,
+        dispatcher: BehindLogin,
         credentials: Callable[[], Mapping[tuple[str, int], ScramCredential]],
         tokens: TokenLogins | None,
         metrics: AuthenticationMetrics,

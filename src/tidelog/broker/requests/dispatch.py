@@ -182,6 +182,15 @@ class Dispatcher:
                 meter.sent(done_ns)
             counts.answered(done_ns - begun_ns, request_bytes, sent_bytes, outcome)
 
+    def answer_api_versions(self, connection: Connection, frame: memoryview) -> None:
+        """To a client that has not logged in. As in Kafka it is neither metered nor counted: it is not known yet whose it is."""
+        read = self._read_carefully(connection, frame)
+        if read is not None:
+            served, request = read
+            caller = Caller(connection, self._header.client_id, served.key, served.version, self._authorizer)
+            answer = served.answer(request, caller, self._node)
+            send_now(connection, served, answer, self._header.correlation_id)
+
     def _meter_of(self, connection: Connection, served: Served, begun_ns: int) -> Meter:
         """What the request takes of its sender's quotas: the answer tells how long the sender is to wait, and nothing more is
         taken from it until then."""

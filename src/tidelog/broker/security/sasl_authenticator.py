@@ -26,7 +26,7 @@ from tidelog.broker.security.sasl_session import Authenticated, SaslSession
 from tidelog.model.errors import ErrorCode
 from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
-from tidelog.net.connection import ClientSoftware
+from tidelog.net.connection import LOGIN_PENDING, ClientSoftware
 from tidelog.security.sasl.exchange import SaslAuthenticationError, SaslError, ServerExchange, UnexpectedTokenError
 from tidelog.wire.apis import ApiKey, api
 from tidelog.wire.codec import encode
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from tidelog.net.connection import Connection
 
 log = logging.getLogger(__name__)
-
-# A client waits for the answer to each of its tokens. What it sends while keys are being fetched for it is kept, up to this.
-KEPT_FRAMES_MAX = 16
 
 # How long a refused client is given to read why, and to close its side.
 LINGER_MS_MAX = 500
@@ -102,8 +99,6 @@ class SaslAuthenticator:
         # Whether tokens come in SaslAuthenticate, and what the request at hand is answered with.
         self._has_headers = False
         self._client_can_reauthenticate = False
-        # While the outcome of a token is pending: what comes meanwhile.
-        self._kept: list[bytes] | None = None
         self._bad_mechanism = ""
         connection.limit_requests(listener.request_bytes_max)
 
@@ -120,9 +115,7 @@ class SaslAuthenticator:
         self._listener.dispatcher.frames_done(connection)
 
     def frame(self, connection: Connection, frame: memoryview) -> None:
-        if self._kept is not None:
-            self._keep(frame)
-        elif self._state is not State.FAILED:
+        if self._state is not State.FAILED:
             try:
                 self._take(connection, frame)
             except _RefusedError as refused:
@@ -159,8 +152,8 @@ class SaslAuthenticator:
             raise _UnreadableError(
                 f"Unexpected ApiVersions request received during SASL authentication state {self._state.value}"
             )
-        # The ordinary handler answers: the same as it will afterwards.
-        self._listener.dispatcher.frame(connection, frame)
+        # The ordinary handler answers: the same as it will afterwards. No quota is asked, as in Kafka: it is nobody's yet.
+        self._listener.dispatcher.answer_api_versions(connection, frame)
         if isinstance(request, ApiVersionsRequest) and _is_answered(request, header.request_api_version):
             self._state = State.HANDSHAKE_REQUEST
 
@@ -219,7 +212,8 @@ class SaslAuthenticator:
             self._fail(error, header)
             return
         if isinstance(answer, Pending) and not answer.is_complete:
-            self._kept = []
+            # What it sends meanwhile waits where it is, for whoever is the handler by then.
+            self._connection.mute(LOGIN_PENDING)
             answer.then(lambda outcome: self._evaluated_later(outcome, header))
             return
         self._evaluated(answer.value if isinstance(answer, Pending) else answer, header)
@@ -258,9 +252,7 @@ class SaslAuthenticator:
             self._complete(exchange, ends_ns)
 
     def _evaluated_later(self, outcome: bytes | SaslError, header: RequestHeader | None) -> None:
-        """What came meanwhile comes now, to whoever is the handler by then."""
         connection = self._connection
-        kept, self._kept = self._kept or [], None
         if connection.is_closed:
             return
         try:
@@ -269,15 +261,11 @@ class SaslAuthenticator:
             self._refuse(refused)
         except _UnreadableError as error:
             self._end(str(error))
-        _hand_over(connection, kept)
-
-    def _keep(self, frame: memoryview) -> None:
-        assert self._kept is not None
-        kept_bytes = sum(map(len, self._kept)) + len(frame)
-        if len(self._kept) >= KEPT_FRAMES_MAX or kept_bytes > self._listener.request_bytes_max:
-            self._end("it sends on and on while its token is looked at")
-            return
-        self._kept.append(bytes(frame))
+        except Exception as error:
+            # It costs this client its connection, as it would where its token was looked at in time.
+            log.exception("%s: closed: its login failed", connection)
+            connection.abort(error)
+        connection.unmute(LOGIN_PENDING)
 
     def _principal_problem(self, principal: Principal) -> SaslAuthenticationError | None:
         previous = None if self._previous is None else self._previous.principal
@@ -393,14 +381,6 @@ class SaslAuthenticator:
             return read_request(frame, header, position)
         except (WireError, UnicodeDecodeError) as error:
             raise _UnreadableError(str(error)) from None
-
-
-def _hand_over(connection: Connection, frames: list[bytes]) -> None:
-    for frame in frames:
-        if connection.is_closed:
-            return
-        connection.handler.frame(connection, memoryview(frame))
-    connection.handler.frames_done(connection)
 
 
 def _is_answered(request: ApiVersionsRequest, version: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from tidelog.broker.metrics.authentication_metrics import NO_MECHANISM, AuthenticationCounts, AuthenticationMetrics
 from tidelog.broker.security.sasl_authenticator import SaslAuthenticator
@@ -13,13 +14,21 @@ from tidelog.model.timers import Timers
 from tidelog.net.connection import Connection, FrameHandler
 
 
+class BehindLogin(FrameHandler, Protocol):
+    """Who takes the requests of those that have logged in."""
+
+    def answer_api_versions(self, connection: Connection, frame: memoryview) -> None:
+        """The one request that it answers to others, too. Whoever calls has read it before."""
+        ...
+
+
 class SaslListener:
     """One for each SASL listener."""
 
     def __init__(
         self,
         name: str,
-        dispatcher: FrameHandler,
+        dispatcher: BehindLogin,
         mechanisms: Callable[[], Mapping[str, Mechanism]],
         metrics: AuthenticationMetrics,
         clock: Clock,
