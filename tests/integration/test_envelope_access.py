@@ -11,12 +11,20 @@ from msgspec.structs import replace
 from tests.support.access_table import ADMIN, ALICE, CONTROLLER, World, creation, set_acls, topic
 from tests.support.principals import GuardedNode, name_peers
 from tidelog.broker.cluster import envelopes
+from tidelog.broker.quotas.meter import ConnectionThrottle
 from tidelog.controller.controller import ControllerContext
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.principal import Principal
 from tidelog.security.audit import AUDIT_LOGGER
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatRequest
+from tidelog.wire.messages.client_quotas import (
+    AlterClientQuotasEntryData,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+)
 from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.wire.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.schema import Request
@@ -49,8 +57,8 @@ def sent(node: GuardedNode, envelope: EnvelopeRequest, by: str = ADMIN) -> Envel
     return answer
 
 
-def codes(node: GuardedNode, user: str, *names: str) -> dict[str, int]:
-    """What a user is told of topics that a broker asks for in its name."""
+def created(node: GuardedNode, user: str, *names: str) -> CreateTopicsResponse:
+    """What a user is told whose request a broker passes on."""
     request = creates(*names)
     answer = sent(node, envelope_of(request, user))
     assert (answer.error_code, answer.response_data is None) == (0, False)
@@ -58,7 +66,11 @@ def codes(node: GuardedNode, user: str, *names: str) -> dict[str, int]:
     context = ControllerContext(Principal("User", user), "inner", HOST, api_version=7)
     inside = envelopes.read_answer(answer.response_data, request, context)
     assert isinstance(inside, CreateTopicsResponse)
-    return {each.name: each.error_code for each in inside.topics}
+    return inside
+
+
+def codes(node: GuardedNode, user: str, *names: str) -> dict[str, int]:
+    return {each.name: each.error_code for each in created(node, user, *names).topics}
 
 
 def test_the_client_is_judged_and_not_the_broker(node: GuardedNode) -> None:
@@ -107,3 +119,22 @@ def test_what_cannot_be_read_has_kafkas_codes(node: GuardedNode) -> None:
         (replace(whole, request_data=envelopes.request_bytes(heartbeat, 0, 0, None)), ErrorCode.INVALID_REQUEST),
     ):
         assert sent(node, broken).error_code == code
+
+
+def test_the_client_pays_for_the_controllers_time_and_the_broker_does_not(node: GuardedNode) -> None:
+    entity = [EntityData(entity_type="user", entity_name=ALICE)]
+    # So little that any request is too much.
+    limit = OpData(key="request_percentage", value=1e-6, remove=False)
+    change = AlterClientQuotasRequest(
+        entries=[AlterClientQuotasEntryData(entity=entity, ops=[limit])], validate_only=False
+    )
+    set_acls(node.ask, World(), [])
+    answer = node.ask(ADMIN, CONTROLLER, change, 1)
+    assert isinstance(answer, AlterClientQuotasResponse)
+    assert [each.error_code for each in answer.entries] == [0]
+
+    assert created(node, ALICE, "t").throttle_time_ms == 1_000
+    assert created(node, ADMIN, "t").throttle_time_ms == 0
+    # Who passed it on is not kept waiting for her.
+    throttles = [each.throttle for each in node.running.node._server.connections.values()]
+    assert all(each.muted_until_ms == 0 for each in throttles if isinstance(each, ConnectionThrottle))

@@ -8,6 +8,7 @@ the envelope, so that the broker tries the next one.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from tidelog.broker.cluster import envelopes
 from tidelog.broker.requests.caller import Caller
@@ -22,6 +23,9 @@ from tidelog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.wire.messages.headers import RequestHeader
 from tidelog.wire.schema import Response
 
+if TYPE_CHECKING:
+    from tidelog.broker.quotas.meter import Meter
+
 logger = logging.getLogger(__name__)
 
 
@@ -35,8 +39,11 @@ def envelope(request: EnvelopeRequest, caller: Caller, node: Node) -> Answer[Env
         return EnvelopeResponse(error_code=unreadable.error)
     if not _is_served(opened.header):
         return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    meter = caller.meter
+    if meter is not None:
+        meter.passed_on(opened.header.request_api_key, opened.context.principal, opened.context.client_id)
     answered: Pending[EnvelopeResponse] = Pending()
-    node.decide(opened.request, opened.context).then(lambda answer: answered.complete(_sealed(opened, answer)))
+    node.decide(opened.request, opened.context).then(lambda answer: answered.complete(_sealed(opened, answer, meter)))
     return answered
 
 
@@ -45,7 +52,7 @@ def _is_served(header: RequestHeader) -> bool:
     return handler is not None and handler.lowest <= header.request_api_version <= handler.highest
 
 
-def _sealed(opened: envelopes.Opened, answer: Response | Failed) -> EnvelopeResponse:
+def _sealed(opened: envelopes.Opened, answer: Response | Failed, meter: Meter | None) -> EnvelopeResponse:
     header = opened.header
     if isinstance(answer, Failed):
         # A bug in one answer. To close the connection for it would cost the answers of all others who wait on it.
@@ -53,6 +60,8 @@ def _sealed(opened: envelopes.Opened, answer: Response | Failed) -> EnvelopeResp
         return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     if is_not_controller(opened.request, answer):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    if meter is not None:
+        answer = meter.settled(answer)
     cut_to_version(opened.request, answer, header.request_api_version)
     try:
         data = envelopes.answer_bytes(answer, header)

@@ -36,10 +36,12 @@ cdef class Meter:
     cdef long long _local_ns
     cdef long long _settled_ns
     cdef bint _is_settled
+    cdef bint _is_passed_on
     cdef readonly long long produce_throttle_ms
     cdef readonly object connection
     cdef public bint is_exempt
 
+    cpdef object passed_on(self, long long api_key, object principal, object client_id)
     @cython.locals(account=Account, now_ms=cython.longlong, throttle_ms=cython.longlong)
     cpdef Py_ssize_t produced(self, long long request_bytes) except -1
     @cython.locals(

@@ -2,6 +2,7 @@
 """What one request takes of its client's quotas, and what comes of it: a throttle time in the answer, and a muted connection.
 
     meter = meter_of(quotas, timers, connection, client_id, api_key, begun_ns)
+    meter.passed_on(key, principal, id)    it is an Envelope: what it takes is taken of whoever asked the node that sent it
     meter.produced(request_bytes)          a Produce has arrived
     meter.fetched(response_bytes)          a Fetch would be answered like this
     meter.handled(now_ns)                  the handler is done, whether it has answered or not
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 _NS_PER_MS = 1_000_000
 _PERCENT_PER_NS = 100.0 / 1_000_000_000
 
-# What the cluster does for itself: nobody waits for that. The inside of an Envelope is its client's, and is metered by the broker
-# that passed it on.
+# What the cluster does for itself: nobody waits for that.
 EXEMPT_KEYS = frozenset(
     {
         ApiKey.WRITE_TXN_MARKERS,
@@ -48,7 +48,6 @@ EXEMPT_KEYS = frozenset(
         ApiKey.END_QUORUM_EPOCH,
         ApiKey.FETCH_SNAPSHOT,
         ApiKey.UPDATE_RAFT_VOTER,
-        ApiKey.ENVELOPE,
     }
 )
 
@@ -58,6 +57,7 @@ CLUSTER_ACTION_KEYS = frozenset(
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ENVELOPE,
     }
 )
 
@@ -125,6 +125,7 @@ class Meter:
         "_begun_ns",
         "_clock",
         "_handled_ns",
+        "_is_passed_on",
         "_is_settled",
         "_key",
         "_local_ns",
@@ -158,9 +159,18 @@ class Meter:
         self.produce_throttle_ms = 0
         """What the client has to wait for the bytes of a Produce, known before it is answered."""
         self._is_settled = False
+        self._is_passed_on = False
         self.connection = connection
         self.is_exempt = False
         """Whether nobody waits for it."""
+
+    def passed_on(self, api_key: int, principal: Principal, client_id: str | None) -> None:
+        """It came in an Envelope. As in Kafka its client pays here too, for the controller's time, and is told of it; but the
+        node that passed it on is not muted: it asks for others as well, and mutes the client itself."""
+        self._state = ConnectionThrottle()
+        self._state.look_up(self._quotas, principal, client_id, self._begun_ns // _NS_PER_MS)
+        self._key = api_key
+        self._is_passed_on = True
 
     # --- what is taken -------------------------------------------------------------------------------------------------------
 
@@ -279,6 +289,8 @@ class Meter:
             self._state.request.record_unthrottled(elapsed_ns * _PERCENT_PER_NS, now_ms)
 
     def _throttle(self, over: Account | None, throttle_ms: int, now_ms: int) -> None:
+        if self._is_passed_on:
+            return
         if over is not None:
             over.throttled(throttle_ms, now_ms)
         self._state.mute(self.connection, self._timers, throttle_ms, now_ms)

@@ -18,6 +18,7 @@ from tidelog.model.quota_config import QUOTA_KEYS
 from tidelog.wire.apis import ApiKey, all_apis
 from tidelog.wire.messages.alter_partition import AlterPartitionResponse
 from tidelog.wire.messages.broker_lifecycle import BrokerHeartbeatResponse
+from tidelog.wire.messages.envelope import EnvelopeResponse
 from tidelog.wire.messages.find_coordinator import FindCoordinatorResponse
 from tidelog.wire.messages.topics import CreateTopicsResponse
 from tidelog.wire.schema import Response, fields_of
@@ -145,6 +146,7 @@ def test_an_answer_that_others_may_have_too_is_not_changed() -> None:
         (ApiKey.FETCH, an_answer(), True),
         (ApiKey.VOTE, an_answer(), True),
         (ApiKey.BROKER_HEARTBEAT, heartbeat(ErrorCode.STALE_BROKER_EPOCH), True),
+        (ApiKey.ENVELOPE, EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST), True),
     ],
 )
 def test_what_the_cluster_does_for_itself_waits_for_nothing(key: int, answer: Response, is_controller: bool) -> None:
@@ -164,6 +166,25 @@ def test_whoever_may_not_act_for_the_cluster_is_a_client_like_any_other() -> Non
     told = room.spend(room.meter(ApiKey.BROKER_HEARTBEAT, is_controller=True), 200, answer)
 
     assert told.throttle_time_ms == 1_000
+
+
+def test_a_client_whose_request_was_passed_on_pays_the_controller_and_the_node_between_is_not_muted() -> None:
+    room = Room()
+    room.limit({(("user", "alice"),): {"request_percentage": 1.0}})
+    meter = room.meter(ApiKey.ENVELOPE, is_controller=True)
+    meter.passed_on(ApiKey.CREATE_TOPICS, Principal("User", "alice"), "inner")
+
+    told = room.spend(meter, 200, CreateTopicsResponse(throttle_time_ms=0, topics=[]))
+
+    assert told.throttle_time_ms == 1_000
+    assert not room.connection.is_muted
+    envelope = EnvelopeResponse(error_code=ErrorCode.NONE)
+    assert meter.settled(envelope) is envelope
+    # It is her account, and not the node's.
+    again = room.meter(ApiKey.ENVELOPE, is_controller=True)
+    again.passed_on(ApiKey.CREATE_TOPICS, Principal("User", "alice"), "other")
+    assert room.spend(again, 0, CreateTopicsResponse(throttle_time_ms=0, topics=[])).throttle_time_ms == 1_000
+    assert room.spend(room.meter(), 0, an_answer()).throttle_time_ms == 0
 
 
 def test_a_client_that_authenticates_later_does_not_stay_nobody() -> None:
