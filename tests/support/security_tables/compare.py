@@ -118,17 +118,18 @@ def addresses(rows: Iterable[Any]) -> Iterator[str]:
 
 
 def access(rows: Iterable[list[Any]], recorded: Iterable[list[Any]]) -> Iterator[tuple[str, str]]:
-    """The request and its caller, and what differs; of requests that a node has not been asked, nothing.
+    """The request and its caller, and what differs. Each request of Kafka's is to be asked.
 
     Where Kafka refuses without a word, or prints an object of Java's, ours may say whatever is helpful.
     """
     theirs = {(label, caller): (answer, lines) for label, caller, answer, lines in recorded}
     for label, caller, answer, lines in rows:
-        expected, audited = theirs[label, caller]
+        expected, audited = theirs.pop((label, caller))
         if answer != expected and (not _has_free_words(expected) or _wordless(answer) != _wordless(expected)):
             yield f"{label} as {caller}", f"{answer}, Kafka says {expected}"
         if lines != audited:
             yield f"audit of {label} as {caller}", f"{lines}, Kafka says {audited}"
+    yield from ((f"{label} as {caller}", "it was not asked") for label, caller in theirs)
 
 
 def _has_free_words(answer: str) -> bool:
@@ -142,5 +143,6 @@ def _wordless(answer: str) -> str:
 def sasl(rows: Iterable[tuple[str, list[str]]], recorded: Iterable[list[Any]]) -> Iterator[tuple[str, str]]:
     theirs = dict(recorded)
     for label, notes in rows:
-        if notes != theirs[label]:
-            yield label, f"{notes}, Kafka says {theirs[label]}"
+        if notes != (expected := theirs.pop(label)):
+            yield label, f"{notes}, Kafka says {expected}"
+    yield from ((label, "it was not held") for label in theirs)
