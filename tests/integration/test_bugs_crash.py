@@ -272,7 +272,7 @@ def test_a_request_that_cannot_be_handled_ends_its_connection(
         key = ListGroupsRequest.api_key
         with monkeypatch.context() as patched:
             patched.setitem(HANDLERS, key, HANDLERS[key]._replace(answer=planted))
-            for dispatcher in running.node._dispatchers:
+            for dispatcher in running.node.listeners._dispatchers:
                 dispatcher._served[:] = [None] * len(dispatcher._served)
             with pytest.raises(ConnectionError):
                 client.call(ListGroupsRequest(states_filter=[], types_filter=[]), ListGroupsResponse, 5)

@@ -104,7 +104,7 @@ def test_the_command_sets_lists_and_removes(command: Command) -> None:
         (["set", "producer_byte_rate=1", "--user", "u", "--user-default"], 2, "cannot be given together"),
         (["set", "connection_creation_rate=1", "--ip", "::1", "--user", "u"], 2, "a quota of an address"),
         (["set", "producer_byte_rate=0", "--user", "u"], 1, "must be greater than 0"),
-        (["set", "connection_creation_rate=5", "--ip", "nowhere"], 1, "nowhere is not a valid IP"),
+        (["set", "connection_creation_rate=5", "--ip", "nowhere.invalid"], 1, "nowhere.invalid is not a valid IP"),
         (["remove", "producer_byte_rate", "--user", ""], 2, "--user is empty"),
     ],
 )
@@ -115,6 +115,15 @@ def test_mistakes_are_one_sentence(command: Command, arguments: list[str], code:
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert sentence in result.stderr
+
+
+def test_an_address_may_be_the_name_of_a_host(admin: Admin) -> None:
+    local = QuotaEntity(ip="localhost")
+
+    admin.alter_client_quota(local, {"connection_creation_rate": 1_000_000})
+
+    assert admin.describe_client_quotas({"ip": "localhost"}) == {local: {"connection_creation_rate": 1_000_000.0}}
+    admin.alter_client_quota(local, {"connection_creation_rate": None})
 
 
 def test_librdkafka_is_told_that_it_is_throttled(cluster: EmbeddedCluster, admin: Admin) -> None:

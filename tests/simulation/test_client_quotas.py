@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.support.simulated_cluster import SimulatedCluster
 from tests.support.simulated_node import Asker, World
 from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.node.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
+from tidelog.model.listener_config import MAX_CONNECTIONS
+from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE
 from tidelog.net.connection_rates import NO_RATE
 from tidelog.net.errors import RequestFailedError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -22,6 +25,12 @@ from tidelog.wire.messages.client_quotas import (
     AlterClientQuotasResponse,
     EntityData,
     OpData,
+)
+from tidelog.wire.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -428,9 +437,104 @@ def test_a_listener_may_have_a_rate_of_its_own_and_brokers_do_not_wait_for_the_n
         ).values
         node = await world.start()
 
-        rates = {name: node._connection_rates(name) for name in ("CLIENTS", "BROKERS", "CONTROLLER")}
+        rates = {name: node.listeners.connection_rates(name) for name in ("CLIENTS", "BROKERS", "CONTROLLER")}
 
         assert rates == {"CLIENTS": (7, 3), "BROKERS": (NO_RATE, NO_RATE), "CONTROLLER": (NO_RATE, NO_RATE)}
         await node.stop()
 
     World(17).run(run)
+
+
+@pytest.mark.parametrize(
+    "named", [{"inter.broker.listener.name": "BROKERS"}, {"security.inter.broker.protocol": "PLAINTEXT"}]
+)
+def test_the_listener_between_brokers_is_never_held_back_by_clients(named: dict[str, str]) -> None:
+    between = named.get("inter.broker.listener.name", "PLAINTEXT")
+
+    async def run(world: World) -> None:
+        world.config = check_properties(
+            {
+                **TEXTS,
+                "listeners": f"CLIENTS://node:9092,{between}://node:9094,CONTROLLER://node:9093",
+                "listener.security.protocol.map": f"CLIENTS:PLAINTEXT,{between}:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                **named,
+                "max.connection.creation.rate": "7",
+                "max.connections": "2",
+            }
+        ).values
+        node = await world.start()
+        clients = [Asker(world), Asker(world)]
+        for client in clients:
+            await client.call(VERSIONS, ApiVersionsResponse, 3)
+
+        assert node.listeners.connection_rates(between) == (NO_RATE, NO_RATE)
+        assert node._server._quota.has_room(between)
+        assert not node._server._quota.has_room("CLIENTS")
+        for client in clients:
+            client.close()
+        await node.stop()
+
+    World(18).run(run)
+
+
+def test_limits_of_connections_change_at_run_time_and_a_listener_has_its_own() -> None:
+    async def run(world: World) -> None:
+        world.config = check_properties({**TEXTS, "listener.name.plaintext.max.connections": "2"}).values
+        node = await world.start()
+        askers = [Asker(world) for _ in range(5)]
+        first, second, third, refused, again = askers
+        await first.call(VERSIONS, ApiVersionsResponse, 3)
+        await second.call(VERSIONS, ApiVersionsResponse, 3)
+        waiting = asyncio.ensure_future(third.call(VERSIONS, ApiVersionsResponse, 3))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+
+        await set_config(first, "1", "listener.name.plaintext.max.connections", "4")
+        await waiting
+        assert len(node._server.connections) == 3
+
+        # As Kafka does: of those that are there already, whoever has been silent for the longest goes.
+        await set_config(third, "", "max.connections", "2")
+        await asyncio.sleep(1)
+        assert len(node._server.connections) == 2
+
+        await set_config(third, "", "max.connections", "10")
+        await set_config(third, "", "max.connections.per.ip", "2")
+        with pytest.raises(RequestFailedError):
+            await refused.call(VERSIONS, ApiVersionsResponse, 3)
+
+        await set_config(third, "", "max.connections.per.ip.overrides", "client:3")
+        await asyncio.sleep(1)
+        await again.call(VERSIONS, ApiVersionsResponse, 3)
+        for asker in askers:
+            asker.close()
+        await node.stop()
+
+    World(19).run(run)
+
+
+def test_a_controller_that_is_no_broker_follows_what_is_changed_at_run_time() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.start()
+        controller = cluster.machines[1].node
+        assert controller is not None
+        asker = Asker(cluster, "node-2")
+
+        await set_config(asker, "", "max.connection.creation.rate", "7")
+        await set_config(asker, "", "max.connections", "11")
+
+        await cluster.until(lambda: controller.config[MAX_CONNECTIONS] == 11, "the controller's configuration")
+        assert controller.config[MAX_CONNECTION_CREATION_RATE] == 7
+        await cluster.until(lambda: controller._server._quota.connections_max == 11, "its limit of connections")
+        asker.close()
+
+    SimulatedCluster(20, 2, roles={1: "controller", 2: "broker"}).run(story)
+
+
+async def set_config(asker: Asker, name: str, key: str, value: str) -> None:
+    """For one broker, or for all of them."""
+    change = IncrementalAlterConfigsAlterableConfig(name=key, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=4, resource_name=name, configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = await asker.call(request, IncrementalAlterConfigsResponse, 1)
+    assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)]

@@ -2,15 +2,15 @@
 
 An entity is changed as a whole or not at all; those that are, are changed together. A limit that is there makes no record.
 
-Where this differs from Kafka: an address is an address. Kafka looks names of hosts up when it decides, which would keep everybody
-waiting for somebody else's server; here they are refused as if they could not be found.
+An address may be the name of a host that can be resolved. Kafka looks it up when it decides, which would keep everybody waiting
+for somebody else's server; here whoever asks for a decision has looked it up before.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from tidelog.controller.decision import Decision, Refusal, framed
 from tidelog.controller.image import ClusterImage, QuotaEntity
@@ -44,8 +44,9 @@ Parts = dict[str, str | None]
 
 
 def decide_alter_client_quotas(
-    image: ClusterImage, request: AlterClientQuotasRequest
+    image: ClusterImage, request: AlterClientQuotasRequest, hosts: Container[str] = ()
 ) -> Decision[AlterClientQuotasResponse]:
+    """`hosts`: those of its `host_names` that can be resolved."""
     records: list[FramedRecord] = []
     results: dict[QuotaEntity, AlterClientQuotasResponseEntryData] = {}
     for entry in request.entries:
@@ -56,7 +57,7 @@ def decide_alter_client_quotas(
             # Kafka says the same of a key that is there twice.
             outcome: list[FramedRecord] | Refusal = _invalid(f"Ignoring duplicate entity {_described(entity)}")
         else:
-            outcome = _changes(image, entity, parts, entry)
+            outcome = _changes(image, entity, parts, entry, hosts)
         if isinstance(outcome, Refusal):
             results[entity] = _answered(entity, outcome)
         else:
@@ -64,6 +65,13 @@ def decide_alter_client_quotas(
             records += outcome
     answer = AlterClientQuotasResponse(throttle_time_ms=0, entries=list(results.values()))
     return Decision(answer, () if request.validate_only else tuple(records))
+
+
+def host_names(request: AlterClientQuotasRequest) -> list[str]:
+    """What stands in the place of an address and is none, each once."""
+    parts = (part for entry in request.entries for part in entry.entity)
+    named = (part.entity_name for part in parts if part.entity_type == IP and part.entity_name)
+    return [name for name in dict.fromkeys(named) if not _is_address(name)]
 
 
 def refuse_alter_client_quotas(request: AlterClientQuotasRequest, refusal: Refusal) -> AlterClientQuotasResponse:
@@ -93,9 +101,9 @@ def _described(entity: QuotaEntity) -> str:
 
 
 def _changes(
-    image: ClusterImage, entity: QuotaEntity, parts: Parts, entry: AlterClientQuotasEntryData
+    image: ClusterImage, entity: QuotaEntity, parts: Parts, entry: AlterClientQuotasEntryData, hosts: Container[str]
 ) -> list[FramedRecord] | Refusal:
-    limits = _limits_of(parts)
+    limits = _limits_of(parts, hosts)
     if isinstance(limits, Refusal):
         return limits
     current = image.quotas.get(entity, {})
@@ -118,7 +126,7 @@ def _record(image: ClusterImage, entity: QuotaEntity, key: str, value: float | N
     return framed(image, ClientQuotaRecord(entity=named, key=key, value=value or 0.0, remove=value is None))
 
 
-def _limits_of(parts: Parts) -> Mapping[str, tuple[int, str] | None] | Refusal:
+def _limits_of(parts: Parts, hosts: Container[str]) -> Mapping[str, tuple[int, str] | None] | Refusal:
     """The limits that an entity can have."""
     if not parts:
         return _invalid("Invalid empty client quota entity")
@@ -136,7 +144,7 @@ def _limits_of(parts: Parts) -> Mapping[str, tuple[int, str] | None] | Refusal:
     address = parts[IP]
     return (
         _IP_LIMITS
-        if address is None or _is_address(address)
+        if address is None or _is_address(address) or address in hosts
         else _invalid(f"{address} is not a valid IP or resolvable host.")
     )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from msgspec import Struct, field
 
@@ -127,10 +127,15 @@ class Controller:
         self._term: _Term | None = None
         self._active_watchers: list[Callable[[], None]] = []
         self._mutation_limits: MutationLimits | None = None
+        self._hosts: Container[str] = ()
 
     def limit_mutations(self, limits: MutationLimits) -> None:
         """From now on clients may not have more partitions created or deleted than this."""
         self._mutation_limits = limits
+
+    def know_hosts(self, hosts: Container[str]) -> None:
+        """From now on these names of hosts stand for addresses."""
+        self._hosts = hosts
 
     @property
     def is_active(self) -> bool:
@@ -220,6 +225,7 @@ class Controller:
             self._random,
             str(context.principal),
             mutations,
+            self._hosts,
         )
 
     def _append(self, term: _Term, records: Sequence[FramedRecord]) -> Appended | None:

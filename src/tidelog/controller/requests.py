@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from random import Random
 from typing import Any, TypeVar
 
@@ -79,6 +79,8 @@ class Situation(Struct, frozen=True):
     """Who asks, as `Type:name`."""
     mutations: MutationQuota = NO_LIMIT
     """How many partitions the client may have created or deleted."""
+    hosts: Container[str] = ()
+    """The names of hosts that are known to stand for an address."""
 
     @property
     def defaults(self) -> TopicDefaults:
@@ -177,7 +179,7 @@ APIS: dict[type[Request], Api] = {
         producer_ids.refuse_allocate_producer_ids,
     ),
     AlterClientQuotasRequest: Api(
-        lambda request, now: client_quotas.decide_alter_client_quotas(now.image, request),
+        lambda request, now: client_quotas.decide_alter_client_quotas(now.image, request, now.hosts),
         client_quotas.refuse_alter_client_quotas,
     ),
     AlterConfigsRequest: Api(

@@ -17,7 +17,7 @@ from tidelog.model.config import ConfigKey, ConfigKeys, UpdateMode, int_key, lis
 from tidelog.model.controller_config import CONTROLLER_CONFIG_KEYS
 from tidelog.model.data_plane_config import DATA_PLANE_KEYS
 from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
-from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
+from tidelog.model.listener_config import LISTENER_CONFIG_KEYS, MAX_CONNECTIONS
 from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.provider_config import PROVIDER_KEYS
 from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE, QUOTA_KEYS
@@ -163,7 +163,13 @@ _UNITS_OF_TIME = ConfigKeys(
 )
 # What `listener.name.<listener>.<key>` sets for a single listener, some of it for a single mechanism on it.
 PER_LISTENER_KEYS = ConfigKeys(
-    [*TLS_KEYS.values(), *LISTENER_SASL_KEYS.values(), *MECHANISM_KEYS.values(), MAX_CONNECTION_CREATION_RATE]
+    [
+        *TLS_KEYS.values(),
+        *LISTENER_SASL_KEYS.values(),
+        *MECHANISM_KEYS.values(),
+        MAX_CONNECTIONS,
+        MAX_CONNECTION_CREATION_RATE,
+    ]
 )
 _TABLES = (
     NODE_KEYS,

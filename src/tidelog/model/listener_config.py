@@ -40,12 +40,14 @@ CONNECTIONS_MAX_IDLE_MS = long_key(
     10 * 60 * 1000,
     doc="After how long without traffic a connection is closed; a negative number for never.",
 )
+# Also with a listener's prefix: then it is that listener's alone, beside the node's.
 MAX_CONNECTIONS = int_key(
     "max.connections",
     INT_MAX,
     at_least=0,
     update_mode=UpdateMode.CLUSTER_WIDE,
-    doc="How many connections the node accepts at a time. Further ones wait until one closes.",
+    doc="How many connections the node accepts at a time; with a listener's prefix, how many that listener does. Further ones "
+    "wait until one closes.",
 )
 MAX_CONNECTIONS_PER_IP = int_key(
     "max.connections.per.ip",

@@ -11,6 +11,7 @@ No sockets: `SocketServer` asks, and acts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from tidelog.net.limits import NO_CONNECTION_LIMIT
@@ -43,6 +44,10 @@ class ConnectionQuota:
         self._listener_count.setdefault(name, 0)
         if protected:
             self._protected.add(name)
+
+    def limit_listeners(self, connections_max: Mapping[str, int]) -> None:
+        """How many connections each of these listeners may have from now on."""
+        self._listener_max.update(connections_max)
 
     def is_protected(self, listener_name: str) -> bool:
         """A node with a single listener has nothing to protect it from."""

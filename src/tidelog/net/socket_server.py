@@ -202,12 +202,22 @@ class SocketServer:
             self._schedule_sweep()
         return listener
 
-    async def set_quota(self, connections_max: int, per_ip_max: int, per_ip_overrides: dict[str, int]) -> None:
-        """Changes the limits of `max.connections*` at run time. Nobody is closed for it; new connections obey it."""
+    async def set_quota(
+        self,
+        connections_max: int,
+        per_ip_max: int,
+        per_ip_overrides: Mapping[str, int],
+        listeners_max: Mapping[str, int],
+    ) -> None:
+        """Changes the limits of `max.connections*` at run time. As in Kafka what is beyond the node's limit is closed, the
+        longest idle first; a listener or an address that has too many keeps them."""
         self._quota.per_ip_overrides = await self._resolved(per_ip_overrides)
         self._overrides_resolved = True
         self._quota.connections_max = connections_max
         self._quota.per_ip_max = per_ip_max
+        self._quota.limit_listeners(listeners_max)
+        for _ in range(self._quota.count - connections_max):
+            self._close_longest_idle("there are more connections than there may be now")
         self._accept_where_possible()
 
     async def limit_addresses(self, rates: Mapping[str | None, int]) -> None:
@@ -262,8 +272,8 @@ class SocketServer:
         for held in list(self._held):
             held.abort()
 
-    async def _resolved(self, overrides: dict[str, int]) -> dict[str, int]:
-        resolved = {}
+    async def _resolved(self, overrides: Mapping[str, int]) -> dict[str, int]:
+        resolved: dict[str, int] = {}
         for host, limit in overrides.items():
             try:
                 addresses = await self._transport.resolve(host)
@@ -303,7 +313,7 @@ class SocketServer:
             )
             return None
         if admission is Admission.ADMITTED_FOR_ANOTHER:
-            self._close_longest_idle()
+            self._close_longest_idle("the cluster's own traffic needs its place")
         self._next_connection_id += 1
         connection = Connection(
             self._loop,
@@ -367,12 +377,12 @@ class SocketServer:
                 self._quota.count,
             )
 
-    def _close_longest_idle(self) -> None:
+    def _close_longest_idle(self, why: str) -> None:
         self._note_activity()
         others = [each for each in self.connections.values() if not self._quota.is_protected(each.listener_name)]
         if others:
             idlest = min(others, key=lambda each: each.idle_since_ms)
-            log.info("%s: closed: the cluster's own traffic needs its place", idlest)
+            log.info("%s: closed: %s", idlest, why)
             idlest.abort()
 
     def _linger(self, connection: Connection) -> None:

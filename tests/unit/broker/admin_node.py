@@ -17,6 +17,7 @@ from tests.support.log_builder import ManualClock
 from tidelog.broker.cluster.auto_topics import AutoTopics
 from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
 from tidelog.broker.cluster.envelopes import FORWARDABLE
+from tidelog.broker.cluster.known_hosts import KnownHosts
 from tidelog.broker.requests.caller import AllowAll, Authorizer, Caller
 from tidelog.broker.requests.handling import HANDLERS
 from tidelog.broker.requests.node_view import Node
@@ -40,6 +41,7 @@ from tidelog.model.ids import LeaderEpoch, NodeId, Offset, TimestampMs
 from tidelog.model.pending import Pending
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.security_protocol import SecurityProtocol
+from tidelog.model.slow_work import InlineSlowWork
 from tidelog.net.address import Address
 from tidelog.net.connection import UNKNOWN_SOFTWARE, Connection
 from tidelog.security.acl_set import Rule
@@ -156,6 +158,7 @@ class AdminNode:
         self.unanswered: list[Pending[Any]] = []
         self.protocol = SecurityProtocol.PLAINTEXT
         self.token_secret: TokenSecret | None = None
+        self.known_hosts = KnownHosts(InlineSlowWork(), lambda _name: False)
 
     def security_protocol(self, _listener_name: str) -> SecurityProtocol:
         return self.protocol

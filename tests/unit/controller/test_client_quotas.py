@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.metadata_node import MetadataNode
 from tests.unit.broker.admin_node import features, image_of
-from tidelog.controller.client_quotas import decide_alter_client_quotas
+from tidelog.controller.client_quotas import decide_alter_client_quotas, host_names
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage, QuotaEntity
 from tidelog.model.errors import ErrorCode
@@ -134,3 +134,29 @@ def test_one_entity_that_is_refused_does_not_keep_the_others_from_it() -> None:
 
     assert told(decision) == [(ErrorCode.INVALID_REQUEST, "Invalid configuration key nonsense"), (ErrorCode.NONE, None)]
     assert len(decision.records) == 1
+
+
+def test_a_host_that_can_be_resolved_is_an_address() -> None:
+    entries = [entry({"ip": name}, {"connection_creation_rate": 1}) for name in ("db.example", "gone.example")]
+    request = AlterClientQuotasRequest(entries=entries, validate_only=False)
+
+    decision = decide_alter_client_quotas(image_of(*features()), request, {"db.example"})
+
+    gone = "gone.example is not a valid IP or resolvable host."
+    assert told(decision) == [(0, None), (ErrorCode.INVALID_REQUEST, gone)]
+    assert len(decision.records) == 1
+
+
+def test_only_what_is_no_address_has_to_be_looked_up_and_once() -> None:
+    named: list[Entity] = [
+        {"ip": "b"},
+        {"ip": "::1"},
+        {"ip": "1.2.3.4"},
+        {"ip": None},
+        {"ip": ""},
+        {"ip": "a"},
+        {"ip": "b"},
+    ]
+    request = AlterClientQuotasRequest(entries=[entry(each, {}) for each in [*named, USER]], validate_only=False)
+
+    assert host_names(request) == ["b", "a"]

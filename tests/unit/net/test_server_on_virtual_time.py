@@ -16,7 +16,7 @@ from tests.support.tls_files import material, new_authority, trusted
 from tidelog.model.bugs import BugError
 from tidelog.model.listener_config import LISTENER_CONFIG_KEYS
 from tidelog.net.address import Address
-from tidelog.net.connection import Connection
+from tidelog.net.connection import LOGIN_PENDING, Connection
 from tidelog.net.limits import ConnectionLimits, NodeLimits
 from tidelog.net.socket_server import LINGER_MS_MAX, SocketServer
 from tidelog.net.tls import ServerTls
@@ -151,12 +151,60 @@ def test_limits_change_at_run_time() -> None:
         waiting.send(b"let me in")
         await asyncio.sleep(10)
         assert waiting.received == b""
-        await world.server.set_quota(10, 2, {"guest": 0})
+        await world.server.set_quota(10, 2, {"guest": 0}, {})
         await asyncio.sleep(1)
         assert waiting.received == framed(b"let me in")
         assert (await world.client()).ended_s is not None
         assert (await world.client("guest")).ended_s is not None
         assert (await world.client("other")).ended_s is None
+
+    world.play(main)
+
+
+def test_a_connection_that_is_muted_for_two_reasons_waits_for_both() -> None:
+    world = World()
+
+    async def main() -> None:
+        await world.serve()
+        client = await world.client()
+        (connection,) = world.server.connections.values()
+        connection.mute(LOGIN_PENDING)
+        connection.mute()
+        client.send(b"one", b"two")
+
+        connection.unmute()
+        await asyncio.sleep(1)
+        assert client.received == b""
+        connection.unmute(LOGIN_PENDING)
+        await asyncio.sleep(1)
+        assert client.received == framed(b"one") + framed(b"two")
+
+    world.play(main)
+
+
+def test_whoever_is_too_many_after_a_change_goes_and_the_clusters_own_stay() -> None:
+    world = World(NodeLimits(connections_max=10))
+
+    async def main() -> None:
+        await world.serve()
+        await world.serve("REPLICATION", 9093, protected=True)
+        follower, silent, busy = await world.client("a", 9093), await world.client("b"), await world.client("c")
+        await asyncio.sleep(100)
+        busy.send(b"not silent")
+        await asyncio.sleep(1)
+
+        await world.server.set_quota(2, 10, {}, {"CLIENTS": 1})
+
+        await asyncio.sleep(1)
+        assert [each.ended_s is None for each in (follower, silent, busy)] == [True, False, True]
+        waiting = await world.client("d")
+        waiting.send(b"let me in")
+        await world.server.set_quota(10, 10, {}, {})
+        await asyncio.sleep(1)
+        assert waiting.received == b""
+        await world.server.set_quota(10, 10, {}, {"CLIENTS": 2})
+        await asyncio.sleep(1)
+        assert waiting.received == framed(b"let me in")
 
     world.play(main)
 

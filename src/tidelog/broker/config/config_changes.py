@@ -9,7 +9,7 @@ The controller's node judges who may change what (`check_at_controller`), and ch
 
 A key of the broker that nobody knows is stored, as in Kafka, where a plug-in may know it; so are keys that change at run time in
 Kafka and do nothing here. The log says that they do nothing. Where this differs from Kafka: keys that ask for what is not
-there, such as a limit on the rate of connections, are refused with the reason (`model.unused_config`).
+there, such as policies in Java classes, are refused with the reason (`model.unused_config`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from tidelog.model.cleaner_config import LOG_CLEANER_THREADS
 from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigType, UpdateMode, did_you_mean
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId
+from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending, when_all
+from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE
 from tidelog.model.tls_config import STORE_NAMES, TLS_KEYS
 from tidelog.model.unused_config import Effect, unused_keys
 from tidelog.security.listener_settings import without_listener
@@ -43,6 +45,9 @@ from tidelog.wire.messages.configs import (
 log = logging.getLogger(__name__)
 
 A = TypeVar("A", AlterConfigsResponse, IncrementalAlterConfigsResponse)
+
+
+_AT_LEAST_ONE_ON_LISTENERS = frozenset({MAX_CONNECTIONS.name, MAX_CONNECTION_CREATION_RATE.name})
 
 
 class Outcome(NamedTuple):
@@ -332,6 +337,9 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
         unused = unused_keys().get(name)
         if unused is not None and unused.effect is Effect.REFUSED and not unused.is_done_anyway(values[name]):
             return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {unused.reason}")
+        if name != key.name and key.name in _AT_LEAST_ONE_ON_LISTENERS and value <= 0:
+            # As in Kafka: of the node both may be 0.
+            return _invalid(f"Invalid {key.name} {value}")
         # A node may start with none; one that runs would only seem to go on compacting.
         if name == LOG_CLEANER_THREADS.name and value == 0:
             return _invalid("Log cleaner threads should be at least 1")

@@ -161,7 +161,7 @@ def _why_without_effect(name: str, text: str) -> str:
     base = _base_name(name)
     unused = unused_keys().get(base)
     if unused is None:
-        raise ConfigError(f"{name} cannot be set: settings of a single listener are not supported yet; set {base}")
+        return f"{base} holds for the whole node, as in Apache Kafka: set it without the listener's prefix"
     if unused.is_done_anyway(text):
         return "it asks for what is done anyway"
     if unused.effect is Effect.REFUSED:

@@ -2,7 +2,8 @@
 by a broker that passes on, it is judged here who may ask, before the controller decides all else.
 
 What nodes ask for themselves takes the right to act for the cluster. An administrator's request takes the right to change the
-cluster, or to look at it. BrokerHeartbeat, which this node also hears itself, has a file of its own.
+cluster, or to look at it. BrokerHeartbeat, which this node also hears itself, and AlterClientQuotas, which has names of hosts
+looked up, have files of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from tidelog.wire.messages.broker_lifecycle import (
     ControllerRegistrationRequest,
     UnregisterBrokerRequest,
 )
-from tidelog.wire.messages.client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.features import UpdateFeaturesRequest
 from tidelog.wire.messages.log_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.messages.producers import AllocateProducerIdsRequest
@@ -38,7 +38,6 @@ from tidelog.wire.schema import Request, Response
 _FOR_NODES = AclOperation.CLUSTER_ACTION
 _TO_CHANGE = AclOperation.ALTER
 _TO_LOOK = AclOperation.DESCRIBE
-_TO_CONFIGURE = AclOperation.ALTER_CONFIGS
 
 
 class PassedOn(NamedTuple):
@@ -69,9 +68,6 @@ PASSED_ON = (
         ControllerRegistrationRequest,
         _FOR_NODES,
         "a controller tells the active one where it listens and what it supports",
-    ),
-    PassedOn(
-        AlterClientQuotasRequest, _TO_CONFIGURE, "set or remove the limits of users, client ids and addresses (KIP-546)"
     ),
     # v1 may forbid another replication factor (KIP-860)
     # An answer without error says that a reassignment has begun, not that it is done.
@@ -117,12 +113,17 @@ PASSED_ON = (
 
 def pass_on(request: Request, caller: Caller, node: Node, operation: AclOperation) -> Answer[Response]:
     """The active controller's decision, for whoever may do `operation` to the cluster."""
-    if node.is_controller_listener(caller.listener_name) and not caller.may(
+    return refusal_at_controller(request, caller, node, operation) or node.forward(request, Response, caller)
+
+
+def refusal_at_controller(request: Request, caller: Caller, node: Node, operation: AclOperation) -> Response | None:
+    """What a controller answers to whoever may not do `operation` to the cluster. A broker leaves that to it."""
+    if not node.is_controller_listener(caller.listener_name) or caller.may(
         operation, ResourceType.CLUSTER, CLUSTER_NAME
     ):
-        refused = refusal_of(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return cut_to_version(request, refused, caller.api_version)
-    return node.forward(request, Response, caller)
+        return None
+    refused = refusal_of(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return cut_to_version(request, refused, caller.api_version)
 
 
 def _passing_on(operation: AclOperation) -> Callable[[Request, Caller, Node], Answer[Response]]:

@@ -26,9 +26,10 @@ from tidelog.broker.cluster.auto_topics import AutoTopics
 from tidelog.broker.cluster.broker_watch import BrokerWatch
 from tidelog.broker.cluster.departure import Departure
 from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+from tidelog.broker.cluster.known_hosts import KnownHosts
 from tidelog.broker.cluster.local_controller import answer_forwarded
 from tidelog.broker.config.current_config import CurrentConfig
-from tidelog.broker.config.listeners import ListenerSpec, listener_specs
+from tidelog.broker.config.listeners import listener_specs
 from tidelog.broker.config.node_config import check_config, log_directories, voters_problem
 from tidelog.broker.coordinators.internal_topics import InternalTopics
 from tidelog.broker.data.fetch_sessions import FetchSessions
@@ -42,46 +43,42 @@ from tidelog.broker.node.loop_wait import wait
 from tidelog.broker.node.node_access import NodeAccess
 from tidelog.broker.node.node_broker import NodeBroker
 from tidelog.broker.node.node_directories import format_opened, open_directories
+from tidelog.broker.node.node_listeners import NodeListeners
 from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_security import NodeSecurity
 from tidelog.broker.node.node_tls import NodeTls
 from tidelog.broker.quotas.mutations import MutationQuotas
-from tidelog.broker.quotas.node_quotas import NodeQuotas, connection_rates_of
+from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.quotas.quota_gauges import register_quotas
 from tidelog.broker.requests.caller import Caller
-from tidelog.broker.requests.controller_dispatcher import ControllerDispatcher
-from tidelog.broker.requests.dispatch import Dispatcher
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
+from tidelog.controller.cluster_view import BROKER_RESOURCE
 from tidelog.controller.controller import ControllerContext
 from tidelog.controller.errors import MetadataFault
 from tidelog.controller.image import ClusterImage, Endpoint
+from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.quorum import MetadataQuorum
 from tidelog.controller.requests import cut_to_version, is_not_controller
 from tidelog.model import broker_config as keys, data_plane_config, metrics_text
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.clock import Clock
-from tidelog.model.cluster_config import INTER_BROKER_LISTENER_NAME
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
-from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE, QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
 from tidelog.model.security_protocol import SecurityProtocol
 from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
-from tidelog.net.connection import FrameHandler
-from tidelog.net.connection_rates import NO_RATE, ConnectionRates
 from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess, HttpEndpoint, Page
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
 from tidelog.replication.partitions import Partitions
 from tidelog.security.delegation_tokens import TokenCredentials, TokenSecret
-from tidelog.security.listener_settings import ListenerSettings
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.log_directory import LogDirectory
@@ -145,9 +142,6 @@ class BrokerNode:
         # Asked by every Fetch.
         controller_listeners: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
         self._controller_listeners = frozenset(controller_listeners)
-        self._inter_broker_listener: str | None = None
-        self._address_rates: dict[str | None, int] = {}
-        self._limiting: set[asyncio.Task[None]] = set()
         self.cluster_id = ""
         self.fault: BaseException | None = None
         self.stopped: asyncio.Future[None] = loop.create_future()
@@ -168,22 +162,18 @@ class BrokerNode:
         self._server = SocketServer(
             loop, transport, limits, slow_work=seams.slow_work, housekeeping=self._housekeeping, clock=seams.clock
         )
-        self._server.rates = ConnectionRates(config[QUOTA_WINDOW_NUM], config[QUOTA_WINDOW_SIZE_SECONDS] * 1000)
-        self._server.rates_of = self._connection_rates
-        self._specs = listener_specs(config)
+        specs = listener_specs(config)
+        self.listeners = NodeListeners(
+            config, specs, self._server, loop, connections_beside(descriptors_max, segments_max)
+        )
         self._access = NodeAccess(config)
-        self._security_protocols = {spec.name: spec.security_protocol for spec in self._specs}
         secret = config[DELEGATION_TOKEN_SECRET_KEY]
         self.token_secret = TokenSecret(secret) if secret else None
         self.token_credentials = TokenCredentials(
             self.token_secret, lambda: self.image.delegation_tokens, seams.clock, seams.random
         )
-        self.tls = NodeTls(config, self._specs, seams.slow_work)
+        self.tls = NodeTls(config, specs, seams.slow_work)
         self._security = NodeSecurity(config, self.tls, seams, lambda: self.config)
-        for_brokers = [spec.name for spec in self._specs if not spec.is_controller]
-        if len(for_brokers) > 1:
-            # One that is alone is the clients' too.
-            self._inter_broker_listener = config[INTER_BROKER_LISTENER_NAME] or for_brokers[0]
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -204,10 +194,9 @@ class BrokerNode:
             config[data_plane_config.FETCH_MAX_BYTES],
         )
         self.quotas = NodeQuotas(config, seams.clock)
+        self.known_hosts = KnownHosts(seams.slow_work)
         self.auto_topics = AutoTopics(self)
         self.internal_topics = InternalTopics(self)
-        self._dispatchers: list[Dispatcher] = []
-        self._endpoints: dict[str, Endpoint] = {}
         self._opened: list[LogDirectory] = []
         self._on_directory_failed: Callable[[LogDirectory], None] = lambda _directory: None
         # How to stop each part that has been started, for an end at whatever moment.
@@ -240,7 +229,7 @@ class BrokerNode:
         return listener_name in self._controller_listeners
 
     def security_protocol(self, listener_name: str) -> SecurityProtocol:
-        return self._security_protocols[listener_name]
+        return self.listeners.security_protocol(listener_name)
 
     def forward(self, request: Request, answer: type[A], caller: Caller | None) -> Pending[A]:  # noqa: ARG002 - `answer` is the type
         version, context = None, None
@@ -286,16 +275,12 @@ class BrokerNode:
 
     def endpoint(self, listener_name: str) -> Endpoint:
         """Where a listener of this node is reached."""
-        return self._endpoints[listener_name]
+        return self.listeners.endpoint(listener_name)
 
     @property
     def bootstrap_address(self) -> str:
         """What a client on this machine is given to start with."""
-        names = [spec.name for spec in self._specs if not spec.is_controller] or [self._specs[0].name]
-        name = names[0]
-        endpoint = self._endpoints[name]
-        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-        return f"{host}:{endpoint.port}"
+        return self.listeners.bootstrap_address
 
     # --- starting ----------------------------------------------------------------------------------------------------------
 
@@ -333,9 +318,8 @@ class BrokerNode:
         # First of all: a recovery may take long, and whoever watches wants to see that it goes on.
         await self._show_metrics()
         opened = self._open_directories()
-        for spec in self._specs:
-            await self._listen(spec)
-        endpoints = tuple(self._endpoints[spec.name] for spec in self._specs if spec.is_controller)
+        await self.listeners.open(self, self._access.authorizer, self._security, self.tls, self._timers)
+        endpoints = tuple(self.listeners.for_controllers)
         self.cluster_id = format_opened(opened, self.static_config, self._seams, endpoints)
         parts = self._parts()
         await self._start_metadata(parts, opened[0], endpoints)
@@ -343,10 +327,8 @@ class BrokerNode:
             await self._start_broker(parts, opened)
             self._broker.register_metrics(self._offline_paths)
         self.tls.start(self._timers)
-        self._stopping.append(self.tls.stop)
         self.state = BrokerState.RUNNING
-        for dispatcher in self._dispatchers:
-            dispatcher.is_ready = True
+        self.listeners.serve()
 
     def _parts(self) -> NodeParts:
         """What those that are put together below share, now that it is known which cluster this node is of."""
@@ -359,7 +341,6 @@ class BrokerNode:
             timers=self._timers,
             transport=self._transport,
             server=self._server,
-            tls=self.tls,
             metrics=self.metrics,
             housekeeping=self._housekeeping,
             security=self._security,
@@ -374,7 +355,7 @@ class BrokerNode:
             opened,
             self._metadata,
             self._config,
-            [self._endpoints[spec.name] for spec in self._specs if not spec.is_controller],
+            self.listeners.for_brokers,
             is_stopped=self.stopped.done,
         )
         self.partitions = broker.partitions
@@ -416,13 +397,14 @@ class BrokerNode:
         self._raise_fault()
         self._links, self._service = metadata.links, metadata.service
         metadata.service.controller.limit_mutations(MutationQuotas(self.quotas.mutations, self.quotas.now_ms))
+        metadata.service.controller.know_hosts(self.known_hosts)
         self._follow_quotas(metadata.image)
-        metadata.service.committed.subscribe(lambda image, _delta: self._follow_quotas(image))
+        metadata.service.committed.subscribe(self._image_changed)
         problem = voters_problem(metadata.service.quorum.voters, self.static_config)
         if problem is not None:
             raise NodeError(problem)
         self._access.follow(metadata)
-        self._serve_controllers(self._access.serves_early)
+        self.listeners.serve_controllers(self._links.watch, self._access.serves_early)
         metadata.start()
         await wait(self._loop, metadata.is_led)
         self._raise_fault()
@@ -434,66 +416,25 @@ class BrokerNode:
                 "name one in log.dirs, or raise the level first"
             )
         self._access.warn_of(self.image)
-        self._serve_controllers(lambda _name: True)
+        self.listeners.serve_controllers(self._links.watch, lambda _name: True)
         self._config.read_anew()
-        self.tls.follow(self._config.now)
+        self._config_changed()
         node_gauges.register_metadata(self.metrics.registry, metadata.service)
 
-    def _serve_controllers(self, serves: Callable[[str], bool]) -> None:
-        """Answer on the listeners for controllers that are chosen, unless they do so already."""
-        for spec, dispatcher in zip(self._specs, self._dispatchers, strict=True):
-            if isinstance(dispatcher, ControllerDispatcher) and not dispatcher.is_ready and serves(spec.name):
-                dispatcher.begin(self._links.watch)
+    def _image_changed(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """What any node follows, also one that is a controller alone."""
+        self._config.follow(delta)
+        if any(resource.type == BROKER_RESOURCE for resource in delta.configs_changed):
+            self._config_changed()
+        self._follow_quotas(image)
+
+    def _config_changed(self) -> None:
+        self.tls.follow(self.config)
+        self.listeners.follow(self.config)
 
     def _follow_quotas(self, image: ClusterImage) -> None:
         self.quotas.follow(image.quotas)
-        rates = connection_rates_of(image.quotas)
-        if rates != self._address_rates:
-            self._address_rates = rates
-            # Names of hosts are looked up, which takes a while; the last one told counts.
-            limiting = self._loop.create_task(self._server.limit_addresses(rates))
-            self._limiting.add(limiting)
-            limiting.add_done_callback(self._limiting.discard)
-
-    def _connection_rates(self, listener_name: str) -> tuple[int, int]:
-        """How many connections a second this node and a listener of it may accept. The cluster's own traffic does not wait for
-        what clients do."""
-        config = self.config
-        of_node = config[MAX_CONNECTION_CREATION_RATE]
-        if listener_name in self._controller_listeners or listener_name == self._inter_broker_listener:
-            of_node = NO_RATE
-        settings = ListenerSettings(config.given, listener_name)
-        is_own = settings.is_own(MAX_CONNECTION_CREATION_RATE)
-        return of_node, settings[MAX_CONNECTION_CREATION_RATE] if is_own else NO_RATE
-
-    async def _listen(self, spec: ListenerSpec) -> None:
-        authorizer = self._access.authorizer
-        if spec.is_controller:
-            dispatcher: Dispatcher = ControllerDispatcher(self, authorizer)
-        else:
-            dispatcher = Dispatcher(self, authorizer, "broker")
-        self._dispatchers.append(dispatcher)
-        handler: FrameHandler = dispatcher
-        if spec.security_protocol.uses_sasl:
-            handler = self._security.sasl_listener(
-                spec.name,
-                dispatcher,
-                lambda: self.image.scram_credentials,
-                self.token_credentials,
-                self.metrics.authentication,
-                self._timers,
-            )
-        # Whoever holds up the controllers holds up everybody.
-        listener = await self._server.listen(
-            spec.name,
-            spec.host,
-            spec.port,
-            handler,
-            protected=spec.is_controller,
-            exempt=spec.is_controller,
-            tls=self.tls.server(spec.name),
-        )
-        self._endpoints[spec.name] = spec.endpoint(listener.address.port, "localhost")
+        self.listeners.follow_quotas(image.quotas)
 
     # --- being watched -----------------------------------------------------------------------------------------------------
 
@@ -584,7 +525,7 @@ class BrokerNode:
         if self.is_broker:
             await self._broker.leave(departure, LEAVE_TIMEOUT_MS)
             # The other controllers may still need this one, and what is in flight may need it too.
-            await self._server.drain(DRAIN_TIMEOUT_MS, [spec.name for spec in self._specs if not spec.is_controller])
+            await self.listeners.drain_clients(DRAIN_TIMEOUT_MS)
         if self.is_controller:
             await wait(self._loop, departure.others_left(self.image), timeout_ms=LEAVE_TIMEOUT_MS)
         handed_over = self._service.quorum.shutdown(LEAVE_TIMEOUT_MS)
@@ -640,6 +581,8 @@ class BrokerNode:
 
     def _end(self) -> None:
         self.state = BrokerState.NOT_RUNNING
+        self.tls.stop()
+        self.listeners.stop()
         if self._http is not None:
             self._http.close()
         if not self.stopped.done():

@@ -35,7 +35,6 @@ from tidelog.broker.transactions.transaction_admission import TransactionAdmissi
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transactions.transaction_gauges import register_transactions
 from tidelog.broker.transactions.transaction_questions import TransactionQuestions
-from tidelog.controller.cluster_view import BROKER_RESOURCE
 from tidelog.controller.image import ClusterImage, Endpoint
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model import broker_config as keys
@@ -227,9 +226,6 @@ class NodeBroker:
     # --- following the cluster ---------------------------------------------------------------------------------------------
 
     def _image_changed(self, image: ClusterImage, delta: ImageDelta) -> None:
-        self._config.follow(delta)
-        if any(resource.type == BROKER_RESOURCE for resource in delta.configs_changed):
-            self._parts.tls.follow(self._config.now)
         self.replication.follow(image)
         with self._turn:
             self.partitions.apply(image, delta)

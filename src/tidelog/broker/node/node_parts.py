@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
 from tidelog.broker.node.node_security import NodeSecurity
-from tidelog.broker.node.node_tls import NodeTls
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import NodeId
@@ -29,7 +28,6 @@ class NodeParts(Struct, frozen=True):
     timers: Timers
     transport: Transport
     server: SocketServer
-    tls: NodeTls
     metrics: BrokerMetrics
     housekeeping: Housekeeping
     security: NodeSecurity

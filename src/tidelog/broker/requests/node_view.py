@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidelog.broker.cluster.auto_topics import AutoTopics
     from tidelog.broker.cluster.broker_watch import BrokerWatch
     from tidelog.broker.cluster.doubted_brokers import DoubtedBrokers
+    from tidelog.broker.cluster.known_hosts import KnownHosts
     from tidelog.broker.coordinators.internal_topics import InternalTopics
     from tidelog.broker.data.fetch_sessions import FetchSessions
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
@@ -136,6 +137,11 @@ class Node(Protocol):
     @property
     def quotas(self) -> NodeQuotas:
         """What clients may take of this node."""
+        ...
+
+    @property
+    def known_hosts(self) -> KnownHosts:
+        """Which names of hosts this node's controller may go by."""
         ...
 
     @property

@@ -105,13 +105,26 @@ def test_variables_that_are_about_something_else_are_told_like_any_unknown_key()
     ("name", "text", "reason"),
     [
         ("remote.log.storage.system.enable", "true", "tiered"),
-        ("listener.name.internal.max.connections", "7", "single listener"),
         ("create.topic.policy.class.name", "a.Policy", "Java classes"),
     ],
 )
 def test_what_is_not_there_is_refused_with_the_reason(name: str, text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} cannot be set: .*{reason}"):
         check_properties({name: text})
+
+
+def test_what_holds_for_the_whole_node_is_told_to_do_nothing_on_a_listener() -> None:
+    name = "listener.name.internal.log.retention.ms"
+
+    assert check_properties({name: "7"}, strict=True).without_effect[name] == (
+        "log.retention.ms holds for the whole node, as in Apache Kafka: set it without the listener's prefix"
+    )
+
+
+def test_a_listener_may_have_a_limit_of_connections_of_its_own() -> None:
+    name = "listener.name.internal.max.connections"
+
+    assert check_properties({name: "7"}).values.given[name] == 7
 
 
 @pytest.mark.parametrize(
