@@ -22,6 +22,7 @@ from tidelog.model.metadata_config import METADATA_KEYS
 from tidelog.model.provider_config import PROVIDER_KEYS
 from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE, QUOTA_KEYS
 from tidelog.model.sasl_config import LISTENER_SASL_KEYS, MECHANISM_KEYS, SASL_KEYS
+from tidelog.model.share_coordinator_config import SHARE_COORDINATOR_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
@@ -186,6 +187,7 @@ _TABLES = (
     TLS_KEYS,
     SASL_KEYS,
     TRANSACTION_KEYS,
+    SHARE_COORDINATOR_KEYS,
     TOKEN_KEYS,
     PROVIDER_KEYS,
     _UNITS_OF_TIME,

@@ -65,6 +65,12 @@ without effect: it tunes Apache Kafka's own threads and buffers
         After how many requests finished waits of Produce are dropped.
     server.max.startup.time.ms  long  9223372036854775807  0..  read-only  internal
         How long a node may take to start.
+    share.coordinator.append.linger.ms  int  -1  -1..  read-only
+        How long the share coordinator gathers records before it writes them.
+    share.coordinator.cached.buffer.max.bytes  int  1048588  524288..  cluster-wide
+        How large a buffer of the share coordinator is kept for its next write.
+    share.coordinator.threads  int  1  1..  read-only
+        Threads of the share coordinator.
     share.fetch.purgatory.purge.interval.requests  int  1000  -  read-only
         After how many requests finished waits of ShareFetch are dropped.
 without effect: what nodes say to each other does not go by it
@@ -177,32 +183,6 @@ without effect: share and streams groups are not there yet
         How many standby replicas each task of a streams group has.
     group.streams.session.timeout.ms  int  45000  1..  read-only
         After how long without a heartbeat a member of a streams group is removed.
-    share.coordinator.append.linger.ms  int  -1  -1..  read-only
-        How long the share coordinator gathers records before it writes them.
-    share.coordinator.cached.buffer.max.bytes  int  1048588  524288..  cluster-wide
-        How large a buffer of the share coordinator is kept for its next write.
-    share.coordinator.cold.partition.snapshot.interval.ms  int  300000  1..  read-only  internal
-        How often the state of idle share partitions is written as a snapshot.
-    share.coordinator.load.buffer.size  int  5242880  1..  read-only
-        How much of its state the share coordinator reads at a time.
-    share.coordinator.snapshot.update.records.per.snapshot  int  500  0..500  read-only
-        After how many updates a snapshot of a share partition is written.
-    share.coordinator.state.topic.compression.codec  int  0  -  read-only
-        The codec of `__share_group_state`.
-    share.coordinator.state.topic.min.isr  short  2  1..  read-only
-        The `min.insync.replicas` of `__share_group_state`.
-    share.coordinator.state.topic.num.partitions  int  50  1..  read-only
-        The number of partitions of `__share_group_state`.
-    share.coordinator.state.topic.prune.interval.ms  int  300000  1..  read-only  internal
-        How often what is no longer needed of `__share_group_state` is deleted.
-    share.coordinator.state.topic.replication.factor  short  3  1..  read-only
-        The number of replicas of `__share_group_state`.
-    share.coordinator.state.topic.segment.bytes  int  104857600  1..  read-only
-        The size of a segment of `__share_group_state`.
-    share.coordinator.threads  int  1  1..  read-only
-        Threads of the share coordinator.
-    share.coordinator.write.timeout.ms  int  5000  1..  read-only
-        How long a write of the share coordinator may take.
 without effect: tiered storage is not supported
     follower.fetch.last.tiered.offset.enable  boolean  false  -  cluster-wide
         Whether a new replica begins at the last tiered offset.

@@ -2,9 +2,10 @@
 
     requests.ask(broker, question)
 
-A question goes at once where no request to its broker is under way; those that come meanwhile go together in the next one. The
-answers, or that there are none, come back through one function: a connection that breaks, an answer that makes no sense or does
-not come in time, and a broker that nobody knows are all the same to whoever asks, who tries again and may then look elsewhere.
+A question goes at once where no request to its broker is under way; those that come meanwhile go together in the next one. Where
+not all of them fit one request, each has its lane: only those of the same one wait for each other. The answers, or that there
+are none, come back through one function: a connection that breaks, an answer that makes no sense or does not come in time, and a
+broker that nobody knows are all the same to whoever asks, who tries again and may then look elsewhere.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Words(NamedTuple, Generic[Q]):
     request_of: Callable[[list[Q]], Request]
     answered: Callable[[list[Q], Response | None], None]
     """Called once for each question. None: nobody knows what became of it."""
+    lane_of: Callable[[Q], Hashable] = lambda _question: None
+    """What must be the same of questions that go in one request."""
 
 
 class BrokerRequests(Generic[Q]):
@@ -64,8 +67,12 @@ class BrokerRequests(Generic[Q]):
         known = self._brokers.get(broker)
         if known is None:
             known = self._brokers[broker] = _Broker(self._link_to(broker, self._words.purpose))
-        known.waiting.append(question)
-        self._send(known)
+        lane_key = self._words.lane_of(question)
+        lane = known.lanes.get(lane_key)
+        if lane is None:
+            lane = known.lanes[lane_key] = _Lane(lane_key)
+        lane.waiting.append(question)
+        self._send(known, lane)
 
     def follow(self, image: ClusterImage) -> None:
         """Wait no longer for brokers that are gone: one that hangs does not answer, and does not close its connections."""
@@ -80,48 +87,60 @@ class BrokerRequests(Generic[Q]):
         for broker in brokers.values():
             broker.link.reset()
 
-    def _send(self, broker: _Broker[Q]) -> None:
-        while broker.waiting and not broker.is_asked:
-            taken = self._take(broker)
+    def _send(self, broker: _Broker[Q], lane: _Lane[Q]) -> None:
+        while lane.waiting and not lane.is_asked:
+            taken = self._take(lane)
             request = self._words.request_of(taken)
             version = api(request.api_key).stable_versions.highest
-            broker.is_asked = True
-            then = partial(self._arrived, broker, taken)
+            lane.is_asked = True
+            then = partial(self._arrived, broker, lane, taken)
             if not broker.link.ask(request, version, then, timeout_ms=REQUEST_TIMEOUT_MS):
-                broker.is_asked = False
+                lane.is_asked = False
                 self._words.answered(taken, None)
+        if not lane.is_asked and broker.lanes.get(lane.key) is lane:
+            del broker.lanes[lane.key]
 
-    def _take(self, broker: _Broker[Q]) -> list[Q]:
+    def _take(self, lane: _Lane[Q]) -> list[Q]:
         """What goes in the next request. The others stay, in their order."""
         taken: dict[Hashable, Q] = {}
         left: list[Q] = []
-        for question in broker.waiting:
+        for question in lane.waiting:
             key = self._words.key_of(question)
             if len(taken) < QUESTIONS_MAX and key not in taken:
                 taken[key] = question
             else:
                 left.append(question)
-        broker.waiting = left
+        lane.waiting = left
         return [*taken.values()]
 
-    def _arrived(self, broker: _Broker[Q], asked: list[Q], answer: Response | None) -> None:
-        broker.is_asked = False
+    def _arrived(self, broker: _Broker[Q], lane: _Lane[Q], asked: list[Q], answer: Response | None) -> None:
+        lane.is_asked = False
         with self._turn:
             self._words.answered(asked, answer)
             if broker in self._brokers.values():
-                self._send(broker)
-            elif broker.waiting:
+                self._send(broker, lane)
+            elif lane.waiting:
                 # Nobody looks after this broker any more.
-                left, broker.waiting = broker.waiting, []
+                left, lane.waiting = lane.waiting, []
                 self._words.answered(left, None)
 
 
 class _Broker(Generic[Q]):
-    """A broker, what it is to be asked next, and whether it is being asked something."""
+    """A broker, and what is asked of it."""
 
-    __slots__ = ("is_asked", "link", "waiting")
+    __slots__ = ("lanes", "link")
 
     def __init__(self, link: LeaderLink) -> None:
         self.link = link
+        self.lanes: dict[Hashable, _Lane[Q]] = {}
+
+
+class _Lane(Generic[Q]):
+    """What is to be asked next, and whether something is being asked."""
+
+    __slots__ = ("is_asked", "key", "waiting")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
         self.waiting: list[Q] = []
         self.is_asked = False

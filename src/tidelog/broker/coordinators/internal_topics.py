@@ -12,11 +12,11 @@ from typing import Protocol
 
 from tidelog.broker.requests.caller import Caller
 from tidelog.controller.image import ClusterImage
-from tidelog.model import group_coordinator_config, transaction_config
+from tidelog.model import group_coordinator_config, share_coordinator_config, transaction_config
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
-from tidelog.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tidelog.model.pending import Pending
 from tidelog.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 
@@ -110,6 +110,23 @@ def _transaction_state(config: ConfigValues) -> CreatableTopic:
     )
 
 
+def _share_group_state(config: ConfigValues) -> CreatableTopic:
+    keys = share_coordinator_config
+    return _topic(
+        SHARE_GROUP_STATE,
+        config[keys.STATE_TOPIC_NUM_PARTITIONS],
+        config[keys.STATE_TOPIC_REPLICATION_FACTOR],
+        {
+            # The coordinator deletes what it does not need. Time alone must not.
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "compression.type": "producer",
+            "min.insync.replicas": str(config[keys.STATE_TOPIC_MIN_ISR]),
+            "segment.bytes": str(config[keys.STATE_TOPIC_SEGMENT_BYTES]),
+        },
+    )
+
+
 def _topic(name: TopicName, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> CreatableTopic:
     return CreatableTopic(
         name=name,
@@ -123,4 +140,5 @@ def _topic(name: TopicName, partitions: int, replication_factor: int, configs: M
 _TOPICS: Mapping[TopicName, Callable[[ConfigValues], CreatableTopic]] = {
     CONSUMER_OFFSETS: _consumer_offsets,
     TRANSACTION_STATE: _transaction_state,
+    SHARE_GROUP_STATE: _share_group_state,
 }

@@ -3,9 +3,6 @@
 v1 kinds of keys · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share partitions
 
 The first to ask brings the coordinators' topic into being, and waits for it (`internal_topics`).
-
-Where this differs from Kafka: share groups are not there yet; who looks for their coordinator is told so with INVALID_REQUEST,
-which clients do not try again.
 """
 
 from __future__ import annotations
@@ -17,10 +14,11 @@ from tidelog.broker.cluster.endpoints import NO_NODE, endpoint_of
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
+from tidelog.coordination.share_state.share_partition_key import SharePartitionKey
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NodeId
-from tidelog.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.model.ids import NodeId, TopicName
+from tidelog.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tidelog.model.pending import when_all
 from tidelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -42,12 +40,22 @@ def find_coordinator(request: FindCoordinatorRequest, caller: Caller, node: Node
     problems = {key: _problem(key, request.key_type, caller) for key in keys}
     if all(problems.values()):
         return _answer(keys, problems, ErrorCode.NONE, caller, node, lambda _key: None)
-    topic = CONSUMER_OFFSETS if request.key_type == KeyType.GROUP else TRANSACTION_STATE
-    leader_of = node.groups.leader_of if request.key_type == KeyType.GROUP else node.transactions.leader_of
+    topic, leader_of = _where(KeyType(request.key_type), node)
     return when_all(
         [node.internal_topics.ensure(topic)],
         lambda outcome: _answer(keys, problems, outcome[0], caller, node, leader_of),
     )
+
+
+def _where(key_type: KeyType, node: Node) -> tuple[TopicName, Callable[[str], NodeId | None]]:
+    """The topic that keeps what is looked for, and who leads which part of it."""
+    match key_type:
+        case KeyType.GROUP:
+            return CONSUMER_OFFSETS, node.groups.leader_of
+        case KeyType.TRANSACTION:
+            return TRANSACTION_STATE, node.transactions.leader_of
+        case KeyType.SHARE:
+            return SHARE_GROUP_STATE, lambda key: node.share_coordinator.leader_of(SharePartitionKey.of_text(key))
 
 
 def _problem(key: str, key_type: int, caller: Caller) -> tuple[ErrorCode, str] | None:
@@ -66,7 +74,11 @@ def _problem(key: str, key_type: int, caller: Caller) -> tuple[ErrorCode, str] |
         if not caller.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return error, error.message
-        return ErrorCode.INVALID_REQUEST, "share groups are not supported yet"
+        try:
+            SharePartitionKey.of_text(key)
+        except ValueError as error:
+            return ErrorCode.INVALID_REQUEST, str(error)
+        return None
     return ErrorCode.INVALID_REQUEST, f"there is no coordinator for keys of type {key_type}"
 
 

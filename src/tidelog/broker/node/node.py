@@ -52,6 +52,7 @@ from tidelog.broker.quotas.mutations import MutationQuotas
 from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.quotas.quota_gauges import register_quotas
 from tidelog.broker.requests.caller import Caller
+from tidelog.broker.share.share_coordinator import ShareCoordinator
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.controller.cluster_view import BROKER_RESOURCE
@@ -122,6 +123,7 @@ class BrokerNode:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     transaction_admission: TransactionAdmission
+    share_coordinator: ShareCoordinator
     doubted_brokers: DoubtedBrokers
     log_directories: LogDirectories
     replica_moves: ReplicaMoves
@@ -343,6 +345,7 @@ class BrokerNode:
             server=self._server,
             metrics=self.metrics,
             housekeeping=self._housekeeping,
+            internal_topics=self.internal_topics,
             security=self._security,
             stopping=self._stopping,
         )
@@ -362,6 +365,7 @@ class BrokerNode:
         self.groups = broker.groups
         self.transactions = broker.transactions
         self.transaction_admission = broker.transaction_admission
+        self.share_coordinator = broker.share_coordinator
         self.doubted_brokers = broker.replication.doubted
         self.log_directories = broker.directories
         self.replica_moves = broker.replica_moves

@@ -29,6 +29,8 @@ from tidelog.broker.node.loop_wait import wait
 from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_replication import NodeReplication
+from tidelog.broker.share.cluster_persister import ClusterPersister
+from tidelog.broker.share.share_coordinator import ShareCoordinator
 from tidelog.broker.transactions.producer_ids import ProducerIds
 from tidelog.broker.transactions.stable_offset_holders import StableOffsetHolders
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
@@ -142,6 +144,18 @@ class NodeBroker:
             link_to=self.replication.link_to,
         )
         self._stopping.append(self.transactions.stop)
+        self.share_coordinator = ShareCoordinator(self, parts.config, seams, timers, self._turn)
+        self._stopping.append(self.share_coordinator.stop)
+        self.persister = ClusterPersister(
+            self,
+            self.share_coordinator,
+            parts.internal_topics,
+            self.replication.link_to,
+            timers,
+            seams.random,
+            self._turn,
+        )
+        self._stopping.append(self.persister.stop)
         self._transaction_questions = TransactionQuestions(
             self.node_id, self.transactions, self.replication.link_to, self._turn
         )
@@ -163,6 +177,7 @@ class NodeBroker:
         self.partitions.apply(self.image)
         self.groups.follow(self.image)
         self.transactions.follow(self.image)
+        self.share_coordinator.follow(self.image)
         self._stopping.append(self._log_cleaner.stop)
         self._metadata.service.committed.subscribe(self._image_changed)
 
@@ -188,6 +203,7 @@ class NodeBroker:
         self._assignments.start()
         self._stopping.append(self.replica_moves.stop)
         self.replica_moves.resume()
+        self.share_coordinator.start()
         self._upkeep = Upkeep(self.directories, self._parts.timers, self._config.now, self._parts.housekeeping)
         self._stopping.append(self._upkeep.stop)
         self._log_cleaner.start()
@@ -209,6 +225,8 @@ class NodeBroker:
         """Have others lead what this broker leads, and serve nobody any more."""
         # Members that wait for others would wait beyond the end.
         self.transactions.stop()
+        self.persister.stop()
+        self.share_coordinator.stop()
         self.groups.stop()
         let_go = self.registration.leave()
         await wait(self._parts.loop, departure.unless_lost(let_go), timeout_ms=timeout_ms)
@@ -231,6 +249,8 @@ class NodeBroker:
             self.partitions.apply(image, delta)
             self.groups.follow(image, delta)
             self.transactions.follow(image, delta)
+            self.share_coordinator.follow(image, delta)
+            self.persister.follow(image)
             self._transaction_questions.follow(image)
             # After the partitions: whoever hears of a new leader here may turn to this node.
             self.replication.doubted.follow(image)

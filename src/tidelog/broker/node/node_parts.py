@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from tidelog.broker.coordinators.internal_topics import InternalTopics
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
 from tidelog.broker.node.node_security import NodeSecurity
 from tidelog.model.bugs import Housekeeping
@@ -30,6 +31,7 @@ class NodeParts(Struct, frozen=True):
     server: SocketServer
     metrics: BrokerMetrics
     housekeeping: Housekeeping
+    internal_topics: InternalTopics
     security: NodeSecurity
     stopping: list[Callable[[], object]]
     """How to stop each part that has been started: whoever starts one adds to it."""

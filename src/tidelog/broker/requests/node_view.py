@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.broker.metrics.broker_metrics import BrokerMetrics
     from tidelog.broker.node.node_tls import NodeTls
     from tidelog.broker.quotas.node_quotas import NodeQuotas
+    from tidelog.broker.share.share_coordinator import ShareCoordinator
     from tidelog.broker.transactions.transaction_admission import TransactionAdmission
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.controller.controller import ControllerContext
@@ -113,6 +114,11 @@ class Node(Protocol):
     @property
     def transaction_admission(self) -> TransactionAdmission:
         """Who asks the coordinators of transactions before transactional records are appended."""
+        ...
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The states of share partitions that this node keeps."""
         ...
 
     @property

@@ -1,1 +1,1 @@
-"""The leader's side of share groups (KIP-932): who has which records in hand, and what becomes of them."""
+"""Share groups (KIP-932) on this node: who has which records in hand, what becomes of them, and where that is kept."""

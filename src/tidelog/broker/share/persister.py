@@ -43,7 +43,13 @@ class PersisterError(NamedTuple):
 
 
 class Persister(Protocol):
-    """See the module."""
+    """`cluster_persister.ClusterPersister`, as the leaders of share partitions use it. An error is final: what may pass by itself
+    was tried again already."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether much more may be asked before some of it is done. Without room everything is refused at once."""
+        ...
 
     def read(
         self, group_id: str, topic_id: TopicId, partition: PartitionIndex, leader_epoch: int
