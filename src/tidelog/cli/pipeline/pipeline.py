@@ -27,9 +27,11 @@ from tidelog.cli.admin_session import (
 )
 from tidelog.cli.cluster_login import login_properties
 from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST
+from tidelog.model.clock import SystemClock
 from tidelog.net.errors import ListenError
 from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
+from tidelog.spark.pipelines.lineage.run_lineage import DEFAULT_NAMESPACE, Lineage
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, is_local, load_pipelines
 from tidelog.spark.pipelines.progress import PipelineProgress, metrics_text, progress_families
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
@@ -38,6 +40,7 @@ from tidelog.spark.pipelines.validation import CheckedPipeline, check_pipeline, 
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.definition import Pipeline
+    from tidelog.spark.pipelines.lineage.event_sender import EventSender
     from tidelog.spark.pipelines.pipeline_run import PipelineRun
     from tidelog.spark.pipelines.query_plan import PlannedQuery
     from tidelog.spark.watching.metrics_port import MetricsPort
@@ -61,6 +64,8 @@ class RunOptions:
     metrics_port: int | None = None
     metrics_host: str = DEFAULT_METRICS_HOST
     metrics_file: str | None = None
+    lineage: str | None = None
+    lineage_namespace: str = DEFAULT_NAMESPACE
 
 
 def run_pipelines(options: RunOptions) -> int:
@@ -178,6 +183,7 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
     # Before Spark is started, for whom a port that is taken would be a long wait.
     with (
         _metrics_port(options, lambda: run.progress if run is not None else []) as metrics,
+        _events_of_lineage(options) as events,
         progress_display(as_json=options.as_json) as display,
     ):
         if metrics is not None:
@@ -185,7 +191,9 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
         display.say(f"starting Spark on {conf['spark.master']}")
         spark = start_session(conf, file.modules, is_verbose=options.is_verbose)
         try:
-            run = PipelineRun(spark, file, until_caught_up=options.until_caught_up)
+            clock = SystemClock()
+            lineage = None if events is None else Lineage(events, options.lineage_namespace, spark.version, clock)
+            run = PipelineRun(spark, file, until_caught_up=options.until_caught_up, clock=clock, lineage=lineage)
 
             def show(progress: Sequence[PipelineProgress]) -> None:
                 display.show(progress)
@@ -239,6 +247,21 @@ def _metrics_port(
     families = progress_families(progress)
     with MetricsPort(options.metrics_port, lambda: families, host=options.metrics_host) as port:
         yield port
+
+
+@contextmanager
+def _events_of_lineage(options: RunOptions) -> Iterator[EventSender | None]:
+    """On their way while the pipelines run, if they are asked for. LineageError."""
+    if options.lineage is None:
+        yield None
+        return
+    from tidelog.spark.pipelines.lineage.event_sender import EventSender, transport_to  # noqa: PLC0415
+
+    sender = EventSender(transport_to(options.lineage))
+    try:
+        yield sender
+    finally:
+        sender.close()
 
 
 @contextmanager

@@ -66,6 +66,18 @@ def run(
             metavar="FILE", help="Keep metrics in this file, also where checkpoints are URLs: it outlives the run."
         ),
     ] = None,
+    lineage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|FILE",
+            envvar="OPENLINEAGE_URL",
+            help="Tell a collector what is read and written, or keep it in a file, as OpenLineage's events. "
+            "OPENLINEAGE_API_KEY is the key of the collector.",
+        ),
+    ] = None,
+    lineage_namespace: Annotated[
+        str, typer.Option(metavar="NAME", envvar="OPENLINEAGE_NAMESPACE", help="That of the jobs in these events.")
+    ] = "tidelog",
     is_verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -88,6 +100,8 @@ def run(
         metrics_port,
         metrics_host,
         metrics_file,
+        lineage,
+        lineage_namespace,
     )
     exit_with(lambda: run_pipelines(options))
 

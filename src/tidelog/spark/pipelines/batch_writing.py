@@ -86,6 +86,8 @@ class BatchWriting:
         self._ranges = ranges
         self._clock = clock or SystemClock()
         self.upkeep = OutputUpkeep(sinks.staged, self._clock)
+        self.rows_written: dict[str, int] = {}
+        """Of batches of this run that count, by sink."""
         self.error: BaseException | None = None
         """Why the query has stopped. Spark tells it too, wrapped into what it calls and is called by."""
 
@@ -122,11 +124,16 @@ class BatchWriting:
             )
             work = self._work(spark, identity, run, batch_id, messages, started_ms)
             committer.commit(work)
+            self._count(work)
         except BaseException:
             # As Spark does with its own sinks: what is decided stays so, everything else is taken back.
             self._give_up(committer, work)
             raise
         self.upkeep.after(batch_id, committer.protected_manifests)
+
+    def _count(self, work: BatchWork) -> None:
+        for each in work.audit.sinks if work.audit is not None else ():
+            self.rows_written[each.sink] = self.rows_written.get(each.sink, 0) + each.rows
 
     def close(self) -> None:
         for each in (self._committer, self._ranges):

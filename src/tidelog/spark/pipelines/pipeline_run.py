@@ -23,6 +23,7 @@ from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
 from tidelog.spark.pipelines.checkpoint_files import checkpoint_settings, files_at
 from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
+from tidelog.spark.pipelines.lineage.run_lineage import Lineage, RunLineage
 from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
 from tidelog.spark.pipelines.partition_rows import with_partitions
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
@@ -62,6 +63,8 @@ class _Running:
     watch: QueryWatch
     writing: BatchWriting | None = None
     """None where Spark's own sink writes."""
+    lineage: RunLineage | None = None
+    """None where nobody collects it."""
     seen: tuple[int, str] = (-1, "")
     """The last report that was counted."""
 
@@ -97,11 +100,13 @@ class PipelineRun:
         *,
         until_caught_up: bool = False,
         clock: Clock | None = None,
+        lineage: Lineage | None = None,
     ) -> None:
         self._spark = spark
         self._file = file
         self._until_caught_up = until_caught_up
         self._clock = clock or SystemClock()
+        self._lineage = lineage
         self._pipelines: list[_RunningPipeline] = []
         self._is_stopping = False
 
@@ -128,6 +133,8 @@ class PipelineRun:
                 self._keep(running)
         except BaseException:
             self._interrupt()
+            with suppress(PySparkException, OSError):  # there is an error to tell already
+                self._look()
             self._close()
             raise
 
@@ -204,7 +211,10 @@ class PipelineRun:
             run_id=str(query.runId),
             expectations=planned.expectations,
         )
-        return _Running(query, QueryWatch(progress, running.record.history_of(planned.name)), writing)
+        lineage = None if self._lineage is None else self._lineage.of(pipeline, planned.name, self._file.beside)
+        if lineage is not None:
+            lineage.started(progress)
+        return _Running(query, QueryWatch(progress, running.record.history_of(planned.name)), writing, lineage)
 
     def _writing(self, running: _RunningPipeline, planned: PlannedQuery) -> BatchWriting:
         """What writes the batches of a query to all of its sinks. Tables that are missing are made here."""
@@ -247,13 +257,18 @@ class PipelineRun:
             for each in running.query.recentProgress:
                 if _mark(each) > running.seen:
                     running.seen = _mark(each)
-                    running.watch.take(json.loads(each.json))
+                    report = json.loads(each.json)
+                    running.watch.take(report)
+                    if running.lineage is not None:
+                        running.lineage.took(report)
         if running.writing is not None and running.progress != before:
             running.watch.progress = _with_upkeep(running.progress, running.writing.upkeep.totals)
         if not is_active and running.progress.state == "running":
             running.watch.progress = self._ended(running)
             if running.writing is not None:
                 running.writing.close()
+        if running.lineage is not None and running.progress != before:
+            running.lineage.looked(running.progress, {} if running.writing is None else running.writing.rows_written)
         return running.progress != before
 
     def _ended(self, running: _Running) -> QueryProgress:

@@ -1,0 +1,1 @@
+"""What pipelines read and write, told to whoever collects lineage, as OpenLineage's events."""
