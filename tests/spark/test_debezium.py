@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
-from tests.spark.debezium.recordings import Recorded, recorded, truth
+from tests.spark.debezium.recordings import COLUMNS, Recorded, as_postgresql, of_topic, recorded, schemas, truth
+from tests.spark.test_debezium_events import by_key
 from tests.spark.written import committed_rows
+from tests.support.schema_registry import schema_registry
 from tidelog import Producer
-from tidelog.spark.pipelines import Debezium, FromTopic, Pipeline, ToDatabase, ToTopic
+from tidelog.spark.formats.registry_framing import frame
+from tidelog.spark.pipelines import Debezium, FromTopic, Pipeline, Registry, ToDatabase, ToTable, ToTopic
 from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
@@ -58,6 +66,9 @@ def problems(decoder: Debezium) -> list[str]:
         (Debezium("id int", flat=True, truncates="row"), "ExtractNewRecordState leaves truncated tables out"),
         (Debezium("id int", unavailable=""), "unavailable is empty"),
         (Debezium("id int", registry="localhost:8081"), "is not the address of a schema registry"),
+        (Debezium("id int", registry=Registry("http://r", token="t")), "Registry holds the token itself"),
+        (Debezium("id int", registry=5), "registry is a int; it is an address"),  # type: ignore[arg-type]
+        (Debezium("id int", unchanged="drop"), "unchanged is 'drop'; it can be keep, refuse, null"),
         (Debezium("id int", registry="http://r", avro='"int"'), "give one of them"),
         (Debezium("id int", avro="{"), "the schema of avro is wrong"),
         (Debezium("id int", types={"id": "Decimals"}), "types has 'Decimals' for id, which is none of string, "),
@@ -91,6 +102,84 @@ def test_columns_that_there_cannot_be(decoder: Debezium, sentence: str, spark: S
     assert sentence in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("transform", "sentence"),
+    [
+        ("SELECT id, notes FROM orders", "what comes out has no column __unchanged"),
+        (
+            "SELECT id, notes, size(__unchanged) AS __unchanged FROM orders",
+            "the column __unchanged is int; it is an array",
+        ),
+    ],
+)
+def test_a_pipeline_that_would_lose_values_is_refused(transform: str, sentence: str, spark: SparkSession) -> None:
+    table = ToTable("orders", format="delta", merge_on=["id"])
+    pipeline = Pipeline(name="p", source=FromTopic("orders", Debezium(ORDERS)), transform=transform, sink=table)
+    with pytest.raises(ValueError, match="__unchanged") as caught:
+        plan_pipeline(spark, pipeline)
+    assert sentence in str(caught.value)
+    told = replace(pipeline, source=FromTopic("orders", Debezium(ORDERS, unchanged="null")))
+    assert plan_pipeline(spark, replace(told, transform="SELECT id, notes FROM orders"))
+
+
+# What no database has a type for is text; all sinks get the same rows.
+MERGED = (
+    "SELECT id, customer, price, placed, notes, body, to_json(tags) AS tags, to_json(numbers) AS numbers, more,"
+    " __op AS op, __position AS position, __unchanged FROM orders"
+)
+
+
+def test_every_table_keeps_the_values_that_events_leave_out(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    send(cluster, topic, of_topic("precise.plain", "orders"), partition=0)
+    changes: dict[str, Any] = {"merge_on": ["id"], "sequence_by": "position", "deletes": "op = 'd'"}
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    pipeline = Pipeline(
+        name=topic,
+        source=FromTopic(
+            topic,
+            Debezium(ORDERS, types={"price": "Decimal", "placed": "MicroTimestamp"}),
+            name="orders",
+            # Some events that leave a value out are in the batch of the one that has it, and some are not.
+            options={"maxOffsetsPerTrigger": 20},
+        ),
+        transform=MERGED,
+        sink=[
+            ToTable("delta", format="delta", **changes),
+            ToTable(name="shop.orders", format="iceberg", catalog=catalog, **changes),
+            ToDatabase("sqlite:///shop.db", table="orders", **changes),
+        ],
+        bootstrap=cluster.bootstrap_servers,
+    )
+
+    run_to_the_end(spark, tmp_path, pipeline)
+
+    right = by_key("orders", truth()["orders"])
+    assert by_key("orders", as_written(DeltaTable(str(tmp_path / "delta")).to_pyarrow_table().to_pylist())) == right
+    with closing(load_catalog("default", **catalog)) as shop:
+        assert by_key("orders", as_written(shop.load_table("shop.orders").scan().to_arrow().to_pylist())) == right
+    names = tuple(COLUMNS["orders"])
+    assert by_key("orders", as_written(sqlite_rows(tmp_path / "shop.db", "orders", names))) == right
+
+
+def as_written(rows: Iterable[dict[str, Any]]) -> list[dict[str, str | None]]:
+    """Rows of a sink of orders as PostgreSQL writes them."""
+    read: dict[str, Callable[[Any], Any]] = {
+        "price": lambda value: Decimal(str(value)),
+        "placed": lambda value: datetime.fromisoformat(str(value)),
+        "tags": json.loads,
+        "numbers": json.loads,
+    }
+    return [
+        {
+            name: as_postgresql(None if row[name] is None else read.get(name, lambda value: value)(row[name]), kind)
+            for name, kind in COLUMNS["orders"].items()
+        }
+        for row in rows
+    ]
+
+
 def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(path)) as database:
         found = database.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}").fetchall()
@@ -103,12 +192,12 @@ def test_one_table_of_a_topic_that_has_all_and_what_cannot_be_read_apart(
     send(cluster, topic, recorded("double.plain"), partition=0)
     decode = Debezium("id int, name string, email string, phone string", table="public.customers")
     # The truncate of another table is passed over, and that of its own is not.
-    cleared = Debezium("id int, name string", table="public.cleared")
+    cleared = Debezium("id int, name string", table="public.cleared", unchanged="refuse")
     pipelines = [
         Pipeline(
             name=f"{topic}-customers",
             source=FromTopic(topic, decode, name="events"),
-            transform="SELECT id, name, email, phone, __op AS op, __position AS position FROM events",
+            transform="SELECT id, name, email, phone, __op AS op, __position AS position, __unchanged FROM events",
             sink=ToDatabase(
                 "sqlite:///shop.db", table="customers", merge_on=["id"], sequence_by="position", deletes="op = 'd'"
             ),
@@ -140,13 +229,66 @@ def test_one_table_of_a_topic_that_has_all_and_what_cannot_be_read_apart(
     )
 
 
+def test_a_record_that_becomes_two_rows_is_one_dead_letter(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    events = of_topic("precise.plain", "loose")
+    send(cluster, topic, events, partition=0)
+    source = FromTopic(
+        topic,
+        Debezium("id int, name string", key=["id"]),
+        name="events",
+        dead_letters=f"{topic}-dead",
+        expect={"the id is large": "id > 2"},
+    )
+    for each in ("dead", "out"):
+        cluster.create_topic(f"{topic}-{each}", partitions=1)
+    pipeline = Pipeline(name=topic, source=source, sink=ToTopic(f"{topic}-out"), bootstrap=cluster.bootstrap_servers)
+
+    run_to_the_end(spark, tmp_path, pipeline)
+
+    letters = committed_rows(cluster.bootstrap_servers, f"{topic}-dead")
+    offsets = [int(dict(each.headers)["tidelog.dead-letter.offset"] or b"") for each in letters]
+    # The update of a key from 2 to 3 among them, one of whose rows is as it should be.
+    assert offsets == [each.offset for each in events if each.value is not None]
+    (out,) = committed_rows(cluster.bootstrap_servers, f"{topic}-out")
+    assert (json.loads(out.value or b"")["id"], json.loads(out.value or b"")["__unchanged"]) == (3, [])
+
+
+def test_events_in_avro_are_read_by_what_a_registry_tells_those_who_may_ask(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("secret")
+    form = "precise.avro"
+    with schema_registry(user="ada:secret") as server:
+        for number, text in enumerate(schemas(form), 1):
+            assert server.add(f"subject-{number}", text) == number
+        unknown = frame(len(schemas(form)) + 1) + b"\2"
+        records = [(each.topic, each.offset, each.key, each.value) for each in of_topic(form, "customers")]
+        rows = spark.createDataFrame(
+            [*records, ("t", 99, None, unknown)], "topic string, offset bigint, key binary, value binary"
+        )
+        registry = Registry(server.url, user="ada", password=f"${{directory:{tmp_path}:password}}")
+        decoder = Debezium("id int, name string", registry=registry)
+
+        decoded = decoder.decoded(F.col("value"), keeps_broken=True)
+        assert decoded.reason is not None
+        found = rows.select(decoded.columns.alias("rows"), decoded.reason.alias("reason")).collect()
+
+    assert {each["reason"] for each in found} == {None, f"{server.url} has no schema {len(schemas(form)) + 1}"}
+    last = {row["id"]: row["name"] for each in found for row in each["rows"] if row is not None and row["__op"] != "d"}
+    assert {(str(row["id"]), row["name"]) for row in truth()["customers"]} <= {(str(k), v) for k, v in last.items()}
+    # One worker's task asks once for each.
+    assert len(server.asked) <= len(schemas(form)) + 1
+
+
 def test_a_record_that_is_no_event_stops_a_pipeline_without_dead_letters(
     spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
 ) -> None:
     send(cluster, topic, [Recorded(topic, 0, None, b'{"id": 1}', ())])
     pipeline = Pipeline(
         name=topic,
-        source=FromTopic(topic, Debezium("id int"), name="events"),
+        source=FromTopic(topic, Debezium("id int", unchanged="null"), name="events"),
         transform="SELECT id FROM events",
         sink=ToDatabase("sqlite:///shop.db", table="t"),
         bootstrap=cluster.bootstrap_servers,

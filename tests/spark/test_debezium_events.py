@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -21,6 +24,8 @@ from tests.spark.debezium.recordings import (
     schema_of,
     truth,
 )
+from tidelog.spark.formats.registry_framing import frame
+from tidelog.spark.formats.schema_registry import AVRO, ReferencedText, Schema, UnknownSchemaError
 from tidelog.spark.pipelines.debezium.change_events import EventError, EventReader
 from tidelog.spark.pipelines.debezium.column_values import ValueUnreadableError
 from tidelog.spark.pipelines.debezium.event_columns import OP, POSITION, UNCHANGED, EventColumns, hinted_kind
@@ -275,6 +280,57 @@ def test_what_is_no_change_of_a_row_is_passed_over(form: str) -> None:
     assert rows_of(columns_of(form, "customers"), beside) == []
 
 
+# Made by hand, after the documentation of Debezium's connector for MySQL: nothing here has recorded it.
+SCHEMA_CHANGE = {
+    "source": {"connector": "mysql", "name": "shop", "db": "inventory", "table": "customers", "file": "bin.000003"},
+    "ts_ms": 1651535750218,
+    "databaseName": "inventory",
+    "schemaName": None,
+    "ddl": "ALTER TABLE customers ADD middle_name varchar(255)",
+    "tableChanges": [{"type": "ALTER", "id": '"inventory"."customers"', "table": {"columns": []}}],
+}
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_changes_of_schemas_are_passed_over(flat: bool) -> None:
+    made = columns_of("precise.plain", "customers", flat=flat)
+    key = json.dumps({"databaseName": "inventory"}).encode()
+    older = {name: SCHEMA_CHANGE[name] for name in ("source", "databaseName", "ddl")}
+    schemas = {"type": "struct", "name": "io.debezium.connector.mysql.SchemaChangeValue", "fields": []}
+
+    for value in (SCHEMA_CHANGE, older, {"schema": schemas, "payload": {"ddl": "ALTER"}}):
+        assert made.rows_of("shop", 0, key, json.dumps(value).encode()) == []
+
+
+def test_a_table_that_has_columns_like_the_records_of_debezium_is_not_passed_over() -> None:
+    columns: dict[str, pa.DataType] = {"id": pa.int32(), "ddl": pa.string(), "status": pa.string()}
+    made = columns_of("precise.flat", "customers", columns, {})
+    row: dict[str, Any] = {"id": 1, "ddl": "x", "databaseName": "y", "__lsn": 1, "__op": "c"}
+    other: dict[str, Any] = {"id": 2, "status": "BEGIN", "event_count": 1, "data_collections": [], "__lsn": 2}
+
+    found = [made.rows_of("t", 0, None, json.dumps(each).encode()) for each in (row, other)]
+
+    assert [list(each[5:]) for ((each),) in found] == [[1, "x", None], [2, None, "BEGIN"]]
+    for each in ({**SCHEMA_CHANGE, "more": 1}, {**SCHEMA_CHANGE, "source": "text"}):
+        told = problem_of(
+            columns_of("precise.plain", "customers"), Recorded("t", 0, None, json.dumps(each).encode(), ())
+        )
+        assert "is no change event" in told
+
+
+def test_values_that_are_left_out_of_columns_that_nobody_wants_do_not_matter() -> None:
+    events = of_topic("precise.plain", "orders")
+    narrow: dict[str, pa.DataType] = {"id": pa.int64(), "customer": pa.string()}
+
+    assert {tuple(row[UNCHANGED]) for row in rows_of(columns_of("precise.plain", "orders", narrow), events)} == {()}
+    with pytest.raises(AssertionError, match="the event leaves out notes"):
+        rows_of(refusing("orders", {**narrow, "notes": pa.string()}), events)
+
+
+def refusing(table: str, columns: Mapping[str, pa.DataType]) -> EventColumns:
+    return EventColumns(pa.schema(dict(columns)), EventReader(key=KEYS[table]), JsonMessages, refuses_unchanged=True)
+
+
 def test_an_incremental_snapshot_is_in_its_place() -> None:
     rows = rows_of(columns_of("precise.plain", "customers"), of_topic("precise.plain", "customers"))
 
@@ -423,11 +479,49 @@ def test_avro_that_is_cut_off_or_too_long_is_said() -> None:
 def test_avro_by_one_schema_for_all() -> None:
     record = of_topic("precise.avro", "sites")[0]
     assert record.value is not None
-    schema = schema_of("precise.avro")(int.from_bytes(record.value[1:5], "big"))
+    schema = schema_of("precise.avro")(int.from_bytes(record.value[1:5], "big")).text
     made = EventColumns(pa.schema(list(COLUMNS["sites"].items())), EventReader(), lambda: AvroMessages(given=schema))
 
     (row,) = made.rows_of("t", 0, None, record.value[5:])
     assert list(row[5:]) == ["north", 1, "one"]
+
+
+ADDRESS = {"type": "record", "name": "shop.Address", "fields": [{"name": "city", "type": "string"}]}
+PERSON = {
+    "type": "record",
+    "name": "shop.Person",
+    "fields": [{"name": "id", "type": "int"}, {"name": "home", "type": ["null", "shop.Address"], "default": None}],
+}
+
+
+def test_avro_of_a_schema_that_refers_to_others_and_of_none_that_is_known() -> None:
+    known = {
+        7: Schema(AVRO, json.dumps(PERSON), (ReferencedText("shop.Address", json.dumps(ADDRESS)),)),
+        8: Schema("JSON", "{}"),
+        9: Schema(AVRO, json.dumps(PERSON)),
+    }
+
+    def schema_of_id(number: int) -> Schema:
+        if number not in known:
+            raise UnknownSchemaError(f"the registry has no schema {number}")
+        return known[number]
+
+    named: dict[str, Any] = {}
+    fastavro.parse_schema(ADDRESS, named_schemas=named)
+    stream = io.BytesIO()
+    parsed = fastavro.parse_schema(PERSON, named_schemas=named)
+    fastavro.schemaless_writer(stream, parsed, {"id": 1, "home": {"city": "Kiel"}})
+    messages = AvroMessages(schema_of=schema_of_id)
+
+    assert messages.read(frame(7) + stream.getvalue()).payload == {"id": 1, "home": {"city": "Kiel"}}
+    for number, told in (
+        (6, "the registry has no schema 6"),
+        (8, "schema 8: it is of type JSON, and not of AVRO"),
+        (9, "schema 9: an Avro schema"),
+    ):
+        for _ in range(2):
+            with pytest.raises(MessageError, match=told):
+                messages.read(frame(number) + stream.getvalue())
 
 
 def test_positions_of_other_sources() -> None:

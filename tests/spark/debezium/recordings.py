@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tidelog.spark.formats.schema_registry import AVRO, Schema
+
 PLACE = Path(__file__).resolve().parent
 MOMENT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 
@@ -103,8 +105,8 @@ def schemas(name: str) -> tuple[str, ...]:
     return tuple(_lines(f"{name}.avsc.gz"))
 
 
-def schema_of(name: str) -> Callable[[int], str]:
-    return lambda number: schemas(name)[number - 1]
+def schema_of(name: str) -> Callable[[int], Schema]:
+    return lambda number: Schema(AVRO, schemas(name)[number - 1])
 
 
 @cache

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from tests.support import left_out
 from tests.support.database_outputs.replay import Change, State, Version, reduced, upserted, versioned
 from tests.support.database_outputs.staging import APP, Cut, CutError, Database, Row, decided, stage
 from tidelog.spark.outputs.database_session import Result, Session
@@ -239,6 +240,23 @@ def a_history_has_every_version(database: Database) -> None:
         kind.end(batch)
         everything += changed
         assert versions(database) == versioned(everything)
+
+
+def values_that_stay_as_they_are_are_kept(database: Database) -> None:
+    told = left_out.story(seed=3, count=50)
+    # One sink to the database: its batches go on.
+    for table, how, first in (("kept", left_out.UPSERTS, 0), ("versions_kept", left_out.HISTORY, 100)):
+        kind = database.sink(table, how)
+        kind.prepare(left_out.SCHEMA)
+        for number, changes in enumerate(left_out.batches(told.changes, seed=3), first):
+            batch = stage(kind, number, left_out.as_a_task_writes(changes, how), left_out.SCHEMA, tasks=1)
+            kind.check(batch)
+            kind.end(batch)
+
+    counts = "valid_to IS NULL OR valid_from < valid_to"
+    found = database.query(f"SELECT id, a, b, valid_from, valid_to FROM versions_kept WHERE {counts}")
+    assert sorted(database.query("SELECT id, a, b FROM kept")) == told.rows
+    assert sorted(found, key=lambda each: (each[0], each[3])) == told.versions
 
 
 def attempts_that_no_decision_names_are_swept(database: Database) -> None:
@@ -647,6 +665,7 @@ SCENARIOS: Sequence[Scenario] = (
     upserts_leave_what_a_replay_leaves,
     an_upsert_leaves_alone_what_the_rows_do_not_have,
     a_history_has_every_version,
+    values_that_stay_as_they_are_are_kept,
     attempts_that_no_decision_names_are_swept,
     a_sweep_of_another_sink_takes_nothing_of_ours,
     a_batch_that_does_not_count_is_discarded,

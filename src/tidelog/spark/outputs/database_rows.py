@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.spark.outputs.database_dialect import Dialect, decimal_arguments, family
 from tidelog.spark.outputs.database_statements import ATTEMPT, ROW
-from tidelog.spark.outputs.staged import DELETED, Changes
+from tidelog.spark.outputs.staged import DELETED, UNCHANGED, Changes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,6 +71,8 @@ def staged_rows(
     if changes is not None:
         deleted: Any = batch.column(DELETED) if DELETED in batch.schema.names else pa.repeat(pa.scalar(False), count)
         arrays[DELETED] = pc.fill_null(deleted, False).cast(pa.int16())
+        if UNCHANGED in batch.schema.names:
+            arrays[UNCHANGED] = batch.column(UNCHANGED)
         if changes.history:
             arrays[ROW] = pa.array(range(first_row, first_row + count), pa.int64())
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))

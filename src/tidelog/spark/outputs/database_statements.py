@@ -19,6 +19,9 @@ counts. A delete is remembered as the end of a version, and where no version end
     deletes kept        deletes of s at which nothing ends: rows of their own
 
 What comes before `cut` sees where versions ended before the batch.
+
+A value of s that stays as it is (`kept_values`) is that of the t with its key; in a history that of the version of t into whose
+time s falls, or at whose end it is.
 """
 
 # ruff: noqa: S608 - names are quoted by the dialect, and everything else is numbers of ours
@@ -32,8 +35,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidelog.spark.outputs.database_dialect import Dialect
+from tidelog.spark.outputs.kept_values import KEPT
 from tidelog.spark.outputs.kind import OutputRefusedError
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes
+from tidelog.spark.outputs.staged import DELETED, UNCHANGED, VALID_FROM, VALID_TO, Changes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,9 +87,11 @@ class Merge(msgspec.Struct, frozen=True):
     staged: str
     """The table of staged rows; both names are qualified and not quoted."""
     columns: tuple[str, ...]
-    """Of the rows, without `DELETED`."""
+    """Of the rows, without what is internal."""
     changes: Changes | None = None
     batch_column: str = ""
+    leaves_out: bool = False
+    """Whether rows have values that stay as they are, by marks over `columns`."""
 
     @property
     def target(self) -> str:
@@ -160,7 +166,8 @@ def _history(merge: Merge, attempts: Sequence[int], mark: str) -> list[str]:
         f" AND (t.{end} IS NULL OR t.{end} > s.{sequence}) WHERE {_of(merge, attempts)} GROUP BY {key_list}, t.{begin})"
     )
     same_cut = f"{same_key} AND t.{begin} = s.{quoted('_tidelog_from')}"
-    replaced = _values(merge, mark, without=keys)
+    # What a delete has left there is no version, whose values could stay.
+    replaced = _values(merge, mark, without=keys, unless=f"t.{end} = t.{begin}")
     replaced[VALID_TO] = f"CASE WHEN t.{end} = t.{begin} THEN {until} ELSE t.{end} END"
     added = _insert(merge, mark, more={VALID_FROM: f"s.{sequence}", VALID_TO: until})
     deleted = _insert(merge, mark, more={VALID_FROM: f"s.{sequence}", VALID_TO: f"s.{sequence}"})
@@ -199,7 +206,7 @@ def _timed(merge: Merge, attempts: Sequence[int]) -> str:
     assert merge.changes is not None
     assert merge.changes.sequence_by is not None
     quoted = merge.dialect.quoted
-    names = (*merge.columns, DELETED)
+    names = (*merge.columns, DELETED, *((UNCHANGED,) if merge.leaves_out else ()))
     keys = ", ".join(f"s.{quoted(each)}" for each in merge.changes.merge_on)
     sequence, begin, end = f"s.{quoted(merge.changes.sequence_by)}", f"t.{quoted(VALID_FROM)}", f"t.{quoted(VALID_TO)}"
     columns = ", ".join(f"s.{quoted(each)}" for each in names)
@@ -212,9 +219,25 @@ def _timed(merge: Merge, attempts: Sequence[int]) -> str:
         f"SELECT MIN(CASE WHEN {begin} > {sequence} THEN {begin} ELSE {end} END) FROM {merge.target} AS t"
         f" WHERE {_same(merge, merge.changes.merge_on)} AND ({begin} > {sequence} OR {end} > {sequence})"
     )
+    before = ""
+    if merge.leaves_out:
+        identity = (*merge.changes.merge_on, merge.changes.sequence_by)
+        columns = ", ".join(
+            f"CASE WHEN {_stays(merge, each)} THEN p.{quoted(each)} ELSE s.{quoted(each)} END AS {quoted(each)}"
+            if each in merge.columns and each not in identity
+            else f"s.{quoted(each)}"
+            for each in names
+        )
+        same = " AND ".join(f"p.{quoted(each)} = s.{quoted(each)}" for each in merge.changes.merge_on)
+        began, ended = f"p.{quoted(VALID_FROM)}", f"p.{quoted(VALID_TO)}"
+        # Times of versions do not overlap: there is one at most.
+        before = (
+            f" LEFT JOIN {merge.target} AS p ON {same} AND {began} < {sequence}"
+            f" AND ({ended} IS NULL OR {ended} >= {sequence})"
+        )
     return (
         f"(SELECT {columns}, LEAD({sequence}) OVER (PARTITION BY {keys} ORDER BY {sequence}) AS {quoted(_NEXT)},"
-        f" ({found}) AS {quoted(_FOUND)} FROM ({ranked}) AS s WHERE s.{quoted(_RANK)} = 1)"
+        f" ({found}) AS {quoted(_FOUND)} FROM ({ranked}) AS s{before} WHERE s.{quoted(_RANK)} = 1)"
     )
 
 
@@ -226,9 +249,22 @@ def _insert(merge: Merge, mark: str, more: Mapping[str, str] | None = None, of: 
     return f"INSERT INTO {merge.target} ({names}) SELECT {', '.join(values.values())}"
 
 
-def _values(merge: Merge, mark: str, without: Sequence[str]) -> dict[str, str]:
-    named = {each: f"s.{merge.dialect.quoted(each)}" for each in merge.columns if each not in without}
+def _values(merge: Merge, mark: str, without: Sequence[str], unless: str = "") -> dict[str, str]:
+    """What a row of t gets: those of s, or where they stay as they are its own, unless that is so of it."""
+    quoted = merge.dialect.quoted
+    named = {each: f"s.{quoted(each)}" for each in merge.columns if each not in without}
+    if merge.leaves_out:
+        also = f" AND NOT (t.{quoted(VALID_TO)} IS NOT NULL AND {unless})" if unless else ""
+        named = {
+            each: f"CASE WHEN {_stays(merge, each)}{also} THEN t.{quoted(each)} ELSE {value} END"
+            for each, value in named.items()
+        }
     return named | _mark(merge, mark)
+
+
+def _stays(merge: Merge, column: str) -> str:
+    place = merge.columns.index(column) + 1
+    return f"substr(s.{merge.dialect.quoted(UNCHANGED)}, {place}, 1) = '{KEPT}'"
 
 
 def _mark(merge: Merge, mark: str) -> dict[str, str]:
@@ -281,7 +317,7 @@ def refusals(merge: Merge, facts: TableFacts, attempts: Sequence[int]) -> list[t
     for column in facts.columns:
         name = named.get(_folded(merge.dialect, column.name))
         if column.is_required and name is not None:
-            query = f"SELECT 1 {staged}{counting} AND s.{quoted(name)} IS NULL LIMIT 1"
+            query = f"SELECT 1 {staged}{counting} AND s.{quoted(name)} IS NULL{_unless_there(merge, name)} LIMIT 1"
             found.append((f"a row has no value in {name}, which must not be null in {merge.table}", query))
     if merge.changes is not None:
         if not merge.changes.history:
@@ -298,6 +334,14 @@ def refusals(merge: Merge, facts: TableFacts, attempts: Sequence[int]) -> list[t
                 (f"{sentence}, and has one of the batch already", f"{join} WHERE {_of(merge, attempts)} LIMIT 1")
             )
     return found
+
+
+def _unless_there(merge: Merge, column: str) -> str:
+    """But for a value that stays as it is, of a row that is there. In a history it would take a look for the version."""
+    if not merge.leaves_out or merge.changes is None or merge.changes.history:
+        return ""
+    there = f"EXISTS (SELECT 1 FROM {merge.target} AS t WHERE {_same(merge, merge.changes.merge_on)})"
+    return f" AND NOT (s.{merge.dialect.quoted(UNCHANGED)} IS NOT NULL AND {_stays(merge, column)} AND {there})"
 
 
 def _twice(merge: Merge, attempts: Sequence[int], columns: Sequence[str]) -> str:
@@ -404,6 +448,8 @@ def staged_columns(merge: Merge, facts: TableFacts) -> dict[str, str]:
     found[ATTEMPT] = "bigint"
     if merge.changes is not None:
         found[DELETED] = "smallint"
+        if merge.leaves_out:
+            found[UNCHANGED] = merge.dialect.types["text"]
         if merge.changes.history:
             found[ROW] = "bigint"
     return found

@@ -38,7 +38,15 @@ from tidelog.spark.outputs.database_statements import (
 )
 from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, OutputUnreachableError, RowsGoneError
 from tidelog.spark.outputs.manifest_store import decode_schema
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Manifest, StagedBatch, sum_checksums
+from tidelog.spark.outputs.staged import (
+    INTERNAL,
+    UNCHANGED,
+    VALID_FROM,
+    VALID_TO,
+    Manifest,
+    StagedBatch,
+    sum_checksums,
+)
 from tidelog.spark.row_checksum import row_checksum
 
 if TYPE_CHECKING:
@@ -247,8 +255,11 @@ class DatabaseKind(OutputKind):
                     session.close()
 
     def merge(self, schema: pa.Schema, staged: str = "") -> Merge:
-        columns = tuple(each for each in schema.names if each != DELETED)
-        return Merge(self.dialect, self.target.table, staged, columns, self.target.changes, self.batch_column)
+        columns = tuple(each for each in schema.names if each not in INTERNAL)
+        leaves_out = UNCHANGED in schema.names
+        return Merge(
+            self.dialect, self.target.table, staged, columns, self.target.changes, self.batch_column, leaves_out
+        )
 
     def there(self, session: Session) -> TableFacts:
         """Of the target. OutputRefusedError where it is gone."""
@@ -311,7 +322,7 @@ class DatabaseKind(OutputKind):
             found.append("a database has no settings of an object store: leave storage out")
         if not target.table:
             found.append("the target has no table: table= names it")
-        names = [each for each in schema.names if each != DELETED]
+        names = [each for each in schema.names if each not in INTERNAL]
         folded = [each.lower() if self.dialect.ignores_case else each for each in names]
         found += [
             f"the rows have the column {each} twice" for each in sorted({n for n in folded if folded.count(n) > 1})

@@ -124,8 +124,8 @@ class DeltaLog:
         )
         if plan.delete_when is not None:
             merger = merger.when_matched_delete(plan.delete_when or None)
-        merger = merger.when_matched_update(plan.assignments, plan.update_when or None)
-        merger.when_not_matched_insert(plan.assignments, plan.insert_when or None).execute()
+        merger = merger.when_matched_update(plan.updates, plan.update_when or None)
+        merger.when_not_matched_insert(plan.inserts, plan.insert_when or None).execute()
         if table.version() == before:
             # The library makes no version of a merge that changes nothing.
             self.add(table, [], properties)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidelog.spark.outputs.history import history_upserts
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes
+from tidelog.spark.outputs.kept_values import KEPT
+from tidelog.spark.outputs.staged import DELETED, UNCHANGED, VALID_FROM, VALID_TO, Changes
 from tidelog.spark.outputs.staged_changes import StagedChanges
 
 if TYPE_CHECKING:
@@ -35,10 +36,22 @@ class MergePlan(msgspec.Struct, frozen=True):
     update_when: str = ""
     insert_when: str = ""
     delete_when: str | None = None
+    leaves_out: bool = False
+    """Whether rows have values that stay as they are (`kept_values`), by marks over `columns`."""
 
     @property
-    def assignments(self) -> dict[str, str]:
+    def inserts(self) -> dict[str, str]:
         return {quoted(name): f"{_SOURCE}.{quoted(name)}" for name in self.columns}
+
+    @property
+    def updates(self) -> dict[str, str]:
+        if not self.leaves_out:
+            return self.inserts
+        mark = f"{_SOURCE}.{quoted(UNCHANGED)}"
+        return {
+            name: f"CASE WHEN substr({mark}, {place}, 1) = '{KEPT}' THEN {_TARGET}.{name} ELSE {value} END"
+            for place, (name, value) in enumerate(self.inserts.items(), 1)
+        }
 
 
 def key_bounds(changes: StagedChanges, merge_on: Sequence[str]) -> str:
@@ -59,12 +72,12 @@ def upsert_plan(columns: pa.Schema, rows: pa.Schema, how: Changes, bounds: str) 
     if how.sequence_by is not None:
         name = quoted(how.sequence_by)
         newer = f"({_SOURCE}.{name} >= {_TARGET}.{name} OR {_TARGET}.{name} IS NULL)"
-    on = _equal(how.merge_on, bounds)
+    on, leaves_out = _equal(how.merge_on, bounds), UNCHANGED in rows.names
     if DELETED not in rows.names:
-        return MergePlan(on, tuple(columns.names), update_when=newer)
+        return MergePlan(on, tuple(columns.names), update_when=newer, leaves_out=leaves_out)
     kept, deleted = (f"{_SOURCE}.{quoted(DELETED)} IS {state}" for state in ("NOT TRUE", "TRUE"))
     also = f" AND {newer}" if newer else ""
-    return MergePlan(on, tuple(columns.names), kept + also, kept, deleted + also)
+    return MergePlan(on, tuple(columns.names), kept + also, kept, deleted + also, leaves_out)
 
 
 def history_plan(columns: pa.Schema, how: Changes, bounds: str) -> MergePlan:

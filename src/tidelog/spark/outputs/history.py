@@ -14,15 +14,19 @@ A delete closes the version before it, and is remembered as that version's `vali
 remembered as a row whose `valid_from` is its `valid_to`: a late change before it has to end there. Such rows never count by
 `valid_from <= t < valid_to`, nor by `valid_to is null`.
 
+What a change leaves out because it stays as it is (`kept_values`) is what the version before it has, as the table is when the
+change comes; of one at the same sequence what that has whose place it takes. Behind a delete there is nothing that could stay.
+
 What a batch changes is a set of rows to be written by key and `valid_from`, in place of what is there or as new ones; nothing is
 ever taken out. Whoever ends a batch again gets the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidelog.spark.outputs.kept_values import kept_in_rows, with_values
 from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes
 
 if TYPE_CHECKING:
@@ -40,20 +44,29 @@ class _Event(NamedTuple):
     """Whether the table has a row at this sequence."""
     valid_to: Any
     """As the table has it."""
+    kept: tuple[str, ...] = ()
+    """Columns that stay as they are."""
+    replaces: _Event | None = None
+    """What was there at this sequence."""
 
 
 class _Row(NamedTuple):
     source: int
+    values_of: Mapping[str, int]
+    """By column: another row that has its value."""
     valid_from: Any
     valid_to: Any
 
 
-def history_upserts(changes: pa.Table, versions: pa.Table, how: Changes) -> pa.Table:
+def history_upserts(
+    changes: pa.Table, versions: pa.Table, how: Changes, kept: Mapping[int, Sequence[str]] | None = None
+) -> pa.Table:
     """Rows to write by `merge_on` and `VALID_FROM`.
 
     `changes` has the rows' columns, and DELETED where there are deletes; of two of a key at one sequence the last one counts.
     `versions` are what the table has of these keys, with VALID_FROM and VALID_TO: all, or at least those whose VALID_TO is null
-    or no less than the least sequence of the changes.
+    or no less than the least sequence of the changes. `kept` are columns that stay as they are, by the number of a change, where
+    its mark is not to be read any more.
     """
     import pyarrow as pa  # noqa: PLC0415 - those who only know of histories need none
 
@@ -61,16 +74,28 @@ def history_upserts(changes: pa.Table, versions: pa.Table, how: Changes) -> pa.T
     by_key = _known(versions, how.merge_on, changes.num_rows)
     deleted = changes.column(DELETED).to_pylist() if DELETED in changes.schema.names else [False] * changes.num_rows
     sequences = changes.column(how.sequence_by).to_pylist()
+    kept = kept_in_rows(changes) if kept is None else kept
     for index, key in enumerate(_keys(changes, how.merge_on)):
         events, sequence = by_key.setdefault(key, {}), sequences[index]
         before = events.get(sequence)
         events[sequence] = _Event(
-            index, bool(deleted[index]), is_new=True, has_row=before is not None and before.has_row, valid_to=None
+            index,
+            bool(deleted[index]),
+            is_new=True,
+            has_row=before is not None and before.has_row,
+            valid_to=None,
+            kept=tuple(kept.get(index, ())),
+            replaces=before,
         )
     rows = [row for events in by_key.values() for row in _rows_to_write(events)]
     names = [name for name in versions.schema.names if name not in {VALID_FROM, VALID_TO}]
     both = pa.concat_tables([changes.select(names), versions.select(names)])
     taken = both.take(pa.array([row.source for row in rows], pa.int64()))
+    elsewhere: dict[str, dict[int, int]] = {}
+    for index, row in enumerate(rows):
+        for name, source in row.values_of.items():
+            elsewhere.setdefault(name, {})[index] = source
+    taken = with_values(taken, both, elsewhere)
     bounds = {VALID_FROM: [row.valid_from for row in rows], VALID_TO: [row.valid_to for row in rows]}
     for name, values in bounds.items():
         field = versions.schema.field(name)
@@ -101,18 +126,33 @@ def _rows_to_write(events: dict[Any, _Event]) -> list[_Row]:
     """Of one key, what differs from what the table has."""
     found = []
     ordered = sorted(events)
+    # Of the version before, where none was deleted since: the rows that have its values, if they are others than its own.
+    before: _Event | None = None
+    known: dict[str, int] = {}
     for position, sequence in enumerate(ordered):
         event = events[sequence]
         if event.is_delete:
-            follows_version = position > 0 and not events[ordered[position - 1]].is_delete
             # One that closes a version needs no row, unless a version is to be taken back that begins just there.
-            if (event.is_new and event.has_row) or (not event.has_row and not follows_version):
-                found.append(_Row(event.source, sequence, sequence))
+            if (event.is_new and event.has_row) or (not event.has_row and before is None):
+                found.append(_Row(event.source, {}, sequence, sequence))
+            before = None
             continue
+        known = {name: _source_of(name, event, before, known) for name in event.kept}
+        before = event
         end = ordered[position + 1] if position + 1 < len(ordered) else None
         if event.is_new or event.valid_to != end:
-            found.append(_Row(event.source, sequence, end))
+            found.append(_Row(event.source, known, sequence, end))
     return found
+
+
+def _source_of(name: str, event: _Event, before: _Event | None, known: Mapping[str, int]) -> int:
+    """The row that has a value of a version, or what stands for it where nobody knows."""
+    replaced = event.replaces
+    while replaced is not None and not replaced.is_delete:
+        if name not in replaced.kept:
+            return replaced.source
+        replaced = replaced.replaces
+    return event.source if before is None else known.get(name, before.source)
 
 
 def _keys(rows: pa.Table, merge_on: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -1,7 +1,8 @@
 """Changes of rows by key in an Iceberg table: upserts and deletes, or a history of every version, by writing files anew.
 
     1. plan the data files that keys of the changes may lie in, by what the table knows of each
-    2. read their keys, and find the rows that changes are of; a change that is older than its row is left out
+    2. read their keys, and find the rows that changes are of; a change that is older than its row is left out, and a value that
+       stays as it is (`kept_values`) is read of its row
     3. write those files once more without such rows, and the changes as files of their own
     4. one commit takes the old files out and the new ones in, with the number of the batch
 
@@ -12,7 +13,7 @@ batch, the keys of one file at a time, and in a history the versions of the keys
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from pyiceberg.table import FileScanTask, Table, Transaction
 from tidelog.spark.outputs.history import history_upserts
 from tidelog.spark.outputs.iceberg_files import IcebergAttempt, data_file, foreign_file_faults, stem_of, stored_rows
 from tidelog.spark.outputs.iceberg_schema import table_schema
+from tidelog.spark.outputs.kept_values import kept_in_rows, with_values
 from tidelog.spark.outputs.kind import OutputRefusedError
 from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes, StagedFile
 
@@ -50,12 +52,18 @@ def merge(table: Table, changes: pa.Table, how: Changes, stem: str) -> MergedFil
     """Files for the outcome of the changes, written and not yet committed. `stem` is what their names begin with."""
     kinds = table_schema(table.schema())
     columns = pa.schema([field for field in kinds if field.name in {*changes.schema.names, *_ends(how)}])
+    # By names from here on: the table may have lost columns that the marks count.
+    staying = {
+        row: tuple(name for name in names if name in columns.names) for row, names in kept_in_rows(changes).items()
+    }
     changes = _as_in_table(changes, kinds)
     if how.history:
-        changes = history_upserts(changes, _versions(table, changes, how, columns), how)
-        how = Changes((*how.merge_on, VALID_FROM))
+        changes = history_upserts(changes, _versions(table, changes, how, columns), how, staying)
+        how, staying = Changes((*how.merge_on, VALID_FROM)), {}
     matched, stale = _match(table, changes, how)
     applies = pc.invert(pc.is_in(pa.array(range(changes.num_rows), pa.int64()), value_set=stale))
+    if staying:
+        changes = _filled(table, changes, matched, staying)
     removed, rewritten = [], []
     for each in matched:
         dropped = each.rows.filter(pc.take(applies, each.changes))
@@ -74,6 +82,39 @@ def _as_in_table(changes: pa.Table, kinds: pa.Schema) -> pa.Table:
         changes.column(name) if name == DELETED else changes.column(name).cast(kinds.field(name).type) for name in names
     ]
     return pa.table(found, names=names)
+
+
+def _filled(
+    table: Table, changes: pa.Table, matched: Sequence[_Matched], staying: Mapping[int, tuple[str, ...]]
+) -> pa.Table:
+    """Changes with the values of their rows that stay as they are."""
+    found, taken = [], dict[str, dict[int, int]]()
+    count = 0
+    for each in matched:
+        pairs: Any = zip(each.rows.to_pylist(), each.changes.to_pylist(), strict=True)
+        wanted = {row: change for row, change in pairs if change in staying}
+        if not wanted:
+            continue
+        # Rows of a file come in its order.
+        for (_, change), place in zip(sorted(wanted.items()), range(count, count + len(wanted)), strict=True):
+            for name in staying[change]:
+                taken.setdefault(name, {})[change] = place
+        count += len(wanted)
+        stored = stored_rows(table, each.task.file.file_path)
+        for batch, chosen in _positions(stored, pa.array(list(wanted), pa.int64())):
+            found.append(_of_columns(batch.filter(chosen), changes.schema))
+    return with_values(changes, pa.concat_tables(found), taken) if found else changes
+
+
+def _of_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """Null where a file is older than a column."""
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.schema.names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def stage_merge(transaction: Transaction, table: Table, files: MergedFiles, said: dict[str, str]) -> None:

@@ -24,8 +24,8 @@ _CHECKSUM_MODULUS = 1 << 64
 class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """How rows change a table, where they are not only added to it.
 
-    Rows come with a column `DELETED` more. But for a history they are reduced before the decision: one a key, the last by
-    sequence.
+    Rows come with a column `DELETED` more, and with `UNCHANGED` where they may leave values out. But for a history they are
+    reduced before the decision: one a key, the last by sequence.
     """
 
     merge_on: tuple[str, ...]
@@ -37,6 +37,10 @@ class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 DELETED = "_tidelog_deleted"
+UNCHANGED = "_tidelog_unchanged"
+"""Which values of a row are not known because they stay as they are: see `kept_values`."""
+INTERNAL = frozenset({DELETED, UNCHANGED})
+"""Columns of rows that no table has."""
 VALID_FROM = "valid_from"
 VALID_TO = "valid_to"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes, StagedFile, Target
+from tidelog.spark.outputs.staged import INTERNAL, VALID_FROM, VALID_TO, Changes, StagedFile, Target
 from tidelog.spark.outputs.storage import Storage
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def change_faults(schema: pa.Schema, how: Changes) -> list[str]:
 
 
 def table_columns(schema: pa.Schema, how: Changes | None) -> pa.Schema:
-    """What the table has of rows of this schema: no mark of deletes, and in a history from when to when a version counts."""
+    """What the table has of rows of this schema: nothing internal, and in a history from when to when a version counts."""
     import pyarrow as pa
 
     if how is None:
         return schema
-    found = pa.schema([field for field in schema if field.name != DELETED])
+    found = pa.schema([field for field in schema if field.name not in INTERNAL])
     if how.history and how.sequence_by in found.names:
         given = found.field(how.sequence_by).type
         found = found.append(pa.field(VALID_FROM, given)).append(pa.field(VALID_TO, given))

@@ -5,7 +5,9 @@
               others of its key
 
 Rows that change a table are brought together by key and sorted by sequence: tasks then keep the last one of each key
-(`last_changes`). Rows of a topic are brought together by the partition that they go to, where that is wanted.
+(`last_changes`). A column `__unchanged`, as `Debezium()` makes it, names columns of a row that keep what the table has: a sink
+that changes a table goes by it and does not have it (`kept_values`); to any other sink it is a column as all are. Rows of a topic
+are brought together by the partition that they go to, where that is wanted.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, functions as F  # noqa: N812 - as everybody calls them
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
 
-from tidelog.spark.outputs.staged import DELETED, VALID_FROM, VALID_TO, Changes
+from tidelog.spark.outputs.kept_values import GIVEN, KEPT
+from tidelog.spark.outputs.staged import DELETED, UNCHANGED, VALID_FROM, VALID_TO, Changes
+from tidelog.spark.pipelines.decoders import LEFT_OUT
 from tidelog.spark.pipelines.definition import RECORD
 from tidelog.spark.pipelines.errors import DefinitionError
 from tidelog.spark.pipelines.sink_targets import changes_of
@@ -70,16 +74,37 @@ def rows_of(result: DataFrame, sink: Sink) -> SinkRows:
     if isinstance(sink, ToTopic):
         fields = _record_fields(result, sink)
         return SinkRows(sink.label, fields, _schema(result, fields), sink.where)
-    names = [name for name in result.columns if name != RECORD]
+    changes = None if isinstance(sink, ToFiles) else changes_of(sink)
+    own = {RECORD} if changes is None else {RECORD, LEFT_OUT}
+    names = [name for name in result.columns if name not in own]
     _check_names(sink, names)
     fields = tuple((name, F.col(f"`{name}`")) for name in names)
-    changes = None if isinstance(sink, ToFiles) else changes_of(sink)
     if changes is not None and isinstance(sink, ToTable | ToDatabase):
         deletes = F.lit(False) if sink.deletes is None else F.coalesce(F.expr(sink.deletes), F.lit(False))
         fields = (*fields, (DELETED, deletes.cast("boolean")))
+        if LEFT_OUT in result.columns:
+            fields = (*fields, (UNCHANGED, _marks(result, names)))
     schema = _schema(result, fields)
     _check_types(schema, changes)
     return SinkRows(sink.label, fields, schema, sink.where, changes)
+
+
+def _marks(result: DataFrame, names: Sequence[str]) -> Column:
+    """A character for each column; null for a row that has all of its values. A row that leaves out what is none of these columns
+    stops the query: the values of one that was given another name would be lost."""
+    kind = result.schema[LEFT_OUT].dataType
+    if kind != ArrayType(StringType()):
+        raise DefinitionError([f"the column {LEFT_OUT} is {kind.simpleString()}; it is an array of names of columns"])
+    left_out = F.transform(F.col(LEFT_OUT), F.lower)
+    marks = [F.when(F.array_contains(left_out, name.lower()), KEPT).otherwise(GIVEN) for name in names]
+    foreign = F.array_except(left_out, F.array(*[F.lit(name.lower()) for name in names]))
+    said = F.concat(
+        F.lit("a row leaves out the value of "),
+        F.concat_ws(", ", foreign),
+        F.lit(f", which is no column of what comes out: {LEFT_OUT} has to have the name that it has there, or none"),
+    )
+    known = F.when(F.size(foreign) > 0, F.raise_error(said).cast("string")).otherwise(F.concat(*marks))
+    return F.when(F.size(F.col(LEFT_OUT)) > 0, known)
 
 
 def _record_fields(result: DataFrame, sink: ToTopic) -> tuple[tuple[str, Column], ...]:
@@ -136,7 +161,7 @@ def _check_names(sink: ToTable | ToFiles | ToDatabase, names: Sequence[str]) -> 
     if not isinstance(sink, ToFiles):
         asked += [("merge_on", name) for name in sink.merge_on]
         asked += [] if sink.sequence_by is None else [("sequence_by", sink.sequence_by)]
-        own = [*([DELETED] if sink.merge_on else []), *([VALID_FROM, VALID_TO] if sink.history else [])]
+        own = [*([DELETED, UNCHANGED] if sink.merge_on else []), *([VALID_FROM, VALID_TO] if sink.history else [])]
         found += [f"there is a column {name}, which the table has of its own" for name in own if name in lower]
         if len(sink.merge_on) > _KEYS_MAX:
             found.append(f"merge_on names {len(sink.merge_on)} columns: {_KEYS_MAX} are the most")

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Where Spark says which text was no JSON of the schema.
 CORRUPT = "_corrupt_record"
+# Names columns of a row whose values are not known, because they stay as they are.
+LEFT_OUT = "__unchanged"
 # A topic's name has 249 characters, and a record's may go before it.
 _SUBJECT_MAX = 1000
 

@@ -159,7 +159,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "order": _TEXT._replace(stand_in="source"),
         "truncates": _TEXT._replace(stand_in="refuse"),
         "types": _TEXTS,
-        "registry": _optional(_TEXT),
+        "unchanged": _TEXT._replace(stand_in="keep"),
         "avro": _optional(_TEXT),
         "unavailable": _TEXT,
     },

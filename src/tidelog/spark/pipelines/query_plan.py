@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812 - 
 
 from tidelog.spark.errors import OptionError
 from tidelog.spark.pipelines.batch_rows import SinkRows, rows_of
+from tidelog.spark.pipelines.debezium.decoder import Debezium
+from tidelog.spark.pipelines.decoders import LEFT_OUT
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError, sentence_of
 from tidelog.spark.pipelines.expectations import ExpectationCount, no_counts
@@ -108,6 +110,7 @@ class _Planning:
         # Dead letters are made of nothing but the sources, and would only tell the same once more.
         has_dead_letters = pipeline.has_dead_letters and None not in frames and not self.problems
         result = self._result(frames)
+        self._check_left_out(result)
         main = self._main_query(result)
         dead = None
         if has_dead_letters:
@@ -152,6 +155,16 @@ class _Planning:
         if isinstance(transform, str):
             self._tried("transform", partial(check_syntax, session, transform))
         return None
+
+    def _check_left_out(self, result: DataFrame | None) -> None:
+        """Nulls would be written in place of values that only stay as they are."""
+        decoders = [each.decode for each in self._pipeline.sources]
+        may_leave_out = any(isinstance(each, Debezium) and each.leaves_out for each in decoders)
+        if may_leave_out and result is not None and LEFT_OUT not in result.columns:
+            self.problems.append(
+                f"transform: what comes out has no column {LEFT_OUT}, which names the values that an event leaves out because"
+                " they stay as they are: select it as well, or tell Debezium() unchanged='refuse' or unchanged='null'"
+            )
 
     def _main_query(self, result: DataFrame | None) -> PlannedQuery | None:
         pipeline = self._pipeline

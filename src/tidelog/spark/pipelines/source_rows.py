@@ -12,12 +12,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
+from tidelog.spark.pipelines.debezium.decoder import Debezium
 from tidelog.spark.pipelines.decoders import CORRUPT
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError
 from tidelog.spark.pipelines.expectations import DROP, FAIL, QUARANTINE
 from tidelog.spark.pipelines.expected_rows import VIOLATED, failure, observed, violation, with_violations
 from tidelog.spark.pipelines.query_options import source_options
+from tidelog.spark.pipelines.record_rows import first_of_each_record
 
 _DECODED, _BROKEN, _FATE, _REASON = "__decoded", "__broken", "__fate", "__reason"
 # What becomes of a row. From the last one on it is the number of the expectation by which it is a dead letter.
@@ -107,9 +109,13 @@ def dead_rows(pipeline: Pipeline, source: FromTopic, checked: DataFrame) -> Data
     reason = F.when(F.col(_FATE) == _UNDECODED, undecodable)
     for index, name in enumerate(source.expectations):
         reason = reason.when(F.col(_FATE) == _QUARANTINED + index, F.lit(name))
+    dead = checked.where(F.col(_FATE) >= _UNDECODED).select(RECORD, reason.alias(_REASON))
+    if isinstance(source.decode, Debezium):
+        # A record may be several rows, and is one letter.
+        dead = dead.mapInArrow(first_of_each_record, dead.schema)
     said: Sequence[tuple[str, Column]] = (
         ("pipeline", F.lit(pipeline.name)),
-        ("reason", reason),
+        ("reason", F.col(_REASON)),
         ("topic", F.col("record.topic")),
         ("partition", F.col("record.partition")),
         ("offset", F.col("record.offset")),
@@ -122,7 +128,7 @@ def dead_rows(pipeline: Pipeline, source: FromTopic, checked: DataFrame) -> Data
         ]
     )
     own = F.coalesce(F.col("record.headers"), F.array().cast("array<struct<key: string, value: binary>>"))
-    return checked.where(F.col(_FATE) >= _UNDECODED).select(
+    return dead.select(
         F.lit(source.dead_letters).alias("topic"),
         F.col("record.key").alias("key"),
         F.col("record.value").alias("value"),

@@ -32,8 +32,11 @@ _ROW_OPS = ("r", INSERT, UPDATE, DELETE)
 _ENVELOPE = frozenset({"op", "source"})
 _HEARTBEAT = frozenset({"ts_ms"})
 _HEARTBEAT_TOPIC = "__debezium-heartbeat"
+# Records without a schema of their own are told by all of their fields: a table in flattened form may have some of these.
 _TRANSACTION = frozenset({"status", "id", "event_count", "data_collections"})
-_SCHEMA_CHANGE = frozenset({"ddl", "databaseName"})
+_TRANSACTION_MORE = frozenset({"ts_ms"})
+_SCHEMA_CHANGE = frozenset({"source", "databaseName", "ddl"})
+_SCHEMA_CHANGE_MORE = frozenset({"ts_ms", "schemaName", "tableChanges"})
 _OWN = "__"
 
 
@@ -265,9 +268,13 @@ def _is_no_change(topic: str, kind: Kind | None, payload: Mapping[str, Any]) -> 
         return True
     if topic.startswith(_HEARTBEAT_TOPIC):
         return True
-    return (
-        payload.get("status") in ("BEGIN", "END") and payload.keys() >= _TRANSACTION
-    ) or payload.keys() >= _SCHEMA_CHANGE
+    if _has_just(payload, _TRANSACTION, _TRANSACTION_MORE):
+        return payload["status"] in ("BEGIN", "END")
+    return _has_just(payload, _SCHEMA_CHANGE, _SCHEMA_CHANGE_MORE) and isinstance(payload["source"], dict)
+
+
+def _has_just(payload: Mapping[str, Any], fields: frozenset[str], more: frozenset[str]) -> bool:
+    return fields <= payload.keys() <= fields | more
 
 
 def _qualified(schema: Any, database: Any, table: Any) -> str | None:

@@ -16,6 +16,7 @@ from tidelog.spark.pipelines.debezium.change_events import UNAVAILABLE, EventRea
 from tidelog.spark.pipelines.declaration import Declaration, lenient
 from tidelog.spark.pipelines.decoders import Decoded
 from tidelog.spark.pipelines.errors import DefinitionError
+from tidelog.spark.pipelines.registry import Registry, address_of, registry_problems
 from tidelog.spark.pipelines.schema_text import unknown_types
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
 
+    from tidelog.spark.formats.schema_registry import RegistryAddress
     from tidelog.spark.pipelines.debezium.event_columns import EventColumns
     from tidelog.spark.pipelines.debezium.event_encoding import Messages
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _ORDERS = ("source", "offset")
 _TRUNCATES = ("refuse", "row")
+_UNCHANGED = ("keep", "refuse", "null")
 
 
 class ChangeUnreadableError(ValueError):
@@ -56,12 +59,20 @@ class Debezium(Declaration):
     """What becomes of a truncated table. refuse: the event cannot be decoded. row: one row with `__op` t and no columns."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Of JSON without schemas: what a column is to Debezium, where its form does not say: {"price": "Decimal"}."""
-    registry: str | None = None
+    unchanged: str = "keep"
+    """What becomes of values that an event leaves out because they stay as they are. keep: `__unchanged` names them, has to be
+    part of what comes out, and sinks with merge_on= keep what they have. refuse: the event cannot be decoded. null: they are."""
+    registry: str | Registry | None = None
     """Keys and values are Avro in a schema registry's frame, such as http://127.0.0.1:8081."""
     avro: str | None = None
     """Values are Avro without a frame, by this schema in JSON."""
     unavailable: str = UNAVAILABLE
     """The connector's unavailable.value.placeholder."""
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether rows may not have all of their values, and go on."""
+        return self.unchanged == "keep"
 
     def problems(self) -> list[str]:
         found = []
@@ -81,6 +92,8 @@ class Debezium(Declaration):
             found.append(f"truncates is {self.truncates!r}; it can be {' or '.join(_TRUNCATES)}")
         elif self.flat and self.truncates != "refuse":
             found.append("ExtractNewRecordState leaves truncated tables out: with flat=True there is no truncates=")
+        if self.unchanged not in _UNCHANGED:
+            found.append(f"unchanged is {self.unchanged!r}; it can be {', '.join(_UNCHANGED)}")
         if not self.unavailable:
             found.append("unavailable is empty: it is the connector's unavailable.value.placeholder")
         return found + self._avro_problems() + self._type_problems()
@@ -97,12 +110,7 @@ class Debezium(Declaration):
         except ImportError:
             return ["Avro needs fastavro: pip install tidelog[avro]"]
         if self.registry is not None:
-            is_address = self.registry.startswith(("http://", "https://"))
-            return (
-                []
-                if is_address
-                else [f"{self.registry!r} is not the address of a schema registry: expected http://host:port"]
-            )
+            return registry_problems(self.registry)
         try:
             AvroMessages(given=self.avro)
         except MessageError as error:
@@ -182,8 +190,11 @@ class Debezium(Declaration):
             "keeps_truncates": self.truncates == "row",
             "unavailable": self.unavailable,
         }
-        messages = _messages(self.registry, self.avro)
-        return lambda: EventColumns(pa.schema(fields), EventReader(**events), messages, hints)
+        messages = _messages(None if self.registry is None else address_of(self.registry), self.avro)
+        refuses = self.unchanged == "refuse"
+        return lambda: EventColumns(
+            pa.schema(fields), EventReader(**events), messages, hints, refuses_unchanged=refuses
+        )
 
 
 def _arrow_type(kind: DataType) -> pa.DataType:
@@ -218,15 +229,13 @@ def _arrow_type(kind: DataType) -> pa.DataType:
     return plain.get(kind.typeName(), pa.null())
 
 
-def _messages(registry: str | None, avro: str | None) -> Callable[[], Messages]:
+def _messages(registry: RegistryAddress | None, avro: str | None) -> Callable[[], Messages]:
     def make() -> Messages:
         from tidelog.spark.formats.known_schemas import SchemasById
-        from tidelog.spark.formats.schema_registry import RegistryAddress
         from tidelog.spark.pipelines.debezium.event_encoding import AvroMessages, JsonMessages
 
         if registry is not None:
-            schemas = SchemasById(RegistryAddress(registry))
-            return AvroMessages(schema_of=lambda number: schemas.schema(number).text)
+            return AvroMessages(schema_of=SchemasById(registry).schema)
         return JsonMessages() if avro is None else AvroMessages(given=avro)
 
     return make

@@ -1,7 +1,7 @@
 """Batches of a topic's records as the columns of one table's changes. Pure: Arrow in, Arrow out.
 
     __op, __table, __position, __time    of the change
-    __unchanged                          names of columns whose values the event does not have, since they stay as they are
+    __unchanged                          columns whose values the event does not have, since they stay as they are
     ...                                  the table's own columns
 
 A record becomes a list of rows, and a sentence where it cannot be read: one bad record spoils no other.
@@ -19,8 +19,9 @@ from tidelog.spark.pipelines.debezium.change_events import Change, EventError, E
 from tidelog.spark.pipelines.debezium.column_values import KNOWN_NAMES, Reader, ValueUnreadableError, value_reader
 from tidelog.spark.pipelines.debezium.event_encoding import Message, MessageError, Messages
 from tidelog.spark.pipelines.debezium.value_kinds import DECIMAL, Kind
+from tidelog.spark.pipelines.decoders import LEFT_OUT
 
-OP, TABLE, POSITION, UNCHANGED, TIME = "__op", "__table", "__position", "__unchanged", "__time"
+OP, TABLE, POSITION, UNCHANGED, TIME = "__op", "__table", "__position", LEFT_OUT, "__time"
 _META_FIELDS: list[pa.Field[Any]] = [
     pa.field(OP, pa.string()),
     pa.field(TABLE, pa.string()),
@@ -65,9 +66,13 @@ class EventColumns:
         events: EventReader,
         messages: Callable[[], Messages],
         hints: Mapping[str, Kind] | None = None,
+        *,
+        refuses_unchanged: bool = False,
     ) -> None:
-        """`hints` are for values whose record does not say what they are."""
+        """`hints` are for values whose record does not say what they are. `refuses_unchanged`: an event that leaves out a value
+        of these columns cannot be read."""
         self._columns = columns
+        self._refuses_unchanged = refuses_unchanged
         self._events = events
         self._keys, self._values = messages(), messages()
         self._hints = hints or {}
@@ -121,7 +126,13 @@ class EventColumns:
             return None
 
     def _row(self, change: Change) -> Sequence[Any]:
-        found: list[Any] = [change.op, change.table, change.position, change.time_us, list(change.unchanged)]
+        unchanged = [name for name in change.unchanged if name in self._columns.names]
+        if unchanged and self._refuses_unchanged:
+            raise EventError(
+                f"the event leaves out {', '.join(unchanged)}, which it has not changed: REPLICA IDENTITY FULL makes the source"
+                " send all columns"
+            )
+        found: list[Any] = [change.op, change.table, change.position, change.time_us, unchanged]
         for name, read in self._column_readers(change.kind):
             try:
                 found.append(read(change.values.get(name)))

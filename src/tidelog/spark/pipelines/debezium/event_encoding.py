@@ -1,7 +1,7 @@
 """Bytes of keys and values as payloads, each with what the record says of its types: JSON with or without schemas, Avro. Pure.
 
 JsonMessages().read(value)                     Message(kind or None, payload)
-AvroMessages(schema_of=registry_lookup)        in a registry's frame: by the schema that a record names
+AvroMessages(schema_of=registry_lookup)        in a registry's frame: by the schema that a record names, and those it refers to
 AvroMessages(given=schema_in_json)             without a frame: by one schema for all
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from tidelog.spark.formats.registry_framing import FramingError, read_frame
+from tidelog.spark.formats.schema_registry import AVRO, Schema, UnknownSchemaError
 from tidelog.spark.pipelines.debezium.value_kinds import (
     Kind,
     KindError,
@@ -97,7 +98,8 @@ class _AvroWriter(NamedTuple):
 
 
 class AvroMessages:
-    def __init__(self, *, schema_of: Callable[[int], str] | None = None, given: str | None = None) -> None:
+    def __init__(self, *, schema_of: Callable[[int], Schema] | None = None, given: str | None = None) -> None:
+        """`schema_of` raises UnknownSchemaError for an id that a record makes up."""
         self._schema_of = schema_of
         self._given = None if given is None else _avro_writer(given)
         self._known = _Known()
@@ -111,8 +113,11 @@ class AvroMessages:
                 frame = read_frame(value)
             except FramingError as error:
                 raise MessageError(str(error)) from None
-            schema_of, number = self._schema_of, frame.schema_id
-            writer, start = self._known.get(number, lambda: _avro_writer(schema_of(number))), frame.start
+            number = frame.schema_id
+            found = self._known.get(number, lambda: self._writer(number))
+            if isinstance(found, MessageError):
+                raise MessageError(f"schema {number}: {found}")
+            writer, start = found, frame.start
         assert writer is not None, "one of the two is given"
         stream = io.BytesIO(value)
         stream.seek(start)
@@ -124,13 +129,35 @@ class AvroMessages:
             raise MessageError(f"{len(value) - stream.tell()} bytes follow the value of its Avro schema")
         return Message(writer.kind, payload)
 
+    def _writer(self, number: int) -> _AvroWriter | MessageError:
+        """A schema that nothing can be read by is kept as well: the next record would only find the same."""
+        assert self._schema_of is not None
+        try:
+            schema = self._schema_of(number)
+        except UnknownSchemaError as error:
+            raise MessageError(str(error)) from None
+        if schema.kind != AVRO:
+            return MessageError(f"it is of type {schema.kind}, and not of {AVRO}")
+        try:
+            return _avro_writer(schema.text, [each.text for each in schema.references])
+        except MessageError as error:
+            return error
 
-def _avro_writer(text: str) -> _AvroWriter:
+
+def _avro_writer(text: str, references: Sequence[str] = ()) -> _AvroWriter:
+    """`references` are schemas that the text refers to, each behind those that it refers to itself."""
     import fastavro  # noqa: PLC0415 - an extra
 
     try:
+        kinds: dict[str, Kind] = {}
+        named: dict[str, Any] = {}
+        for each in references:
+            schema = json.loads(each)
+            kind_of_avro(schema, kinds)
+            fastavro.parse_schema(without_logical_types(schema), named_schemas=named)
         schema = json.loads(text)
-        return _AvroWriter(kind_of_avro(schema), fastavro.parse_schema(without_logical_types(schema)))
+        parsed = fastavro.parse_schema(without_logical_types(schema), named_schemas=named)
+        return _AvroWriter(kind_of_avro(schema, kinds), parsed)
     except KindError as error:
         raise MessageError(str(error)) from None
     except RecursionError:
