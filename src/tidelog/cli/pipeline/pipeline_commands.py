@@ -16,6 +16,11 @@ OnlyOption = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="NAME", help="Only the pipeline of this name. May be given several times."),
 ]
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's, instead of the file's: local[*], spark://HOST:7077."),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")]
 OtherClusterOption = Annotated[
     str | None,
     typer.Option(
@@ -46,9 +51,7 @@ def run(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End once all is read that is there now.")
     ] = False,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's, instead of the file's: local[*], spark://HOST:7077.")
-    ] = None,
+    master: MasterOption = None,
     package: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="What `tidelog pipeline package` has built, for the workers of a cluster."),
@@ -78,7 +81,7 @@ def run(
     lineage_namespace: Annotated[
         str, typer.Option(metavar="NAME", envvar="OPENLINEAGE_NAMESPACE", help="That of the jobs in these events.")
     ] = "tidelog",
-    is_verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark logs, and its traces.")] = False,
+    is_verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the pipelines of a file until Ctrl-C, or until they have caught up, and show how far they are.
@@ -119,6 +122,52 @@ def validate(
     from tidelog.cli.pipeline.pipeline import validate_pipelines  # noqa: PLC0415
 
     exit_with(lambda: validate_pipelines(file, only or (), without_spark=without_spark, as_json=as_json))
+
+
+@app.command()
+def preview(
+    file: FileArgument,
+    only: OnlyOption = None,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="So many rows of each step.")] = 5,
+    sample: Annotated[
+        int, typer.Option(metavar="M", min=1, max=1_000_000, help="Of so many records of each source, the newest.")
+    ] = 1000,
+    master: MasterOption = None,
+    bootstrap: OtherClusterOption = None,
+    is_verbose: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the first rows of each step of a pipeline, made of records that are there. Writes nothing anywhere."""
+    from tidelog.cli.pipeline.pipeline_preview import PreviewOptions, preview_pipelines  # noqa: PLC0415
+
+    options = PreviewOptions(file, only or (), rows, sample, master, bootstrap, is_verbose, as_json)
+    exit_with(lambda: preview_pipelines(options))
+
+
+@app.command()
+def diff(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The file of one version.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The file of the other one.")],
+    since: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Of records from then on; or earliest.")
+    ] = "earliest",
+    until: Annotated[str, typer.Option("--to", metavar="TIME", help="Up to then; or latest.")] = "latest",
+    key: Annotated[
+        str | None, typer.Option(metavar="COLUMN,...", help="Tell rows with equal values of these side by side.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Show so many differences at most.")] = 20,
+    records_max: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse a range of more records.")] = 10_000_000,
+    only: Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline of this name, of both.")] = None,
+    master: MasterOption = None,
+    bootstrap: OtherClusterOption = None,
+    is_verbose: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare what two versions of a pipeline make of the same records. The exit code is 1 where that differs."""
+    from tidelog.cli.pipeline.pipeline_diff import DiffOptions, diff_pipelines  # noqa: PLC0415
+
+    options = DiffOptions(old, new, only, since, until, key, limit, records_max, master, bootstrap, is_verbose, as_json)
+    exit_with(lambda: diff_pipelines(options))
 
 
 @app.command()
@@ -219,6 +268,35 @@ def recover(
 
     asked = Recovery(query, is_for_all, older_than, prefix, accept_loss, tuple(skip_sink or ()), skip_unreached)
     exit_with(lambda: recover_queries(asked, bootstrap=bootstrap, as_json=as_json))
+
+
+@app.command(name="replay-dead-letters")
+def replay_dead_letters(
+    file: FileArgument,
+    only: OnlyOption = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only letters whose reason is this, or begins with it.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only those that have become dead letters since.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="So many at most.")] = None,
+    replays_max: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="A letter that has gone so often stays: it would come back for ever."),
+    ] = 3,
+    execute: Annotated[bool, typer.Option("--execute", help="Send them. Without it they are only counted.")] = False,
+    bootstrap: OtherClusterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send dead letters back to the topics that they came from, each once. Needs no Spark.
+
+    A group remembers which have gone, in the transaction in which they go.
+    """
+    from tidelog.cli.pipeline.pipeline_replay import ReplayOptions, replay_letters  # noqa: PLC0415
+
+    options = ReplayOptions(file, only or (), reason, since, limit, replays_max, execute, bootstrap, as_json)
+    exit_with(lambda: replay_letters(options))
 
 
 @app.command()

@@ -5,6 +5,8 @@ PipelineError
 ├── DefinitionError     a pipeline that cannot be as it is written
 ├── JavaMissingError    Spark needs Java, and there is none that serves
 ├── QueryFailedError    Spark has stopped a query
+├── DiffError           versions that cannot be compared
+├── ReplayError         dead letters that cannot be sent again
 └── PackageError        an archive that cannot be built
 """
 
@@ -42,6 +44,14 @@ class JavaMissingError(PipelineError):
 
 class QueryFailedError(PipelineError):
     """A query that ended with an error."""
+
+
+class DiffError(PipelineError):
+    """Nothing is said about what was asked."""
+
+
+class ReplayError(PipelineError):
+    """Nothing has gone that is not told of as gone."""
 
 
 class PackageError(PipelineError):

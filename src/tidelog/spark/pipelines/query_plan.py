@@ -35,7 +35,7 @@ from tidelog.spark.pipelines.plan_checks import (
 from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, sink_options
 from tidelog.spark.pipelines.sink_targets import in_order
 from tidelog.spark.pipelines.sinks import Sink, ToTable, ToTopic
-from tidelog.spark.pipelines.source_rows import checked_rows, dead_rows, flat_rows, good_rows
+from tidelog.spark.pipelines.source_rows import Records, checked_rows, dead_rows, flat_rows, good_rows, streamed
 from tidelog.spark.pipelines.validation import UNKNOWN_MODE, CheckedPipeline
 from tidelog.spark.sink.sink_options import parse_sink_options
 from tidelog.spark.sink.sink_rows import check_columns
@@ -95,6 +95,13 @@ def plan_checked(spark: SparkSession, checked: CheckedPipeline) -> tuple[list[Pl
     return queries, [f"{checked.name}: {each}" for each in dict.fromkeys(planning.problems)]
 
 
+def batch_result(session: SparkSession, pipeline: Pipeline, records: Records) -> DataFrame:
+    """What comes of a batch of records, by the very steps that a query has: the rows before they are given to sinks.
+    DefinitionError, PySparkException."""
+    frames = [good_rows(each, checked_rows(each, flat_rows(each, records), counts=False)) for each in pipeline.sources]
+    return transformed(session, pipeline, frames)
+
+
 class _Planning:
     """One pipeline, part by part: a part that fails leaves a sentence, and the others go on."""
 
@@ -132,7 +139,7 @@ class _Planning:
         where = "source" if len(pipeline.sources) == 1 else f"source {index + 1}"
         rows = None
         if index not in self._checked.unknown_sources:
-            rows = self._tried(where, lambda: flat_rows(session, pipeline, source, pipeline.name))
+            rows = self._tried(where, lambda: flat_rows(source, streamed(session, pipeline, pipeline.name)))
         found = len(self.problems)
         for name, each in source.expectations.items():
             self._tried(f"{where}: expect {name!r}", partial(check_condition, session, rows, each.condition))
@@ -151,7 +158,7 @@ class _Planning:
         if not self._checked.has_transform:
             return None
         if self._checked.has_all_sources and len(known) == len(frames):
-            return self._tried("transform", lambda: _transformed(session, pipeline, known))
+            return self._tried("transform", lambda: transformed(session, pipeline, known))
         if isinstance(transform, str):
             self._tried("transform", partial(check_syntax, session, transform))
         return None
@@ -213,7 +220,8 @@ class _Planning:
         return None
 
 
-def _transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
+def transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
+    """The transformation over its sources. DefinitionError for what the file's own code raises."""
     transform = pipeline.transform
     if transform is None:
         return frames[0]
@@ -260,6 +268,6 @@ def _dead_letters(session: SparkSession, pipeline: Pipeline) -> PlannedQuery:
     parts = []
     for each in pipeline.sources:
         if each.decode is not None and each.dead_letters is not None:
-            checked = checked_rows(each, flat_rows(session, pipeline, each, name), counts=False)
+            checked = checked_rows(each, flat_rows(each, streamed(session, pipeline, name)), counts=False)
             parts.append(dead_rows(pipeline, each, checked))
     return PlannedQuery(name, reduce(DataFrame.union, parts), "append", None, dead_letter_options(pipeline))

@@ -8,15 +8,17 @@ dead     the records that go to the topic for dead letters
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
+from tidelog.spark.pipelines import dead_letter
 from tidelog.spark.pipelines.debezium.decoder import Debezium
 from tidelog.spark.pipelines.decoders import CORRUPT
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError
-from tidelog.spark.pipelines.expectations import DROP, FAIL, QUARANTINE
+from tidelog.spark.pipelines.expectations import DROP, FAIL, QUARANTINE, WARN, Expect
 from tidelog.spark.pipelines.expected_rows import VIOLATED, failure, observed, violation, with_violations
 from tidelog.spark.pipelines.query_options import source_options
 from tidelog.spark.pipelines.record_rows import first_of_each_record
@@ -24,15 +26,27 @@ from tidelog.spark.pipelines.record_rows import first_of_each_record
 _DECODED, _BROKEN, _FATE, _REASON = "__decoded", "__broken", "__fate", "__reason"
 # What becomes of a row. From the last one on it is the number of the expectation by which it is a dead letter.
 _GOOD, _DROPPED, _UNDECODED, _QUARANTINED = 0, 1, 2, 3
+_NOWHERE = "-"
 _UNDECODABLE = "the value cannot be decoded"
-_HEADER = "tidelog.dead-letter."
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 
+Records = Callable[[FromTopic], DataFrame]
+"""How the records of a source are had, where they are not streamed: a batch of them."""
 
-def flat_rows(session: SparkSession, pipeline: Pipeline, source: FromTopic, group_id: str) -> DataFrame:
+
+def streamed(session: SparkSession, pipeline: Pipeline, group_id: str) -> Records:
+    """Its records as they come, on behalf of a group."""
+
+    def records(source: FromTopic) -> DataFrame:
+        options = source_options(pipeline, source, group_id=group_id)
+        return session.readStream.format("tidelog").options(**options).load()
+
+    return records
+
+
+def flat_rows(source: FromTopic, records: Records) -> DataFrame:
     """Rows of record and decoded columns; where there are dead letters, also whether the value is broken."""
-    options = source_options(pipeline, source, group_id=group_id)
-    raw = session.readStream.format("tidelog").options(**options).load()
+    raw = records(source)
     record = F.struct(*[F.col(name) for name in raw.columns]).alias(RECORD)
     if source.decode is None:
         return raw.select(record)
@@ -101,6 +115,37 @@ def good_rows(source: FromTopic, checked: DataFrame) -> DataFrame:
     return rows
 
 
+def tolerant(source: FromTopic) -> FromTopic:
+    """The same for a look at it, in which no row stops anything: what would is set apart, and goes before the rest."""
+    expectations = source.expectations
+    stopping = {name: Expect(each.condition) for name, each in expectations.items() if each.action == FAIL}
+    others = {name: each for name, each in expectations.items() if name not in stopping}
+    return replace(source, expect={**stopping, **others}, dead_letters=source.dead_letters or _NOWHERE)
+
+
+def outcome(source: FromTopic) -> Column:
+    """What becomes of each of the `checked_rows` of the tolerant source, in words."""
+    apart = "stops the pipeline" if source.dead_letters is None else "dead letter"
+    found = F.when(F.col(_FATE) == _UNDECODED, F.lit(f"{apart}: {_UNDECODABLE}"))
+    lenient = tolerant(source).expectations
+    for index, name in enumerate(lenient):
+        match source.expectations[name].action:
+            case action if action in {FAIL, QUARANTINE}:
+                what = "stops the pipeline" if action == FAIL else "dead letter"
+                found = found.when(F.col(_FATE) == _QUARANTINED + index, F.lit(f"{what}: {name}"))
+            case action if action == DROP:
+                found = found.when((F.col(_FATE) == _DROPPED) & violation(index), F.lit(f"left out: {name}"))
+    for index, name in enumerate(lenient):
+        if source.expectations[name].action == WARN:
+            found = found.when(violation(index), F.lit(f"goes on, and a warning: {name}"))
+    return found.otherwise(F.lit("goes on"))
+
+
+def without_own(rows: DataFrame) -> DataFrame:
+    """Without the columns in which a row's outcome is worked out."""
+    return rows.drop(_BROKEN, _FATE, _REASON)
+
+
 def dead_rows(pipeline: Pipeline, source: FromTopic, checked: DataFrame) -> DataFrame:
     """Records with headers that say where each was and why it is here."""
     undecodable = F.lit(_UNDECODABLE)
@@ -123,7 +168,7 @@ def dead_rows(pipeline: Pipeline, source: FromTopic, checked: DataFrame) -> Data
     )
     added = F.array(
         *[
-            F.struct(F.lit(_HEADER + what).alias("key"), value.cast("string").cast("binary").alias("value"))
+            F.struct(F.lit(dead_letter.PREFIX + what).alias("key"), value.cast("string").cast("binary").alias("value"))
             for what, value in said
         ]
     )
