@@ -46,3 +46,14 @@ def topic(cluster: EmbeddedCluster) -> str:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture(scope="session")
+def tidelog_spark(spark: SparkSession) -> SparkSession:
+    """The kit's tests use what all others do."""
+    return spark
+
+
+@pytest.fixture(scope="session")
+def tidelog_cluster(cluster: EmbeddedCluster) -> EmbeddedCluster:
+    return cluster

@@ -53,6 +53,10 @@ class ProtobufMessage:
             raise ProtobufError(f"the descriptor set is wrong: {error}") from None
         self.arrow_type, self._read = _struct(self._class.DESCRIPTOR, 0)
 
+    def new(self) -> Message:
+        """One without fields."""
+        return self._class()
+
     def decode(self, value: bytes, start: int) -> Any:
         """A value as a dictionary by the names of its fields. ProtobufError where it is none."""
         message = self._class()

@@ -41,6 +41,14 @@ class Watermark(Declaration):
     expression: str | None = None
     """Makes the column, where the values have none: 'timestamp_millis(at_ms)', or 'record.timestamp'."""
 
+    def applied(self, rows: DataFrame) -> DataFrame:
+        """The rows of a source with their watermark."""
+        if self.expression is not None:
+            from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+            rows = rows.withColumn(self.column, F.expr(self.expression))
+        return rows.withWatermark(self.column, self.delay)
+
 
 @lenient
 @dataclass(frozen=True, slots=True)

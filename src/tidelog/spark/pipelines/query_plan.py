@@ -4,7 +4,7 @@
     result    the transformation of all sources
     written   a query of its own, started by a DataStreamWriter
 
-Each pipeline has a session of its own (`spark.newSession()`), because its sources are temporary views there.
+Each pipeline has a session of its own (`own_session`), because its sources are temporary views there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tidelog.spark.pipelines.plan_checks import (
     check_syntax,
 )
 from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, sink_options
+from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sink_targets import in_order
 from tidelog.spark.pipelines.sinks import Sink, ToTable, ToTopic
 from tidelog.spark.pipelines.source_rows import Records, checked_rows, dead_rows, flat_rows, good_rows, streamed
@@ -90,7 +91,7 @@ def plan_checked(spark: SparkSession, checked: CheckedPipeline) -> tuple[list[Pl
 
     What depends on something that is wrong is read by Spark's parser alone.
     """
-    planning = _Planning(spark.newSession(), checked)
+    planning = _Planning(own_session(spark, checked.sound), checked)
     queries = planning.run()
     return queries, [f"{checked.name}: {each}" for each in dict.fromkeys(planning.problems)]
 

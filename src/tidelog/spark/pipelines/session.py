@@ -112,6 +112,19 @@ def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_
     return session
 
 
+def own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
+    """A session for one pipeline, whose sources are views there. What Spark was not told when it was started, since others have
+    started it, is told here, as far as it may be."""
+    session = spark.newSession()
+    chosen = as_text(pipeline.spark)
+    if chosen:
+        told = dict(spark.sparkContext.getConf().getAll())
+        for name, value in chosen.items():
+            if name not in told and session.conf.isModifiable(name):
+                session.conf.set(name, value)
+    return session
+
+
 def _launch_quietly(conf: Mapping[str, str]) -> None:
     """Start Spark's Java with nowhere to show what it says. PipelineError with its reason where it does not start."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415

@@ -108,11 +108,7 @@ def good_rows(source: FromTopic, checked: DataFrame) -> DataFrame:
     if _FATE in rows.columns:
         own = [_BROKEN, _FATE, _REASON, *(name for name in rows.columns if name.startswith(VIOLATED))]
         rows = rows.where(F.col(_FATE) == _GOOD).drop(*own)
-    if source.watermark is not None:
-        if source.watermark.expression is not None:
-            rows = rows.withColumn(source.watermark.column, F.expr(source.watermark.expression))
-        rows = rows.withWatermark(source.watermark.column, source.watermark.delay)
-    return rows
+    return rows if source.watermark is None else source.watermark.applied(rows)
 
 
 def tolerant(source: FromTopic) -> FromTopic:

@@ -1,0 +1,293 @@
+"""A pipeline under test: records in, run, rows out. What the fixture `tidelog_pipeline` gives.
+
+    pipeline = tidelog_pipeline("revenue.py")
+    pipeline.given("orders", [{"id": "a", "product": "apples", "price": 1.5, "at": "2026-11-18T08:00:10Z"}])
+    pipeline.advance_time("5 minutes")
+    pipeline.run()
+    pipeline.expect("revenue", [{"product": "apples", "revenue": 1.5}])
+
+Topics, tables and sinks are called as the pipeline calls them; each test has its own (`isolation`). What was done is kept as a
+list of acts, so that all of it can be done again beside kills.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidelog.model.config import did_you_mean
+from tidelog.spark.pipelines.definition import FromTopic, Pipeline
+from tidelog.spark.pipelines.errors import DefinitionError
+from tidelog.spark.pipelines.pipeline_file import PipelineFile
+from tidelog.spark.pipelines.progress import PipelineProgress
+from tidelog.spark.pipelines.validation import problems_of
+from tidelog.spark.testing_kit.errors import PipelineTestError
+from tidelog.spark.testing_kit.event_time import latest_event
+from tidelog.spark.testing_kit.given_records import GivenRecord, Record, Value, columns_of, records_of
+from tidelog.spark.testing_kit.isolation import (
+    Place,
+    in_reading_order,
+    isolated,
+    source_topics,
+    sources_of,
+    written_topics,
+)
+from tidelog.spark.testing_kit.own_topics import OwnTopics
+from tidelog.spark.testing_kit.row_differences import check_rows
+from tidelog.spark.testing_kit.seen_rows import DeadLetter, Row, SeenSinks, committed_records, dead_letters_of
+from tidelog.spark.testing_kit.time_marks import duration_of, mark_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A run of a test that takes this long will not end.
+RUN_TIMEOUT_S = 300.0
+
+
+class ClusterOfTests(Protocol):
+    """`EmbeddedCluster`, as far as it is needed here."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def create_topic(self, name: str, *, partitions: int = 1) -> None: ...
+
+    def client_options(self, user: str = ...) -> dict[str, Any]: ...
+
+    def client_properties(self, user: str = ...) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """An act: records into a topic, by the name that the pipeline has for it."""
+
+    topic: str
+    records: tuple[GivenRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """An act: event time moved to a moment, by copies of these records."""
+
+    micros: int
+    templates: Mapping[str, GivenRecord] = field(default_factory=dict)
+    """By topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An act: everything that is there is processed."""
+
+
+Act = Give | Advance | Run
+
+
+class PipelineTest:
+    """The pipelines of a file, or objects, in one test."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        cluster: ClusterOfTests,
+        pipelines: Sequence[Pipeline],
+        directory: Path,
+        tag: str,
+        *,
+        partitions: int = 1,
+    ) -> None:
+        """DefinitionError for pipelines with mistakes, PipelineTestError for those that no test can have."""
+        if problems := problems_of(pipelines):
+            raise DefinitionError(problems)
+        self.declared = list(pipelines)
+        self.spark = spark
+        self.cluster = cluster
+        self.directory = directory
+        self.acts: list[Act] = []
+        self._tag = tag
+        self.partitions = partitions
+        self._times: dict[str, int] = {}
+        """By topic: the event time that a mark or a row has brought, in microseconds."""
+        self._given: dict[str, list[GivenRecord]] = {}
+        self.world = World.of(self, tag)
+
+    # What a test says.
+
+    def given(self, topic: str, rows: Sequence[Record | Value]) -> None:
+        """Write rows or records to a topic that a pipeline reads. PipelineTestError for a topic or a column that none has."""
+        source = self._source(topic)
+        decoder = source.decode
+        records = records_of(rows, topic, decoder, lambda: columns_of(self.spark, decoder))
+        self._given.setdefault(topic, []).extend(records)
+        self._do(Give(topic, tuple(records)))
+
+    def advance_time(self, by: str | dt.timedelta) -> None:
+        """Have event time go on from the latest event that was given, or from the last call: in all sources with a watermark."""
+        duration = duration_of(by)
+        templates: dict[str, GivenRecord] = {}
+        timed = {topic: source for topic in self._timed_topics() for source in sources_of(self.declared, topic)}
+        if not timed:
+            raise PipelineTestError("no source has a watermark=: there is no event time that could advance")
+        for topic, source in timed.items():
+            latest = latest_event(self.spark, source, self._given.get(topic, []))
+            if latest is None:
+                raise PipelineTestError(
+                    f"no row that {topic} could count has been given: its watermark goes on from one, and holds all others back"
+                )
+            templates[topic] = latest.record
+            self._times[topic] = max(self._times.get(topic, latest.micros), latest.micros)
+        now = max(self._times.values()) + duration // dt.timedelta(microseconds=1)
+        self._times = dict.fromkeys(self._times, now)
+        self._do(Advance(now, templates))
+
+    def run(self) -> list[PipelineProgress]:
+        """Process everything that is there, as `tidelog pipeline run --until-caught-up` does. QueryFailedError where it stops."""
+        self._do(Run())
+        return self.world.progress
+
+    def result(self, sink: str | None = None) -> list[Row]:
+        """The rows of a sink, which a test with one sink need not name: of a topic the committed ones."""
+        return self.world.rows(*self._sink(sink))
+
+    def records(self, topic: str) -> list[Any]:
+        """The committed records of a topic that a pipeline reads or writes, with keys and headers."""
+        known = [*source_topics(self.declared), *written_topics(self.declared)]
+        if topic not in known:
+            raise PipelineTestError(f"no pipeline names the topic {topic}{_known(topic, known)}")
+        return self.world.records(topic)
+
+    def dead_letters(self, topic: str | None = None) -> list[DeadLetter]:
+        """What was set apart, of one topic of dead letters or of all."""
+        known = [each.dead_letters for one in self.declared for each in one.sources if each.dead_letters is not None]
+        if topic is not None and topic not in known:
+            raise PipelineTestError(f"no source has dead_letters={topic!r}{_known(topic, known)}")
+        if not known:
+            raise PipelineTestError("no source has dead_letters=: what cannot be decoded stops the pipeline")
+        names = dict.fromkeys(known if topic is None else [topic])
+        return [letter for name in names for letter in self.world.dead_letters(name)]
+
+    def expect(self, sink: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """RowsDifferError unless the sink has these rows, each as often, in any order; compared by the columns that they name."""
+        check_rows(sink, rows, self.result(sink))
+
+    # How it is done.
+
+    def _do(self, act: Act) -> None:
+        self.world.do(act)
+        self.acts.append(act)
+
+    def _source(self, topic: str) -> FromTopic:
+        found = sources_of(self.declared, topic)
+        if not found:
+            known = source_topics(self.declared)
+            raise PipelineTestError(f"no source reads the topic {topic}{_known(topic, known)}")
+        return found[0]
+
+    def _timed_topics(self) -> list[str]:
+        named = [name for name in source_topics(self.declared) if sources_of(self.declared, name)]
+        # What another pipeline of the test writes brings its own times.
+        written = set(written_topics(self.declared))
+        matched = [name for name in self._given if name not in named]
+        return [
+            name
+            for name in [*named, *matched]
+            if name not in written and any(each.watermark is not None for each in sources_of(self.declared, name))
+        ]
+
+    def _sink(self, label: str | None) -> tuple[int, int]:
+        """The pipeline and its sink, by their places."""
+        known = {
+            sink.label: (number, place)
+            for number, each in enumerate(self.declared)
+            for place, sink in enumerate(each.sinks)
+        }
+        if label is None and len(known) == 1:
+            return next(iter(known.values()))
+        if label is None:
+            raise PipelineTestError(f"there are several sinks: name one of {', '.join(known)}")
+        if label not in known:
+            raise PipelineTestError(f"there is no sink {label}{_known(label, known)}")
+        return known[label]
+
+
+class World:
+    """Everything that one course of a test has for itself: topics, tables, checkpoints."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        place: Place,
+        pipelines: Sequence[Pipeline],
+        directory: Path,
+        topics: OwnTopics,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.place = place
+        self.pipelines = pipelines
+        self.file = PipelineFile(directory / "pipelines.py", in_reading_order(pipelines), [])
+        self.progress: list[PipelineProgress] = []
+        self._spark = spark
+        self._topics = topics
+        self._settings = settings
+        self._sinks = SeenSinks(spark, settings, self.file.beside)
+
+    @classmethod
+    def of(cls, test: PipelineTest, tag: str) -> World:
+        """A new one for a test, with its topics."""
+        cluster = test.cluster
+        settings = cluster.client_options("admin")
+        login = {name: text for name, text in cluster.client_properties("admin").items() if name != "bootstrap.servers"}
+        directory = test.directory / tag
+        directory.mkdir(parents=True)
+        place = Place(tag, cluster.bootstrap_servers, login, str(directory))
+        own = isolated(test.declared, place)
+        topics = OwnTopics(cluster.create_topic, settings, test.partitions)
+        for name in dict.fromkeys([*source_topics(own), *written_topics(own)]):
+            topics.ensure(name)
+        return cls(test.spark, place, own, directory, topics, settings)
+
+    def do(self, act: Act) -> None:
+        match act:
+            case Run():
+                self._run()
+            case _:
+                self.send(act)
+
+    def send(self, act: Give | Advance) -> None:
+        """Write what an act writes."""
+        match act:
+            case Give(topic, records):
+                self._topics.send(self.place.topic(topic), records)
+            case Advance(micros, templates):
+                key = mark_key(self.place.tag, micros)
+                for topic, template in templates.items():
+                    self._topics.send(self.place.topic(topic), [replace(template, key=key)])
+
+    def rows(self, number: int, place: int) -> list[Row]:
+        """Of a sink, by its place and its pipeline's."""
+        return self._sinks.rows(self.pipelines[number].sinks[place])
+
+    def records(self, topic: str) -> list[Any]:
+        found = committed_records(self._settings, self.place.topic(topic))
+        return [replace(each, topic=topic) for each in found]
+
+    def dead_letters(self, topic: str) -> list[DeadLetter]:
+        found = committed_records(self._settings, self.place.topic(topic))
+        return dead_letters_of(found, self.place.declared_topic)
+
+    def _run(self) -> None:
+        from tidelog.spark.testing_kit.caught_up import run_to_the_end  # noqa: PLC0415 - imports PySpark
+
+        # One after another: what one writes the next one has to read.
+        self.progress = []
+        for each in self.file.pipelines:
+            self.progress += run_to_the_end(self._spark, replace(self.file, pipelines=[each]), RUN_TIMEOUT_S)
+
+
+def _known(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    return did_you_mean(name, names) or (f": there are {', '.join(names)}" if names else ": there is none")
