@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
 
+from tests.spark.sink_tasks import Tasks
 from tests.spark.written import committed_rows, transactional_ids
 from tests.support.command_line import tidelog
 from tidelog import Producer
@@ -31,7 +32,9 @@ from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.pipelines.progress import PipelineProgress, read_progress
 from tidelog.spark.pipelines.query_options import sink_options
 from tidelog.spark.pipelines.query_plan import plan_pipeline
-from tidelog.spark.sink.sink_participant import Participant
+from tidelog.spark.sink import open_transactions
+from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
+from tidelog.spark.sink.sink_recovery import recover
 from tidelog.testing import EmbeddedCluster
 
 EVENT = Json("id string, n bigint, kind string")
@@ -236,6 +239,33 @@ def test_a_sink_that_refuses_what_is_decided_stops_the_query_and_raises_an_alarm
     assert f"{stuck} 0\n" in (checkpoint / "metrics.prom").read_text()
     assert sorted(row["n"] for row in pq.read_table(tmp_path / "files").to_pylist()) == list(range(10))
     assert sorted(row["n"] for row in values(cluster, f"{topic}.out")) == list(range(10))
+
+
+def test_what_others_have_left_open_is_told_when_a_pipeline_starts_also_without_anything_to_read(
+    spark: SparkSession,
+    cluster: EmbeddedCluster,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(open_transactions.tell_open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
+    cluster.create_topic(f"{topic}.out", partitions=2)
+    abandoned = Tasks(cluster.bootstrap_servers, f"{topic}.out", SinkIdentity(f"gone-{topic}"))
+    abandoned.write("run-0", [7])
+    abandoned.close()
+    pipeline = Pipeline(
+        name=f"starting-{topic}",
+        source=FromTopic(topic, EVENT, name="events"),
+        sink=[ToTopic(f"{topic}.out", name="out"), ToFiles("files")],
+        bootstrap=cluster.bootstrap_servers,
+    )
+
+    run_to_the_end(spark, tmp_path, pipeline)
+
+    assert f"has 1 transactions open on {topic}.out" in caplog.text
+    assert caplog.text.count(f"tidelog pipeline recover gone-{topic}") == 1
+    recover(f"gone-{topic}", {"bootstrap_servers": cluster.bootstrap_servers})
 
 
 def test_a_checkpoint_that_is_one_batch_old_is_refused_and_loses_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -201,7 +202,7 @@ def test_a_batch_that_comes_once_leaves_nothing(cluster: EmbeddedCluster, topic:
 def test_a_batch_tells_of_markers_and_of_what_others_have_open(
     cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(open_transactions.open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
+    monkeypatch.setattr(open_transactions.tell_open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
     monkeypatch.setattr(sink_warnings, "MARKERS_MAX", 0)
     abandoned = Tasks(cluster.bootstrap_servers, topic, SinkIdentity(f"gone-{uuid4().hex[:8]}"))
     abandoned.write("run-0", [7])
@@ -260,7 +261,7 @@ def test_what_a_query_that_never_came_back_has_open_is_told_with_the_first_batch
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(open_transactions.open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
+    monkeypatch.setattr(open_transactions.tell_open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
     abandoned = Tasks(cluster.bootstrap_servers, topic, SinkIdentity(f"gone-{uuid4().hex[:8]}"))
     abandoned.write("run-0", [7])
     abandoned.close()
@@ -270,6 +271,52 @@ def test_what_a_query_that_never_came_back_has_open_is_told_with_the_first_batch
 
     assert caplog.text.count(f"tidelog pipeline recover {abandoned.identity.query}") == 1
     assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_it_is_told_with_a_first_batch_that_is_empty_too(
+    cluster: EmbeddedCluster,
+    topic: str,
+    stream: Stream,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(open_transactions.tell_open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
+    abandoned = Tasks(cluster.bootstrap_servers, topic, SinkIdentity(f"gone-{uuid4().hex[:8]}"))
+    abandoned.write("run-0", [7])
+    abandoned.close()
+    stream.plan(0, "to 0")
+
+    stream.sink.commit([TaskWritten(0, SinkWrite(stream.identity, "run-1", 0, str(stream.checkpoint)))], 0)
+
+    assert caplog.text.count(f"tidelog pipeline recover {abandoned.identity.query}") == 1
+
+
+def test_it_is_told_before_the_first_batch_where_the_checkpoint_says_whose_query_it_is(
+    cluster: EmbeddedCluster,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And transactions of the query itself are none of others."""
+    monkeypatch.setattr(open_transactions.tell_open_elsewhere, "__kwdefaults__", {"but": None, "age_ms_min": 0})
+    stream = Stream(cluster, topic, tmp_path / "c", checkpointLocation=str(tmp_path / "c"))
+    (stream.checkpoint / "metadata").write_text(f'{{"id":"{stream.identity.query}"}}')
+    abandoned = Tasks(cluster.bootstrap_servers, topic, SinkIdentity(f"gone-{uuid4().hex[:8]}"))
+    for each in (abandoned, stream.tasks):
+        each.write("run-0", [7])
+    abandoned.close()
+
+    copies = [pickle.dumps(stream.sink) for _ in range(2)]
+    told = caplog.text
+    stream.plan(0, "to 0")
+    stream.commit("run-1", 0, 1)
+
+    assert told.count(f"tidelog pipeline recover {abandoned.identity.query}") == 1
+    assert f"recover {stream.identity.query}" not in told
+    stream.tasks.close()
+    assert caplog.text == told, "told once"
+    assert pickle.loads(copies[0])._options == stream.sink._options
 
 
 def test_the_entry_of_a_batch_is_read_here_and_from_an_object_store(

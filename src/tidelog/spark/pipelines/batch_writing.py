@@ -103,10 +103,6 @@ class BatchWriting:
         started_ms = self._clock.now_ms()
         spark = rows.sparkSession
         identity, run = self._who(spark)
-        for index, each in enumerate(self._sinks.topics):
-            topics = [topic.topic for topic in each.cluster.sinks]
-            # Told once for each cluster.
-            warn_of_open_transactions(each.cluster.options, identity, f"{run}.{index}", topics)
         committer = self._committer = self._committer or self._make_committer(identity, run)
         # All that is known of it until more is: on which clusters tasks may have left something open.
         work = BatchWork(batch_id, topics=tuple(TopicOutput(each.label, each.target) for each in self._sinks.topics))
@@ -130,6 +126,14 @@ class BatchWriting:
             self._give_up(committer, work)
             raise
         self.upkeep.after(batch_id, committer.protected_manifests)
+
+    def started(self, query: str, run: str) -> None:
+        """Tell what others have left open on the query's topics, also where there is nothing to write yet."""
+        for index, each in enumerate(self._sinks.topics):
+            topics = [topic.topic for topic in each.cluster.sinks]
+            identity = SinkIdentity(query, prefix=self._sinks.prefix)
+            # Told once for each cluster.
+            warn_of_open_transactions(each.cluster.options, identity, f"{run}.{index}", topics)
 
     def _count(self, work: BatchWork) -> None:
         for each in work.audit.sinks if work.audit is not None else ():

@@ -205,6 +205,8 @@ class PipelineRun:
             query = start_query(lambda: writer.start() if name is None else writer.toTable(name))
         except PySparkException as error:
             raise QueryFailedError(f"{planned.name}: {sentence_of(error)}") from error
+        if writing is not None:
+            writing.started(str(query.id), str(query.runId))
         progress = QueryProgress(
             query=planned.name,
             query_id=str(query.id),

@@ -29,6 +29,8 @@ from tidelog.spark.sink.sink_participant import (
 
 # Younger ones most likely belong to a batch that is being written.
 OLD_MS_MIN = 60_000
+# Whoever starts a query waits for it.
+LOOK_TIMEOUT_S = 30.0
 # A sentence names so many topics.
 _NAMED_MAX = 5
 
@@ -136,7 +138,8 @@ def tell_open_elsewhere(
             return await open_elsewhere(admin, topics, prefix, but=but, age_ms_min=age_ms_min)
 
     try:
-        return [str(each) for each in background.call(look())]
+        # One answer of several nodes after another.
+        return [str(each) for each in background.call(look(), LOOK_TIMEOUT_S)]
     except ClientError as error:
         return [
             f"whether older transactions are open on {', '.join(sorted(topics)[:_NAMED_MAX])} is not known: {error}"

@@ -25,7 +25,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark import TaskContext
@@ -136,6 +137,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         check_columns(options, schema)
         self._options = options
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The copies for the tasks of a batch, made before they start. That is the first that a sink hears of its query: Spark
+        makes none before there is something to read."""
+        self._warn_at_start()
+        return {"_options": self._options}
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         if not self._options.is_exactly_once:
             from tidelog.spark.sink.sink_task import write_at_least_once
@@ -156,7 +163,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         of, participants = _read(messages, None)
         if of is None:
             raise SinkError("no task says which batch it has written, so that none can be committed")
-        _tell(self._options, of, participants)
+        _tell(self._options, of, participants, is_told=self._own is not None)
         work = BatchWork.of_topic(batchId, participants, _input(_hash_of(of, batchId), participants))
         _committer(self._options, of).commit(work)
 
@@ -170,6 +177,25 @@ class StreamSink(DataSourceStreamArrowWriter):
             _committer(self._options, of).abort(BatchWork.of_topic(batchId, participants))
         elif (of := self._left(batchId)) is not None:
             _committer(self._options, of, is_kept=False).abort(BatchWork(batchId))
+
+    def _warn_at_start(self) -> None:
+        if (own := self._own) is not None and self._options.topic is not None:
+            from tidelog.spark.sink.sink_warnings import warn_of_open_transactions
+
+            warn_of_open_transactions(self._options, own, str(self._options.checkpoint), [self._options.topic])
+
+    @cached_property
+    def _own(self) -> SinkIdentity | None:
+        """The query's, where that and its topic are known before any batch."""
+        from tidelog.spark.sink.input_hash import InputUnreadableError, query_id
+
+        checkpoint = self._options.checkpoint
+        if checkpoint is None or self._options.topic is None:
+            return None
+        try:
+            return SinkIdentity(query_id(checkpoint), prefix=self._options.prefix)
+        except InputUnreadableError:
+            return None
 
     def _left(self, batch_id: int) -> SinkWrite | None:
         """Who takes over from a run of which no task has told anything, so that nothing that it has open is left behind: the
@@ -217,13 +243,17 @@ def _write_exactly_once(options: SinkOptions, of: SinkWrite, batches: Iterable[p
     return TaskWritten(0 if participant is None else participant.records, of, participant)
 
 
-def _tell(options: SinkOptions, of: SinkWrite, participants: Sequence[Participant]) -> None:
-    """Once a run, before its first batch counts: what people should know about markers, and about transactions of others."""
+def _tell(options: SinkOptions, of: SinkWrite, participants: Sequence[Participant], *, is_told: bool = False) -> None:
+    """Once a run, before its first batch counts: what people should know about markers, and about transactions of others unless
+    they were told at the start."""
     from tidelog.spark.sink.sink_warnings import warn_of_markers, warn_of_open_transactions
 
     warn_of_markers(of.identity, of.run, participants)
-    topics = {topic for each in participants for topic, _ in each.partitions}
-    warn_of_open_transactions(options, of.identity, of.run, sorted(topics))
+    if not is_told:
+        topics = {topic for each in participants for topic, _ in each.partitions}
+        if options.topic is not None:
+            topics.add(options.topic)
+        warn_of_open_transactions(options, of.identity, of.run, sorted(topics))
 
 
 def _input(hash_of_input: str | None, participants: Sequence[Participant]) -> BatchInput:

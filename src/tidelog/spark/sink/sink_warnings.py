@@ -10,11 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from tidelog.client.background import Background
-from tidelog.client.errors import ClientError
-from tidelog.client.seams import ClientSeams
-from tidelog.model.clock import system_now_ms
-from tidelog.spark.sink.open_transactions import OpenElsewhere, open_elsewhere
+from tidelog.spark.sink.open_transactions import tell_open_elsewhere
 from tidelog.spark.sink.sink_options import SinkOptions
 from tidelog.spark.sink.sink_participant import Participant, SinkIdentity
 
@@ -24,7 +20,7 @@ log = logging.getLogger(__name__)
 MARKERS_MAX = 20_000
 # A process serves few queries; beyond that it may tell twice.
 _TOLD_MAX = 1000
-# To look at others' transactions must not hold up the batch.
+# To look at others' transactions must not hold up a query.
 _LOOK_TIMEOUT_MS = 5_000
 
 _told: dict[tuple[str, str], None] = {}
@@ -70,28 +66,8 @@ def warn_of_markers(
 
 
 def warn_of_open_transactions(options: SinkOptions, identity: SinkIdentity, run: str, topics: Sequence[str]) -> None:
-    """What queries that may never come back have open on a query's topics, and how to end it: with its first batch."""
-    if not topics or not is_first(run, "open transactions"):
-        return
-    try:
-        for each in _open_on(options, identity, topics):
-            log.warning("%s", each)
-    except ClientError as error:
-        log.info("open transactions on %s cannot be listed: %s", ", ".join(topics), error)
-
-
-def _open_on(options: SinkOptions, identity: SinkIdentity, topics: Sequence[str]) -> list[OpenElsewhere]:
-    from tidelog.client.admin import AsyncAdmin  # noqa: PLC0415 - once a run
-    from tidelog.spark.client_settings import common_settings  # noqa: PLC0415
-
-    background = Background.acquire()
-
-    async def look() -> list[OpenElsewhere]:
-        settings = {**common_settings(options.client), "default_api_timeout_ms": _LOOK_TIMEOUT_MS}
-        async with AsyncAdmin.on(ClientSeams.of(background.loop), **settings) as admin:
-            return await open_elsewhere(admin, topics, options.prefix, now_ms=system_now_ms(), but=identity)
-
-    try:
-        return background.call(look(), 2 * _LOOK_TIMEOUT_MS / 1000)
-    finally:
-        background.release()
+    """What queries that may never come back have open on a query's topics, and how to end it: once a run."""
+    if topics and is_first(run, "open transactions"):
+        settings = {**options.client, "max_block_ms": _LOOK_TIMEOUT_MS}
+        for sentence in tell_open_elsewhere(settings, topics, options.prefix, but=identity):
+            log.warning("%s", sentence)
