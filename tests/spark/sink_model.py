@@ -59,6 +59,12 @@ Choose = Callable[[int], int]
 """One of so many; 0 is that all goes well."""
 
 
+class EndPart(EndStaged, frozen=True):
+    """An end that stops half-way, of a kind whose ends are several steps."""
+
+    steps: int = 0
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sinks of a query: topics by the cluster that they are on, and names of tables."""
@@ -66,6 +72,7 @@ class Shape:
     topics: tuple[str, ...] = ("",)
     """An empty name is the cluster of the decisions."""
     tables: tuple[str, ...] = ()
+    """`table`, `database` and `files` are what their names say; what follows a name tells two of a kind apart."""
     can_pin: bool = True
 
     @property
@@ -150,28 +157,90 @@ class Cluster:
 
 @dataclass
 class Table:
-    """A table that knows its last batch, and staged rows by the path of their manifest."""
+    """As Delta and Iceberg have it: it knows its last batch, and what is staged becomes its own in one step."""
 
     staged: dict[str, list[Row]] = field(default_factory=dict)
+    """By the path of a manifest."""
     ended: dict[int, str] = field(default_factory=dict)
     seen: list[Row] = field(default_factory=list)
 
     def stage(self, path: str, rows: list[Row]) -> None:
         self.staged[path] = rows
 
-    def end(self, path: str) -> None:
-        batch_id = int(path.split("/")[1])
-        if batch_id in self.ended:
-            assert self.ended[batch_id] == path, "a batch is ended from two manifests"
-        if batch_id <= max(self.ended, default=-1):
-            return
-        assert path in self.staged, "what is decided was discarded"
-        self.ended[batch_id] = path
-        self.seen += self.staged[path]
+    def end(self, path: str, steps: int | None = None) -> None:
+        """All of it, or its first steps."""
+        if not self._has(path):
+            assert path in self.staged, "what is decided was discarded"
+            self._count(path, steps)
 
     def discard(self, path: str) -> None:
         assert path not in self.ended.values(), "what counts is discarded"
         self.staged.pop(path, None)
+
+    @property
+    def parts(self) -> range:
+        """How many steps of an end may be made before it is cut."""
+        return range(0)
+
+    def _has(self, path: str) -> bool:
+        batch_id = int(path.split("/")[1])
+        if batch_id in self.ended:
+            assert self.ended[batch_id] == path, "a batch is ended from two manifests"
+        return batch_id <= max(self.ended, default=-1)
+
+    def _count(self, path: str, steps: int | None) -> None:
+        self.ended[int(path.split("/")[1])] = path
+        self.seen += self.staged[path]
+
+
+class Database(Table):
+    """Rows are merged in one transaction, and what was staged is cleared then: an end that is asked again finds none of it."""
+
+    @property
+    def parts(self) -> range:
+        return range(1, 2)
+
+    def _count(self, path: str, steps: int | None) -> None:
+        super()._count(path, steps)
+        if steps is None:
+            del self.staged[path]
+
+    def end(self, path: str, steps: int | None = None) -> None:
+        super().end(path, steps)
+        if steps is None:
+            self.staged.pop(path, None)
+
+    def discard(self, path: str) -> None:
+        # The table has rows of its own by then.
+        self.staged.pop(path, None)
+
+
+@dataclass
+class Files(Table):
+    """Each file is renamed for itself, and seen from then on; that all of them are is written down at the end."""
+
+    renamed: dict[str, int] = field(default_factory=dict)
+    """How many files of a manifest."""
+
+    @property
+    def parts(self) -> range:
+        return range(1, TASKS + 1)
+
+    def _count(self, path: str, steps: int | None) -> None:
+        # A rename that was made is found made.
+        done = self.renamed.get(path, 0)
+        files = self.staged[path][:steps]
+        self.seen += files[done:]
+        self.renamed[path] = max(done, len(files))
+        if steps is None:
+            self.ended[int(path.split("/")[1])] = path
+
+    def discard(self, path: str) -> None:
+        assert path not in self.renamed, "what is seen already is discarded"
+        super().discard(path)
+
+
+_KINDS: dict[str, type[Table]] = {"table": Table, "database": Database, "files": Files}
 
 
 class Model:
@@ -181,7 +250,7 @@ class Model:
         self.shape = shape
         self.cluster_id = cluster_id
         self.clusters = {each: Cluster(shape.can_pin) for each in ("", *shape.topics)}
-        self.tables = {each: Table() for each in shape.tables}
+        self.tables = {each: _KINDS[each.rstrip("0123456789")]() for each in shape.tables}
         self.states: list[SinkState | None] = []
         self.audit: list[AuditEntry] = []
         self.warnings: list[str] = []
@@ -250,6 +319,9 @@ class Model:
                 return ("",) * len(staged)
             case Pin(topics):
                 return tuple(self._held(each) for each in topics)
+            case EndPart(output, steps):
+                self.tables[output.sink].end(output.manifest_path, steps)
+                return None
             case EndStaged(output):
                 self.tables[output.sink].end(output.manifest_path)
                 return None
@@ -492,6 +564,8 @@ class World:
         match effect:
             case End(topics) | Pin(topics):
                 parts += [type(effect)((each,)) for each in _singly(topics)]
+            case EndStaged(output):
+                parts += [EndPart(output, steps) for steps in self.model.tables[output.sink].parts]
             case AbortOrphans(orphans):
                 parts += [AbortOrphans((each,)) for each in orphans if len(orphans) > 1]
             case Discard(staged):
