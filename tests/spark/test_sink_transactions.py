@@ -219,10 +219,14 @@ def test_sixty_attempts_in_a_worker_have_the_connections_of_one(topic: str, monk
 
         monkeypatch.setattr(coordinators, "FindCoordinatorRequest", counting)
         query = Query(cluster.bootstrap_servers, topic)
-        for number in range(60):
-            query.task(0, number, partition=number)
-        # Each id may have another coordinator; more than one look-up an id would be one a request.
+        written = [query.task(0, number, partition=number) for number in range(60)]
+        # Each id may have another coordinator, and nobody in this worker has used it before.
         assert asked == 60
+        query.commit(0, *written)
+        asked = 0
+        for number in range(60):
+            query.task(1, number, partition=number)
+        assert asked == 0, "the next batch has the same ids"
         # To the data, to the coordinator, and perhaps the one that was there before the brokers were known.
         assert connections(cluster) - before <= 3
         close_transactions()

@@ -28,7 +28,9 @@ InitProducerId on an id aborts whatever is open under it. That this is never wha
 What is left is a zombie that stops between looking and InitProducerId, for the length of a batch, and wakes in the milliseconds
 between the decision about the next one and its end: then the query stops and says what is missing (`LostTransactionError`).
 
-A worker has one task at a time. A producer is given up with its task, and its connections are kept for the next one.
+A worker has one task at a time. A producer is given up with its task, and its connections are kept for the next one, with the
+coordinators of the ids that it has had: an id is looked up once in a worker, by the first task that has it there, and not again
+with each batch. That first look-up stays: each id may have another coordinator, and a task knows no id but its own.
 """
 
 from __future__ import annotations
