@@ -13,7 +13,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from tests.spark.topics import Output, numbers, options, read, stopped
-from tidelog.spark.catalog_table import METADATA, reading_options, reading_side, schema_of_new, writing_side
+from tidelog.spark.catalog_table import (
+    DECLARED,
+    METADATA,
+    reading_options,
+    reading_side,
+    schema_of_new,
+    writing_options,
+    writing_side,
+)
 from tidelog.spark.errors import OptionError
 from tidelog.testing import EmbeddedCluster
 
@@ -46,6 +54,26 @@ def test_the_options_of_a_table_go_with_its_schema_to_those_who_read() -> None:
         reading_options({}, without)
 
 
+def test_a_table_that_names_a_topic_is_written_by_rows_that_spark_has_fitted_to_it_alone() -> None:
+    both = {"kafka.bootstrap.servers": SERVERS, "topic": "t", "delivery": "at_least_once"}
+    schema = schema_of_new(
+        told(kafka__bootstrap__servers=SERVERS, subscribe="t", topic="t", delivery="at_least_once", columns="value")
+    )
+    (field,) = schema.fields
+    assert field.metadata[DECLARED] == "binary"
+    assert reading_options({}, schema) == {"kafka.bootstrap.servers": SERVERS, "subscribe": "t", "columns": "value"}
+    # Rows of this table, on their way into another one.
+    with pytest.raises(OptionError, match="only where it has to fit the rows"):
+        writing_options({}, schema)
+
+    fitted = {name: each for name, each in field.metadata.items() if name != DECLARED}
+    into = StructType([StructField("value", field.dataType, metadata=fitted)])
+    assert writing_options({"Topic": "u"}, into) == {**both, "topic": "u"}
+    only_read = schema_of_new(told(kafka__bootstrap__servers=SERVERS, subscribe="t"))
+    with pytest.raises(OptionError, match="and the table names a topic"):
+        writing_options({}, only_read)
+
+
 def test_a_location_is_a_path() -> None:
     schema = schema_of_new({"provider": "tidelog", "location": "file:/a%20b", "path": "file:/a%20b", "owner": "root"})
 
@@ -75,6 +103,10 @@ def test_each_side_of_a_view_takes_its_own_options() -> None:
         (told(subscribe="t"), "kafka.bootstrap.servers is missing"),
         (told(kafka__bootstrap__servers=SERVERS, subscibe="t"), "there is no option subscibe; did you mean subscribe?"),
         (told(kafka__bootstrap__servers=SERVERS, topic="t"), "the option topic is for writing"),
+        (
+            told(kafka__bootstrap__servers=SERVERS, subscribe="t", topic="t", delivery="once"),
+            "delivery is 'once'",
+        ),
         (told(kafka__bootstrap__servers=SERVERS, subscribe="t", kafka__sasl__password="x"), "for all to see: refer"),
         ({"provider": "tidelog", "location": "s3a://bucket/x"}, "a directory of this machine"),
     ],
@@ -145,6 +177,42 @@ def test_a_table_is_read_by_its_name_and_written_with_its_options_named(
     finally:
         for name in ("orders", "others", "listed", "copied"):
             spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_table_that_names_a_topic_is_written_by_its_name(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str
+) -> None:
+    other = f"{topic}-2"
+    cluster.create_topic(other, partitions=1)
+    for name, written in (("orders", topic), ("others", other)):
+        spark.sql(
+            f"CREATE TABLE {name} USING tidelog OPTIONS (kafka.bootstrap.servers '{cluster.bootstrap_servers}', "
+            f"subscribe '{written}', topic '{written}', startingOffsets 'earliest')"
+        )
+    try:
+        spark.sql("INSERT INTO orders (key, value) VALUES (binary('k'), binary('0'))")
+        spark.sql("INSERT INTO orders (value) SELECT binary(string(id)) FROM range(1, 3)")
+        spark.range(3, 5).selectExpr("binary(string(id)) AS value").writeTo("orders").append()
+        rows = spark.range(5, 6).selectExpr("binary(string(id)) AS value", "binary('k') AS key")
+        rows.write.format("tidelog").mode("append").saveAsTable("orders")
+        assert numbers(spark.table("orders")) == list(range(6))
+
+        # Into which of the two they go is not left to what rows bring with them.
+        spark.sql("INSERT INTO others (key, value) SELECT key, value FROM orders WHERE value < binary('2')")
+        assert numbers(spark.table("others")) == [0, 1]
+        spark.table("orders").write.mode("overwrite").saveAsTable("copied")
+        spark.table("orders").createOrReplaceTempView("seen")
+        for exactly in ("orders", "copied", "seen"):
+            refused(
+                lambda exactly=exactly: spark.sql(f"INSERT INTO others SELECT * FROM {exactly}"), "leave a column out"
+            )  # type: ignore[misc]
+        refused(lambda: spark.table("orders").writeTo("others").append(), "leave a column out")
+        assert numbers(spark.table("orders")) == list(range(6))
+        assert numbers(spark.table("others")) == [0, 1]
+    finally:
+        for name in ("orders", "others", "copied"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+        spark.catalog.dropTempView("seen")
 
 
 def test_a_view_is_read_and_written_by_its_options(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:

@@ -50,6 +50,12 @@ ChosenTopics = Subscribed | Matching | Assigned
 NAMES = ("subscribe", "subscribePattern", "assign")
 
 
+def names_both_sides(options: Mapping[str, str]) -> bool:
+    """Whether they name a topic to write and topics to read."""
+    names = {name.lower() for name in options}
+    return "topic" in names and not names.isdisjoint(name.lower() for name in NAMES)
+
+
 def chosen_topics(given: Mapping[str, str]) -> ChosenTopics | None:
     """From options by their lower-case names; None where none of the three is there. OptionError for two of them."""
     present = [name for name in NAMES if name.lower() in given]

@@ -36,7 +36,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.source.chosen_topics import NAMES as TOPIC_NAMES
+from tidelog.spark.source.chosen_topics import names_both_sides
 from tidelog.spark.source.record_schema import spark_schema
 from tidelog.spark.source.source_options import SourceOptions, batch_bounds, parse_source_options, stream_start
 
@@ -93,14 +93,14 @@ class TidelogSource(DataSource):
         from tidelog.spark.sink.sink import BatchSink
         from tidelog.spark.sink.sink_options import parse_sink_options
 
-        return BatchSink(parse_sink_options(self._for_writing(), is_stream=False), schema, overwrite=overwrite)
+        return BatchSink(parse_sink_options(self._for_writing(schema), is_stream=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
         from tidelog.spark.sink.sink import StreamSink
         from tidelog.spark.sink.sink_options import parse_sink_options
 
         # In the mode complete each batch is the whole result, appended: a topic is not emptied for it.
-        return StreamSink(parse_sink_options(self._for_writing(), is_stream=True), schema)
+        return StreamSink(parse_sink_options(self._for_writing(schema), is_stream=True), schema)
 
     # A statement that does not say where is about a table of Spark's catalog. A view may be read and written by its options.
 
@@ -111,12 +111,12 @@ class TidelogSource(DataSource):
             return reading_options(self.options, schema)
         return _reading_side(self.options)
 
-    def _for_writing(self) -> Mapping[str, str]:
+    def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         if not _says_where(self.options):
-            from tidelog.spark.catalog_table import no_writing_options
+            from tidelog.spark.catalog_table import writing_options
 
-            raise no_writing_options()
-        if _is_two_sided(self.options):
+            return writing_options(self.options, schema)
+        if names_both_sides(self.options):
             from tidelog.spark.catalog_table import writing_side
 
             return writing_side(self.options)
@@ -237,14 +237,8 @@ def _says_where(options: Mapping[str, str]) -> bool:
     return any(name.lower() in {"kafka.bootstrap.servers", "path"} for name in options)
 
 
-def _is_two_sided(options: Mapping[str, str]) -> bool:
-    """Whether they name a topic to write and topics to read."""
-    names = {name.lower() for name in options}
-    return "topic" in names and not names.isdisjoint(name.lower() for name in TOPIC_NAMES)
-
-
 def _reading_side(options: Mapping[str, str]) -> Mapping[str, str]:
-    if not _is_two_sided(options):
+    if not names_both_sides(options):
         return options
     from tidelog.spark.catalog_table import reading_side
 
