@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,10 +203,8 @@ def test_a_table_that_names_a_topic_is_written_by_its_name(
         assert numbers(spark.table("others")) == [0, 1]
         spark.table("orders").write.mode("overwrite").saveAsTable("copied")
         spark.table("orders").createOrReplaceTempView("seen")
-        for exactly in ("orders", "copied", "seen"):
-            refused(
-                lambda exactly=exactly: spark.sql(f"INSERT INTO others SELECT * FROM {exactly}"), "leave a column out"
-            )  # type: ignore[misc]
+        for name in ("orders", "copied", "seen"):
+            refused(partial(spark.sql, f"INSERT INTO others SELECT * FROM {name}"), "leave a column out")
         refused(lambda: spark.table("orders").writeTo("others").append(), "leave a column out")
         assert numbers(spark.table("orders")) == list(range(6))
         assert numbers(spark.table("others")) == [0, 1]

@@ -70,7 +70,7 @@ def schema_of_new(told: Mapping[str, str]) -> StructType:
     kept = {METADATA: text}
     if names_both_sides(options):
         parse_sink_options(writing_side(options), is_stream=False)
-        kept |= {WRITING: text, DECLARED: from_arrow_type(arrow_schema(columns)[0].type).simpleString()}
+        kept |= {WRITING: text, DECLARED: from_arrow_type(arrow_schema(columns).field(0).type).simpleString()}
     return StructType(
         [
             StructField(field.name, from_arrow_type(field.type), nullable=True, metadata={} if index else kept)
