@@ -9,13 +9,13 @@ from tidelog.wire.internal_records import CoordinatorRecord
 
 
 class Group(Protocol):
-    """A group of some kind. `ClassicGroup` and `ConsumerGroup` are; offsets are kept beside it, by group id."""
+    """A group of some kind. `ClassicGroup`, `ConsumerGroup` and `ShareGroup` are; offsets are kept beside it, by group id."""
 
     group_id: str
 
     @property
     def type_name(self) -> str:
-        """As ListGroups has it: `classic` or `consumer`."""
+        """As ListGroups has it: `classic`, `consumer` or `share`."""
         ...
 
     @property
@@ -31,6 +31,16 @@ class Group(Protocol):
     @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
+        ...
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether a group of another kind may take its place while it has no members."""
+        ...
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether its members commit offsets. False: it has no use for any, and does not end for want of them."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:

@@ -33,6 +33,14 @@ class ConsumerGroupLimits(Struct, frozen=True):
     assignment_interval_ms: int = 1_000
 
 
+class ShareGroupLimits(Struct, frozen=True):
+    """What the members of one share group go by: its own configuration over the broker's."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+
+
 class GroupSettings(Struct, frozen=True):
     """The keys of the broker that concern groups, in their order in Kafka's documentation."""
 
@@ -47,6 +55,10 @@ class GroupSettings(Struct, frozen=True):
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_limits_of: Callable[[str], ConsumerGroupLimits] = lambda _group_id: ConsumerGroupLimits()
+    # group.share.*
+    share_max_size: int = 200
+    share_initialise_retry_interval_ms: int = 30_000
+    share_limits_of: Callable[[str], ShareGroupLimits] = lambda _group_id: ShareGroupLimits()
     # offset*.*
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000

@@ -19,6 +19,7 @@ cdef class GroupShard:
     cdef readonly object groups
     cdef readonly ClassicGroups classic
     cdef readonly ConsumerGroups consumer
+    cdef readonly object share
     cdef readonly Offsets offsets
     cdef object _settings
     cdef object _topics

@@ -21,12 +21,14 @@ from tidelog.coordination.group import Group
 from tidelog.coordination.group_settings import GroupSettings
 from tidelog.coordination.group_table import GroupTable
 from tidelog.coordination.offsets import Offsets, nothing_fetched
+from tidelog.coordination.share.context import Beginning
+from tidelog.coordination.share.groups import ShareGroups, ask_nobody
 from tidelog.coordination.timeline import Timeline
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
-from tidelog.wire.messages import consumer_groups, group_admin
+from tidelog.wire.messages import consumer_groups, group_admin, share_groups
 from tidelog.wire.messages.group_admin import DeletableGroupResult, ListedGroup
 from tidelog.wire.messages.group_offsets import (
     OffsetDeleteRequest,
@@ -76,8 +78,10 @@ class GroupShard:
         random: Random,
         topics: Callable[[], TopicsView],
         partition: CoordinatorPartition | None = None,
+        begin: Callable[[Beginning], None] = ask_nobody,
     ) -> None:
-        """`partition` is the one of the log that the shard is made from; without, everything counts as committed."""
+        """`partition` is the one of the log that the shard is made from; without, everything counts as committed. `begin` is
+        called with what share groups ask of the share coordinator."""
         self.deadlines = Deadlines()
         self.timeline = Timeline(partition)
         self.groups = GroupTable(self.timeline)
@@ -85,6 +89,7 @@ class GroupShard:
         self.consumer = ConsumerGroups(
             self.groups, self.deadlines, settings, random, topics(), self.classic, self.timeline
         )
+        self.share = ShareGroups(self.groups, self.deadlines, settings, topics(), begin, self.timeline)
         self.offsets = Offsets(settings, self.timeline)
         self._settings = settings
         self._topics = topics
@@ -110,6 +115,11 @@ class GroupShard:
         if isinstance(self.groups.get(request.group_id), ConsumerGroup):
             return self.consumer.leave_classic(request, caller, now_ms)
         return self.classic.leave(request, caller, now_ms)
+
+    def share_heartbeat(
+        self, request: share_groups.ShareGroupHeartbeatRequest, caller: Caller, now_ms: int
+    ) -> Decision[share_groups.ShareGroupHeartbeatResponse]:
+        return self.share.heartbeat(request, caller, now_ms)
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int
@@ -213,6 +223,8 @@ class GroupShard:
     def _expire_offsets(self, now_ms: int) -> Decision[None]:
         records: list[CoordinatorRecord] = []
         for group in list(self.groups.values()):
+            if not group.has_offsets:
+                continue
             expired, is_all = self.offsets.expiry(group, now_ms)
             records += expired
             if is_all and group.is_empty:
@@ -263,6 +275,11 @@ class GroupShard:
             members=[],
         )
 
+    def describe_share(self, group_id: str) -> share_groups.DescribedGroup:
+        """As ShareGroupDescribe has it, which knows share groups alone."""
+        self.timeline.trim()
+        return self.share.describe(group_id, self.groups.committed(group_id))
+
     def describe_consumer(self, group_id: str) -> consumer_groups.DescribedGroup:
         """As ConsumerGroupDescribe has it, which knows groups of the new protocol alone."""
         self.timeline.trim()
@@ -291,8 +308,10 @@ class GroupShard:
     ) -> Decision[None]:
         """The cluster's topics are others now. What was committed for those that are gone goes with them."""
         gone = list(removed)
-        self.consumer.topics_changed(topics, [*changed, *gone], now_ms)
-        return Decision(None, tuple(self.offsets.deletion_of_topics(gone)) if gone else ())
+        others = list(changed)
+        self.consumer.topics_changed(topics, [*others, *gone], now_ms)
+        forgotten = self.share.topics_changed(topics, others, gone)
+        return Decision(None, (*self.offsets.deletion_of_topics(gone), *forgotten) if gone else ())
 
     # --- the shard's life --------------------------------------------------------------------------------------------------
 
@@ -309,6 +328,7 @@ class GroupShard:
             self.classic.replay_group(key, value, now_ms)
         else:
             self.consumer.replay(record, now_ms)
+            self.share.replay(record, now_ms)
         self.timeline.end_replay()
 
     def end_transaction(self, producer_id: int, offset: int, *, is_committed: bool) -> None:
@@ -319,6 +339,7 @@ class GroupShard:
     def loaded(self, now_ms: int) -> list[Decision[None]]:
         # While the log was read, the cluster has moved on.
         self.consumer.topics_changed(self._topics(), (), now_ms)
+        self.share.loaded(self._topics(), now_ms)
         self.deadlines.set(_EXPIRE_OFFSETS, self._next_expiry_ms(now_ms), self._expire_offsets)
         return [*self.classic.loaded(now_ms), *self.consumer.loaded(now_ms)]
 
@@ -345,7 +366,7 @@ def _check_offset_delete(group: Group) -> ErrorCode:
     """Offsets of a group of consumers go topic by topic; whether another kind of group uses them is unknown."""
     if isinstance(group, ClassicGroup):
         return group.check_offset_delete()
-    return ErrorCode.NONE
+    return ErrorCode.NONE if group.has_offsets else ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def undescribed_consumer_group(group_id: str, error: ErrorCode, message: str | None) -> consumer_groups.DescribedGroup:

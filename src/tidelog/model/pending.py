@@ -97,3 +97,22 @@ def when_all(outcomes: Sequence[T | Pending[T]], then: Callable[[list[T]], R]) -
         outcome = cast("Pending[T]", outcomes[index])
         outcome.then(lambda value, index=index: arrived(index, value))  # type: ignore[misc]
     return result
+
+
+def after(outcome: T | Pending[T], then: Callable[[T], R | Pending[R]]) -> R | Pending[R]:
+    """What comes of an outcome, now or when it is there."""
+    if not isinstance(outcome, Pending):
+        return then(outcome)
+    if outcome.is_complete:
+        return then(outcome.value)
+    result: Pending[R] = Pending()
+
+    def arrived(value: T) -> None:
+        made = then(value)
+        if isinstance(made, Pending):
+            made.then(result.complete)
+        else:
+            result.complete(made)
+
+    outcome.then(arrived)
+    return result

@@ -111,52 +111,12 @@ without effect: it configures the metrics of Apache Kafka
     telemetry.max.bytes  int  1048576  1..  read-only
         How large the metrics of a client may be.
 without effect: share and streams groups are not there yet
-    group.share.assignment.interval.ms  int  1000  0..  cluster-wide
-        The shortest time between two assignments of a share group.
     group.share.assignors  list  simple  -  read-only
         Which assignors share groups may use.
-    group.share.delivery.count.limit  int  5  2..10  read-only
-        How often a record of a share group is delivered at most.
-    group.share.heartbeat.interval.ms  int  5000  1..  read-only
-        How often a member of a share group sends a heartbeat.
-    group.share.initialize.retry.interval.ms  int  30000  1..  read-only  internal
-        How often the initialisation of a share partition's state is tried.
-    group.share.max.assignment.interval.ms  int  15000  0..  read-only
-        The largest `share.assignment.interval.ms` that a group may have.
-    group.share.max.delivery.count.limit  int  10  5..25  read-only
-        The largest limit of deliveries that a group may have.
-    group.share.max.heartbeat.interval.ms  int  15000  1..  read-only
-        The largest interval of heartbeats that a share group may have.
-    group.share.max.partition.max.record.locks  int  4000  2000..10000  read-only
-        The largest number of locked records that a group may have in a partition.
-    group.share.max.record.lock.duration.ms  int  60000  30000..3600000  read-only
-        The longest lock of a record that a group may have.
-    group.share.max.session.timeout.ms  int  60000  1..  read-only
-        The longest session that a share group may have.
     group.share.max.share.sessions  int  2000  1..  read-only
         How many share sessions a broker keeps.
-    group.share.max.size  int  200  1..1000  read-only
-        How many members a share group has at most.
-    group.share.min.assignment.interval.ms  int  0  0..  read-only
-        The smallest `share.assignment.interval.ms` that a group may have.
-    group.share.min.delivery.count.limit  int  2  2..5  read-only
-        The smallest limit of deliveries that a group may have.
-    group.share.min.heartbeat.interval.ms  int  5000  1..  read-only
-        The smallest interval of heartbeats that a share group may have.
-    group.share.min.partition.max.record.locks  int  100  100..2000  read-only
-        The smallest number of locked records that a group may have in a partition.
-    group.share.min.record.lock.duration.ms  int  15000  1000..30000  read-only
-        The shortest lock of a record that a group may have.
-    group.share.min.session.timeout.ms  int  45000  1..  read-only
-        The shortest session that a share group may have.
-    group.share.partition.max.record.locks  int  2000  100..10000  read-only
-        How many records of a partition a share group has locked at most.
     group.share.persister.class.name  string  org.apache.kafka.server.share.persister.DefaultStatePersister  -  read-only  internal
         The class that keeps the state of share partitions.
-    group.share.record.lock.duration.ms  int  30000  1000..3600000  read-only
-        How long a record stays locked for the member that acquired it.
-    group.share.session.timeout.ms  int  45000  1..  read-only
-        After how long without a heartbeat a member of a share group is removed.
     group.streams.assignment.interval.ms  int  1000  0..  cluster-wide
         The shortest time between two assignments of a streams group.
     group.streams.heartbeat.interval.ms  int  5000  1..  read-only

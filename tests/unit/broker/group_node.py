@@ -16,6 +16,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.model.pending import Pending
+from tidelog.model.share_group_config import SHARE_GROUP_KEYS
 from tidelog.storage.seams import Seams
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
@@ -76,7 +77,7 @@ class GroupNode(DataNode):
         self.groups.follow(self.image, delta)
 
     def _coordinator(self, seams: Seams) -> GroupCoordinator:
-        keys = ConfigKeys([*GROUP_COORDINATOR_KEYS.values()])
+        keys = ConfigKeys([*GROUP_COORDINATOR_KEYS.values(), *SHARE_GROUP_KEYS.values()])
         config: ConfigValues = keys.parse({"group.initial.rebalance.delay.ms": "0", **self._settings})
         return GroupCoordinator(self, config, seams, self.timers, nullcontext())
 

@@ -1,4 +1,4 @@
-"""A node that keeps the state of share partitions, on a simulated disk and a clock that a test moves."""
+"""A node that coordinates share groups and keeps their states, on a simulated disk and a clock that a test moves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import NoReturn
 from tests.unit.broker.group_node import GroupNode
 from tidelog.broker.requests.caller import Authorizer
 from tidelog.broker.share.cluster_persister import ClusterPersister
+from tidelog.broker.share.group_states import GroupStates
+from tidelog.broker.share.partition_ends import PartitionEnds
 from tidelog.broker.share.share_coordinator import ShareCoordinator
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.ids import NodeId
@@ -46,6 +48,8 @@ class ShareNode(GroupNode):
             Random(7),
             nullcontext(),
         )
+        ends = PartitionEnds(self, self.link_to, nullcontext())
+        self.group_states = GroupStates(self.groups, self.persister, ends)
         self.share_coordinator.start()
         self._is_coordinating = True
 

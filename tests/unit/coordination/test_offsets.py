@@ -44,6 +44,8 @@ class AGroup:
     protocol_type: str = "consumer"
     state_name: str = "Empty"
     is_empty: bool = True
+    gives_way: bool = True
+    has_offsets: bool = True
     offsets_may_expire: bool = True
 
     def is_subscribed_to(self, topic: str) -> bool:

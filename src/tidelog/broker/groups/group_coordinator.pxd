@@ -9,6 +9,7 @@ from tidelog.coordination.active_shard cimport ActiveShard
 @cython.final
 cdef class GroupCoordinator:
     cdef readonly object settings
+    cdef public object begin_states
     cdef object _node
     cdef object _config
     cdef object _config_now

@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple, TypeVar, cast
 
 from tidelog.broker.coordinators.coordinator_elections import CoordinatorElections, Hosting
-from tidelog.broker.groups.group_limits import group_limits
+from tidelog.broker.groups.group_limits import group_limits, share_limits
 from tidelog.broker.requests.caller import Caller
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
@@ -17,13 +17,20 @@ from tidelog.coordination import decision
 from tidelog.coordination.active_shard import ActiveShard
 from tidelog.coordination.coordinator_log import CoordinatorPartition
 from tidelog.coordination.decision import Decision
-from tidelog.coordination.group_settings import ConsumerGroupLimits, GroupSettings, MigrationPolicy
+from tidelog.coordination.group_settings import (
+    ConsumerGroupLimits,
+    GroupSettings,
+    MigrationPolicy,
+    ShareGroupLimits,
+)
 from tidelog.coordination.group_shard import GroupShard
 from tidelog.coordination.host import CoordinatorHost, HostSeams
-from tidelog.model import group_coordinator_config as keys
+from tidelog.coordination.share.context import Beginning
+from tidelog.coordination.share.groups import ask_nobody
+from tidelog.model import group_coordinator_config as keys, share_group_config as share_keys
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NodeId
+from tidelog.model.ids import NodeId, TopicId
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.model.java_hash import partition_of
 from tidelog.model.pending import Pending
@@ -38,6 +45,7 @@ A = TypeVar("A")
 
 GROUP_RESOURCE = 32
 _GROUP_VERSION = "group.version"
+_SHARE_VERSION = "share.version"
 _CONSUMER_PROTOCOL = "consumer"
 _MS_PER_MINUTE = 60_000
 # As in Kafka: while too few replicas are in sync a member waits for its commit time-out and is told to try again, in place of
@@ -46,22 +54,27 @@ LEADER_ONLY = 1
 
 
 class _Limits(NamedTuple):
-    """What consumer groups go by, and which configurations say so."""
+    """What consumer groups and share groups go by, and which configurations say so."""
 
     config: ConfigValues
     configs: Mapping[ConfigResource, Mapping[str, str]]
     of_groups: dict[str, ConsumerGroupLimits]
     """Of those with values of their own."""
     of_all_others: ConsumerGroupLimits
+    of_share_groups: dict[str, ShareGroupLimits]
+    of_all_other_share_groups: ShareGroupLimits
 
     @classmethod
     def of(cls, config: ConfigValues, configs: Mapping[ConfigResource, Mapping[str, str]]) -> _Limits:
-        of_groups = {
-            name: group_limits(config, values)
-            for (resource_type, name), values in configs.items()
-            if resource_type == GROUP_RESOURCE and values
-        }
-        return cls(config, configs, of_groups, group_limits(config, {}))
+        own = {name: values for (kind, name), values in configs.items() if kind == GROUP_RESOURCE and values}
+        return cls(
+            config,
+            configs,
+            {name: group_limits(config, values) for name, values in own.items()},
+            group_limits(config, {}),
+            {name: share_limits(config, values) for name, values in own.items()},
+            share_limits(config, {}),
+        )
 
 
 class GroupCoordinator:
@@ -85,7 +98,9 @@ class GroupCoordinator:
         self._allows_consumer_protocol = _CONSUMER_PROTOCOL in map(str.lower, protocols)
         self._random: Random = seams.random
         self._limits: _Limits | None = None
-        self.settings = group_settings(config, self._limits_of)
+        self.settings = group_settings(config, self._limits_of, self._share_limits_of)
+        self.begin_states: Callable[[Beginning], None] = ask_nobody
+        """Called with what share groups ask of share coordinators, by whoever has set it."""
         self._elections = CoordinatorElections(node, CONSUMER_OFFSETS, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS])
         self._host: CoordinatorHost[GroupShard] = CoordinatorHost(
             CoordinatorLog.CONSUMER_OFFSETS,
@@ -100,7 +115,16 @@ class GroupCoordinator:
         self._shards = self._host.shards
 
     def _new_shard(self, _index: int, _leader_epoch: int, partition: CoordinatorPartition) -> GroupShard:
-        return GroupShard(self.settings, self._random, lambda: self._node.image, partition)
+        return GroupShard(
+            self.settings,
+            self._random,
+            lambda: self._node.image,
+            partition,
+            self._begin_states,
+        )
+
+    def _begin_states(self, beginning: Beginning) -> None:
+        self.begin_states(beginning)
 
     # --- following the cluster ---------------------------------------------------------------------------------------------
 
@@ -124,6 +148,16 @@ class GroupCoordinator:
     def serves_consumer_protocol(self) -> bool:
         """Whether members may use the protocol of KIP-848: the cluster's features and this node's configuration decide."""
         return self._allows_consumer_protocol and bool(self._node.image.features.get(_GROUP_VERSION))
+
+    @property
+    def serves_share_protocol(self) -> bool:
+        """Whether there may be share groups (KIP-932): the cluster's features alone decide."""
+        return bool(self._node.image.features.get(_SHARE_VERSION))
+
+    def topic_name(self, topic_id: TopicId) -> str:
+        """The name of a topic that a group has a state of; empty where it is gone."""
+        topic = self._node.image.topics.get(topic_id)
+        return "" if topic is None else topic.name
 
     def partition_of(self, group_id: str) -> int:
         return self._elections.partition_of(group_id)
@@ -177,15 +211,28 @@ class GroupCoordinator:
 
     def _limits_of(self, group_id: str) -> ConsumerGroupLimits:
         """What a consumer group goes by: its own values, within the bounds that the broker sets, or else the broker's."""
+        known = self._limits_now()
+        return known.of_groups.get(group_id, known.of_all_others)
+
+    def _share_limits_of(self, group_id: str) -> ShareGroupLimits:
+        """The same of a share group."""
+        known = self._limits_now()
+        return known.of_share_groups.get(group_id, known.of_all_other_share_groups)
+
+    def _limits_now(self) -> _Limits:
         config, configs = self._config_now(), self._node.image.configs
         # Asked with every heartbeat, and the same for almost all groups.
         known = self._limits
         if known is None or known.config is not config or known.configs is not configs:
             known = self._limits = _Limits.of(config, configs)
-        return known.of_groups.get(group_id, known.of_all_others)
+        return known
 
 
-def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGroupLimits]) -> GroupSettings:
+def group_settings(
+    config: ConfigValues,
+    limits_of: Callable[[str], ConsumerGroupLimits],
+    share_limits_of: Callable[[str], ShareGroupLimits],
+) -> GroupSettings:
     """What a broker's configuration says about groups."""
     return GroupSettings(
         min_session_timeout_ms=config[keys.GROUP_MIN_SESSION_TIMEOUT_MS],
@@ -197,6 +244,12 @@ def group_settings(config: ConfigValues, limits_of: Callable[[str], ConsumerGrou
         consumer_migration_policy=MigrationPolicy(config[keys.GROUP_CONSUMER_MIGRATION_POLICY].lower()),
         consumer_regex_refresh_interval_ms=config[keys.GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS],
         consumer_limits_of=limits_of,
+        share_max_size=config[share_keys.GROUP_SHARE_MAX_SIZE],
+        # Until then the answer to an attempt may be under way still.
+        share_initialise_retry_interval_ms=max(
+            config[share_keys.GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS], config[keys.OFFSETS_COMMIT_TIMEOUT_MS]
+        ),
+        share_limits_of=share_limits_of,
         offset_metadata_max_bytes=config[keys.OFFSET_METADATA_MAX_BYTES],
         offsets_retention_ms=config[keys.OFFSETS_RETENTION_MINUTES] * _MS_PER_MINUTE,
         offsets_retention_check_interval_ms=config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS],

@@ -1,13 +1,15 @@
-"""What a consumer group's own configuration comes to: the broker sets bounds for it, and gives what it does not say."""
+"""What a group's own configuration comes to: the broker sets bounds for it, and gives what it does not say."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tidelog.coordination.group_settings import ConsumerGroupLimits
-from tidelog.model import group_config, group_coordinator_config as keys
+from tidelog.coordination.group_settings import ConsumerGroupLimits, ShareGroupLimits
+from tidelog.model import group_config, group_coordinator_config as keys, share_group_config as share_keys
 from tidelog.model.config import ConfigKey, ConfigValues
+
+_READ_COMMITTED = "read_committed"
 
 
 class _Bounded(NamedTuple):
@@ -37,6 +39,66 @@ _ASSIGNMENT_INTERVAL = _Bounded(
     keys.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
     keys.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
 )
+_SHARE_SESSION_TIMEOUT = _Bounded(
+    group_config.SHARE_SESSION_TIMEOUT_MS,
+    share_keys.GROUP_SHARE_MIN_SESSION_TIMEOUT_MS,
+    share_keys.GROUP_SHARE_MAX_SESSION_TIMEOUT_MS,
+    share_keys.GROUP_SHARE_SESSION_TIMEOUT_MS,
+)
+_SHARE_HEARTBEAT_INTERVAL = _Bounded(
+    group_config.SHARE_HEARTBEAT_INTERVAL_MS,
+    share_keys.GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS,
+    share_keys.GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS,
+    share_keys.GROUP_SHARE_HEARTBEAT_INTERVAL_MS,
+)
+_SHARE_ASSIGNMENT_INTERVAL = _Bounded(
+    group_config.SHARE_ASSIGNMENT_INTERVAL_MS,
+    share_keys.GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS,
+    share_keys.GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS,
+    share_keys.GROUP_SHARE_ASSIGNMENT_INTERVAL_MS,
+)
+_SHARE_RECORD_LOCK_DURATION = _Bounded(
+    group_config.SHARE_RECORD_LOCK_DURATION_MS,
+    share_keys.GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS,
+    share_keys.GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS,
+    share_keys.GROUP_SHARE_RECORD_LOCK_DURATION_MS,
+)
+_SHARE_DELIVERY_COUNT_LIMIT = _Bounded(
+    group_config.SHARE_DELIVERY_COUNT_LIMIT,
+    share_keys.GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT,
+    share_keys.GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT,
+    share_keys.GROUP_SHARE_DELIVERY_COUNT_LIMIT,
+)
+_SHARE_RECORD_LOCKS = _Bounded(
+    group_config.SHARE_PARTITION_MAX_RECORD_LOCKS,
+    share_keys.GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS,
+    share_keys.GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS,
+    share_keys.GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS,
+)
+# In the order in which Kafka looks at them.
+_ALL = (
+    _HEARTBEAT_INTERVAL,
+    _SESSION_TIMEOUT,
+    _ASSIGNMENT_INTERVAL,
+    _SHARE_HEARTBEAT_INTERVAL,
+    _SHARE_SESSION_TIMEOUT,
+    _SHARE_RECORD_LOCK_DURATION,
+    _SHARE_DELIVERY_COUNT_LIMIT,
+    _SHARE_RECORD_LOCKS,
+    _SHARE_ASSIGNMENT_INTERVAL,
+)
+
+
+class ShareDeliveryLimits(NamedTuple):
+    """What the leaders of a share group's partitions go by."""
+
+    record_lock_duration_ms: int
+    delivery_count_limit: int
+    record_locks_max: int
+    auto_offset_reset: str
+    """`latest`, `earliest` or `by_duration:` and an ISO 8601 duration."""
+    is_read_committed: bool
+    may_renew: bool
 
 
 def group_limits(config: ConfigValues, own: Mapping[str, str]) -> ConsumerGroupLimits:
@@ -45,6 +107,28 @@ def group_limits(config: ConfigValues, own: Mapping[str, str]) -> ConsumerGroupL
         session_timeout_ms=_effective(_SESSION_TIMEOUT, config, own),
         heartbeat_interval_ms=_effective(_HEARTBEAT_INTERVAL, config, own),
         assignment_interval_ms=_effective(_ASSIGNMENT_INTERVAL, config, own),
+    )
+
+
+def share_limits(config: ConfigValues, own: Mapping[str, str]) -> ShareGroupLimits:
+    """What the members of a share group go by."""
+    return ShareGroupLimits(
+        session_timeout_ms=_effective(_SHARE_SESSION_TIMEOUT, config, own),
+        heartbeat_interval_ms=_effective(_SHARE_HEARTBEAT_INTERVAL, config, own),
+        assignment_interval_ms=_effective(_SHARE_ASSIGNMENT_INTERVAL, config, own),
+    )
+
+
+def share_delivery_limits(config: ConfigValues, own: Mapping[str, str]) -> ShareDeliveryLimits:
+    """What the leaders of its partitions go by."""
+    values = group_config.GROUP_KEYS.parse(own)
+    return ShareDeliveryLimits(
+        record_lock_duration_ms=_effective(_SHARE_RECORD_LOCK_DURATION, config, own),
+        delivery_count_limit=_effective(_SHARE_DELIVERY_COUNT_LIMIT, config, own),
+        record_locks_max=_effective(_SHARE_RECORD_LOCKS, config, own),
+        auto_offset_reset=values[group_config.SHARE_AUTO_OFFSET_RESET],
+        is_read_committed=values[group_config.SHARE_ISOLATION_LEVEL] == _READ_COMMITTED,
+        may_renew=values[group_config.SHARE_RENEW_ACKNOWLEDGE_ENABLE],
     )
 
 
@@ -57,7 +141,7 @@ def _effective(key: _Bounded, config: ConfigValues, own: Mapping[str, str]) -> i
 
 def group_config_problem(config: ConfigValues, own: Mapping[str, str]) -> str | None:
     """Why a group cannot be configured like this, in Kafka's words."""
-    for key in (_HEARTBEAT_INTERVAL, _SESSION_TIMEOUT, _ASSIGNMENT_INTERVAL):
+    for key in _ALL:
         text = own.get(key.own.name)
         if text is None:
             continue
@@ -66,7 +150,10 @@ def group_config_problem(config: ConfigValues, own: Mapping[str, str]) -> str | 
             return f"{key.own.name} must be greater than or equal to {key.lowest.name}"
         if value > config[key.highest]:
             return f"{key.own.name} must be less than or equal to {key.highest.name}"
-    limits = group_limits(config, own)
-    if limits.session_timeout_ms <= limits.heartbeat_interval_ms:
-        return f"{_SESSION_TIMEOUT.own.name} must be greater than {_HEARTBEAT_INTERVAL.own.name}"
+    for session, heartbeat in (
+        (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL),
+        (_SHARE_SESSION_TIMEOUT, _SHARE_HEARTBEAT_INTERVAL),
+    ):
+        if _effective(session, config, own) <= _effective(heartbeat, config, own):
+            return f"{session.own.name} must be greater than {heartbeat.own.name}"
     return None

@@ -1,4 +1,4 @@
-"""DeleteGroups (42), v0-2: groups without members, and all that they have committed."""
+"""DeleteGroups (42), v0-2: groups without members, and all that they have committed, or that share coordinators keep of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.node_view import Node
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
-from tidelog.model.pending import Pending, when_all
+from tidelog.model.pending import Pending, after, when_all
 from tidelog.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -29,4 +29,11 @@ def _delete(
 
     if not caller.may(AclOperation.DELETE, ResourceType.GROUP, group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return node.groups.decide(group_id, lambda shard, _now_ms: shard.delete([group_id]), refuse)
+
+    def delete(error: ErrorCode) -> list[DeletableGroupResult] | Pending[list[DeletableGroupResult]]:
+        if error is not ErrorCode.NONE:
+            return refuse(error)
+        return node.groups.decide(group_id, lambda shard, _now_ms: shard.delete([group_id]), refuse)
+
+    # States first: without the group nobody would know of them.
+    return after(node.group_states.delete_group_states(group_id), delete)

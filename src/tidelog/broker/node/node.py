@@ -52,6 +52,7 @@ from tidelog.broker.quotas.mutations import MutationQuotas
 from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.broker.quotas.quota_gauges import register_quotas
 from tidelog.broker.requests.caller import Caller
+from tidelog.broker.share.group_states import GroupStates
 from tidelog.broker.share.share_coordinator import ShareCoordinator
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -124,6 +125,7 @@ class BrokerNode:
     transactions: TransactionCoordinator
     transaction_admission: TransactionAdmission
     share_coordinator: ShareCoordinator
+    group_states: GroupStates
     doubted_brokers: DoubtedBrokers
     log_directories: LogDirectories
     replica_moves: ReplicaMoves
@@ -366,6 +368,7 @@ class BrokerNode:
         self.transactions = broker.transactions
         self.transaction_admission = broker.transaction_admission
         self.share_coordinator = broker.share_coordinator
+        self.group_states = broker.group_states
         self.doubted_brokers = broker.replication.doubted
         self.log_directories = broker.directories
         self.replica_moves = broker.replica_moves

@@ -30,6 +30,8 @@ from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_replication import NodeReplication
 from tidelog.broker.share.cluster_persister import ClusterPersister
+from tidelog.broker.share.group_states import GroupStates
+from tidelog.broker.share.partition_ends import PartitionEnds
 from tidelog.broker.share.share_coordinator import ShareCoordinator
 from tidelog.broker.transactions.producer_ids import ProducerIds
 from tidelog.broker.transactions.stable_offset_holders import StableOffsetHolders
@@ -156,6 +158,9 @@ class NodeBroker:
             self._turn,
         )
         self._stopping.append(self.persister.stop)
+        self._partition_ends = PartitionEnds(self, self.replication.link_to, self._turn)
+        self._stopping.append(self._partition_ends.stop)
+        self.group_states = GroupStates(self.groups, self.persister, self._partition_ends)
         self._transaction_questions = TransactionQuestions(
             self.node_id, self.transactions, self.replication.link_to, self._turn
         )
@@ -251,6 +256,7 @@ class NodeBroker:
             self.transactions.follow(image, delta)
             self.share_coordinator.follow(image, delta)
             self.persister.follow(image)
+            self._partition_ends.follow(image)
             self._transaction_questions.follow(image)
             # After the partitions: whoever hears of a new leader here may turn to this node.
             self.replication.doubted.follow(image)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.broker.metrics.broker_metrics import BrokerMetrics
     from tidelog.broker.node.node_tls import NodeTls
     from tidelog.broker.quotas.node_quotas import NodeQuotas
+    from tidelog.broker.share.group_states import GroupStates
     from tidelog.broker.share.share_coordinator import ShareCoordinator
     from tidelog.broker.transactions.transaction_admission import TransactionAdmission
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -119,6 +120,11 @@ class Node(Protocol):
     @property
     def share_coordinator(self) -> ShareCoordinator:
         """The states of share partitions that this node keeps."""
+        ...
+
+    @property
+    def group_states(self) -> GroupStates:
+        """What share groups that this node coordinates have with share coordinators."""
         ...
 
     @property

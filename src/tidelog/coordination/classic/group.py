@@ -118,6 +118,14 @@ class ClassicGroup:
     def is_empty(self) -> bool:
         return self.state is GroupState.EMPTY
 
+    @property
+    def gives_way(self) -> bool:
+        return True
+
+    @property
+    def has_offsets(self) -> bool:
+        return True
+
     def is_subscribed_to(self, topic: str) -> bool:
         topics = self._topics()
         if topics is not None:

@@ -79,7 +79,7 @@ class Joining:
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self._join(group, joiner, now_ms)
-        if group is not None and not group.is_empty:
+        if group is not None and not (group.is_empty and group.gives_way):
             return joiner.refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
         if joiner.member_id:
             return joiner.refused(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -114,6 +114,14 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
+    @property
+    def gives_way(self) -> bool:
+        return True
+
+    @property
+    def has_offsets(self) -> bool:
+        return True
+
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self._subscribers or any(topic in found.topics for found in self.resolved_regexes.values())
 

@@ -150,6 +150,8 @@ class Heartbeats:
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group is None:
             return ConsumerGroup(group_id)
+        if not group.gives_way:
+            raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         records += group.tombstones()
         if group.is_empty:
             return ConsumerGroup(group_id)

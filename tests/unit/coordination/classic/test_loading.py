@@ -209,6 +209,8 @@ class _Other:
     protocol_type = "consumer"
     state_name = "Empty"
     offsets_may_expire = True
+    gives_way = True
+    has_offsets = True
 
     def __init__(self, is_empty: bool) -> None:
         self.is_empty = is_empty
