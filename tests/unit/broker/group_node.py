@@ -55,6 +55,13 @@ class InternalTopics:
         return self.error
 
 
+class NoStates:
+    """What share coordinators keep of groups that are none of theirs."""
+
+    def delete_group_states(self, _group_id: str) -> ErrorCode:
+        return ErrorCode.NONE
+
+
 class GroupNode(DataNode):
     """Leads all groups from the start, unless told not to."""
 
@@ -62,6 +69,7 @@ class GroupNode(DataNode):
         super().__init__(authorizer=authorizer)
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.internal_topics = InternalTopics()
+        self.group_states: Any = NoStates()
         self.groups = self._coordinator(self.seams)
         self.register_broker(self.node_id, HOST, PORT)
         self.commit(FeatureLevelRecord(name="group.version", feature_level=1))
