@@ -23,7 +23,7 @@ from tests.support.iceberg_sink import (
     staged,
     table_of,
 )
-from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, kind_of
+from tidelog.spark.outputs.kind import OutputKind, OutputRefusedError, RowsGoneError, kind_of
 from tidelog.spark.outputs.manifest_store import kind_of_output, read_manifest
 from tidelog.spark.outputs.staged import DELETED, Changes, Target
 
@@ -139,6 +139,8 @@ def test_a_merge_that_was_made_and_is_answered_with_a_conflict_keeps_its_files(
     assert asked == [1]
     assert kind.last_batch(APP) == 1
     assert _values(kind) == {1: "a", 2: "B", 3: "c"}
+    with pytest.raises(OutputRefusedError, match="cannot be told apart"):
+        kind.read_back(batch)
 
 
 def test_files_of_a_merge_that_others_came_before_are_not_left(
@@ -294,7 +296,7 @@ def test_what_cannot_be_merged_is_refused_before_the_decision(kind: OutputKind, 
     with table_of(kind) as table, table.update_schema() as schema:
         schema.add_column("more", StringType())
     assert kind.validate(ROWS) == ["the table has the column more, which the rows do not have: a merge would empty it"]
-    with pytest.raises(OutputRefusedError, match="cannot be told apart"):
+    with pytest.raises(RowsGoneError, match="does not have batch 1"):
         kind.read_back(gone)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransform
+from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, TruncateTransform
 from pyiceberg.types import IntegerType, NestedField, StringType
 
 from tests.support.iceberg_sink import (
@@ -29,6 +29,7 @@ from tests.support.iceberg_sink import (
     table_of,
 )
 from tidelog.spark.outputs import iceberg_table
+from tidelog.spark.outputs.iceberg_files import stored_rows
 from tidelog.spark.outputs.kind import (
     OutputKind,
     OutputRefusedError,
@@ -307,6 +308,41 @@ def test_partitions_are_those_of_the_table_whatever_they_are(target: Target, tmp
         found = table.scan("id = 34 and name = 'iceberg' and at >= '2026-03-01T23:00:00+00:00'").to_arrow()
         assert found["my column"].to_pylist() == [row["my column"]]
     assert kind.read_back(batch) == (2, batch.output.checksum)
+
+
+def test_each_row_is_in_the_partition_of_its_values_in_the_order_of_rows(target: Target, tmp_path: Path) -> None:
+    rows = schema_of(n=pa.int64(), at=pa.timestamp("us", "UTC"), name=pa.string())
+    kind = kind_of(target, str(tmp_path / "staging"), {})
+    kind.prepare(rows)
+    with table_of(kind) as table, table.update_spec() as spec:
+        spec.add_field("at", HourTransform(), "at_hour")
+        spec.add_field("name", TruncateTransform(1), "name_start")
+    # From before 1970 to after it, several an hour, and without a time.
+    begin = dt.datetime(1969, 12, 31, 22, 50, tzinfo=dt.UTC)
+    given: list[dict[str, Any]] = [
+        {"n": n, "at": None if n % 7 == 0 else begin + dt.timedelta(minutes=n * 13, microseconds=n), "name": name}
+        for n in range(60)
+        for name in [("ab", "ac", "b", None)[n % 4]]
+    ]
+    batch = staged(kind, 0, rows, given)
+    kind.end(batch)
+
+    expected: dict[tuple[int | None, str | None], list[int]] = {}
+    for row in given[1:]:
+        hour = (
+            None if row["at"] is None else (row["at"] - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(hours=1)
+        )
+        expected.setdefault((hour, row["name"] and row["name"][:1]), []).append(row["n"])
+    second = {file.path: file.partition for file in batch.manifest.parts[1].files}
+    with table_of(kind) as table:
+        found = {
+            (partition["at_hour"] and int(partition["at_hour"]), partition["name_start"]): [
+                number for some in stored_rows(table, path, ["n"]) for number in some.column("n").to_pylist()
+            ]
+            for path, partition in second.items()
+        }
+    assert found == expected
+    assert kind.read_back(batch) == (60, batch.output.checksum)
 
 
 def test_a_table_widens_and_never_narrows(kind: OutputKind) -> None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
     PyArrowFileIO,
@@ -26,7 +27,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, partition_record_value
 from pyiceberg.table import Table
-from pyiceberg.transforms import UnknownTransform
+from pyiceberg.transforms import TimeTransform, UnknownTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -42,7 +43,7 @@ from pyiceberg.types import (
 
 from tidelog.spark.outputs.iceberg_schema import as_table_rows, file_schema, misfits, normal_schema, table_schema
 from tidelog.spark.outputs.kind import OutputRefusedError
-from tidelog.spark.outputs.parquet_staging import ParquetAttempt
+from tidelog.spark.outputs.parquet_staging import ParquetAttempt, divided
 from tidelog.spark.outputs.staged import StagedFile, StagedPart
 from tidelog.spark.outputs.storage import Storage
 
@@ -110,27 +111,27 @@ class IcebergAttempt(ParquetAttempt):
         fields = self._table.spec().fields
         if not fields:
             return [((), rows)]
-        columns = [self._partition_texts(rows, field, known) for field, known in zip(fields, self._texts, strict=True)]
-        found: dict[tuple[str | None, ...], list[int]] = {}
-        for index, values in enumerate(zip(*columns, strict=True)):
-            found.setdefault(values, []).append(index)
-        return [(values, rows.take(pa.array(indices))) for values, indices in found.items()]
+        return divided(
+            rows, [self._partition_texts(rows, field, known) for field, known in zip(fields, self._texts, strict=True)]
+        )
 
     def _partition_texts(
         self, rows: pa.RecordBatch, field: PartitionField, known: dict[object, str | None]
-    ) -> list[str | None]:
+    ) -> pa.Array[Any]:
+        """Of each row. PyIceberg knows one value at a time, so that each is asked for once."""
         source = self._schema.find_field(field.source_id)
         index = [each.field_id for each in self._schema.fields].index(field.source_id)
         transform = field.transform.transform(source.field_type)
-        texts = []
         if len(known) > _KNOWN_VALUES_MAX:
             known.clear()
-        for value in rows.column(index).to_pylist():
+        found = _coarse(rows.column(index), field).dictionary_encode(null_encoding="encode")
+        texts = []
+        for value in found.dictionary.to_pylist():
             if value not in known:
                 inner = None if value is None else partition_record_value(field, value, self._schema)
                 known[value] = partition_text(transform(inner))
             texts.append(known[value])
-        return texts
+        return pa.array(texts, pa.string()).take(found.indices)
 
     def _described(self, file: StagedFile, writer: Any) -> StagedFile:
         schema = self._schema
@@ -293,6 +294,13 @@ def is_of(file: StagedFile, path: str) -> bool:
     """Whether a data file has rows of a staged one: itself, or one made by `again`."""
     name, staged = path.rpartition("/")[2], file.path.rpartition("/")[2].removesuffix(SUFFIX)
     return name == f"{staged}{SUFFIX}" or (name.startswith(f"{staged}-") and name.endswith(SUFFIX))
+
+
+def _coarse(column: pa.Array[Any], field: PartitionField) -> pa.Array[Any]:
+    """Times that are in one hour are in one partition by time, and there are few of them where every row has another time."""
+    if isinstance(field.transform, TimeTransform) and pa.types.is_timestamp(column.type):
+        return pc.floor_temporal(column, unit="hour")
+    return column
 
 
 def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -108,21 +108,7 @@ class ParquetAttempt:
         import pyarrow.compute as pc  # noqa: PLC0415
 
         kept = batch.select([name for name in batch.schema.names if name not in self.partition_by])
-        keys = [pc.cast(batch.column(name), pa.string()) for name in self.partition_by]
-        # One number for each combination of values; numbered anew with each column, so that it never grows beyond the rows.
-        numbers = _numbered(keys[0])
-        for key in keys[1:]:
-            numbers = _numbered(pc.add(pc.multiply(numbers, pa.scalar(len(key) + 1, pa.int64())), _numbered(key)))
-        order = pc.sort_indices(numbers)
-        rows, start = kept.take(order), 0
-        found: list[tuple[tuple[str | None, ...], pa.RecordBatch]] = []
-        # Counts come in the order in which numbers are first met, which is that of the rows now.
-        counts: list[int] = pc.value_counts(numbers.take(order)).field("counts").to_numpy().tolist()
-        for count in counts:
-            first = order[start].as_py()
-            found.append((tuple(key[first].as_py() for key in keys), rows.slice(start, count)))
-            start += count
-        return found
+        return divided(kept, [pc.cast(batch.column(name), pa.string()) for name in self.partition_by])
 
     def _begin(self, values: tuple[str | None, ...]) -> _OpenFile:
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415
@@ -147,6 +133,27 @@ class ParquetAttempt:
             raise OSError(f"{found.path} is gone as soon as it was written")
         file = StagedFile(found.path, size, found.rows, found.partition)
         self._files.append(file if self._finished is None else self._finished(file, found.writer))
+
+
+def divided(rows: pa.RecordBatch, keys: Sequence[pa.Array[Any]]) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """Rows by the combination of texts that each has, in their order. There is at least one key, as long as the rows."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    # One number for each combination of values; numbered anew with each column, so that it never grows beyond the rows.
+    numbers = _numbered(keys[0])
+    for key in keys[1:]:
+        numbers = _numbered(pc.add(pc.multiply(numbers, pa.scalar(len(key) + 1, pa.int64())), _numbered(key)))
+    order = pc.sort_indices(numbers)
+    sorted_rows, start = rows.take(order), 0
+    found: list[tuple[tuple[str | None, ...], pa.RecordBatch]] = []
+    # Counts come in the order in which numbers are first met, which is that of the rows now.
+    counts: list[int] = pc.value_counts(numbers.take(order)).field("counts").to_numpy().tolist()
+    for count in counts:
+        first = order[start].as_py()
+        found.append((tuple(key[first].as_py() for key in keys), sorted_rows.slice(start, count)))
+        start += count
+    return found
 
 
 def empty_as_null(column: pa.Array[Any]) -> pa.Array[Any]:
