@@ -76,6 +76,12 @@ GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS = int_key(
     is_internal=True,
     doc="After how long without an answer the share coordinator is asked again to begin the state of a partition.",
 )
+GROUP_SHARE_MAX_SHARE_SESSIONS = int_key(
+    "group.share.max.share.sessions",
+    2000,
+    at_least=1,
+    doc="How many sessions of members of share groups a broker keeps.",
+)
 GROUP_SHARE_RECORD_LOCK_DURATION_MS = int_key(
     "group.share.record.lock.duration.ms",
     30_000,
@@ -153,6 +159,7 @@ SHARE_GROUP_KEYS = ConfigKeys(
         GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS,
         GROUP_SHARE_MAX_SIZE,
         GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS,
+        GROUP_SHARE_MAX_SHARE_SESSIONS,
         GROUP_SHARE_RECORD_LOCK_DURATION_MS,
         GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS,
         GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS,

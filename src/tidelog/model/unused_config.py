@@ -113,8 +113,6 @@ without effect: it configures the metrics of Apache Kafka
 without effect: share and streams groups are not there yet
     group.share.assignors  list  simple  -  read-only
         Which assignors share groups may use.
-    group.share.max.share.sessions  int  2000  1..  read-only
-        How many share sessions a broker keeps.
     group.share.persister.class.name  string  org.apache.kafka.server.share.persister.DefaultStatePersister  -  read-only  internal
         The class that keeps the state of share partitions.
     group.streams.assignment.interval.ms  int  1000  0..  cluster-wide

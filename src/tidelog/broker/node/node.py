@@ -54,6 +54,8 @@ from tidelog.broker.quotas.quota_gauges import register_quotas
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.share.group_states import GroupStates
 from tidelog.broker.share.share_coordinator import ShareCoordinator
+from tidelog.broker.share.share_leader import ShareLeader
+from tidelog.broker.share.share_sessions import ShareSessions
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.controller.cluster_view import BROKER_RESOURCE
@@ -71,6 +73,7 @@ from tidelog.model.ids import BrokerEpoch, NodeId
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.pending import Pending
 from tidelog.model.security_protocol import SecurityProtocol
+from tidelog.model.share_group_config import GROUP_SHARE_MAX_SHARE_SESSIONS
 from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
@@ -126,6 +129,7 @@ class BrokerNode:
     transaction_admission: TransactionAdmission
     share_coordinator: ShareCoordinator
     group_states: GroupStates
+    share_leader: ShareLeader
     doubted_brokers: DoubtedBrokers
     log_directories: LogDirectories
     replica_moves: ReplicaMoves
@@ -197,6 +201,7 @@ class BrokerNode:
             seams.random,
             config[data_plane_config.FETCH_MAX_BYTES],
         )
+        self._share_sessions = ShareSessions(config[GROUP_SHARE_MAX_SHARE_SESSIONS])
         self.quotas = NodeQuotas(config, seams.clock)
         self.known_hosts = KnownHosts(seams.slow_work)
         self.auto_topics = AutoTopics(self)
@@ -322,7 +327,14 @@ class BrokerNode:
         # First of all: a recovery may take long, and whoever watches wants to see that it goes on.
         await self._show_metrics()
         opened = self._open_directories()
-        await self.listeners.open(self, self._access.authorizer, self._security, self.tls, self._timers)
+        await self.listeners.open(
+            self,
+            self._access.authorizer,
+            self._security,
+            self.tls,
+            self._timers,
+            self._share_sessions.connection_closed,
+        )
         endpoints = tuple(self.listeners.for_controllers)
         self.cluster_id = format_opened(opened, self.static_config, self._seams, endpoints)
         parts = self._parts()
@@ -348,6 +360,7 @@ class BrokerNode:
             metrics=self.metrics,
             housekeeping=self._housekeeping,
             internal_topics=self.internal_topics,
+            share_sessions=self._share_sessions,
             security=self._security,
             stopping=self._stopping,
         )
@@ -369,6 +382,7 @@ class BrokerNode:
         self.transaction_admission = broker.transaction_admission
         self.share_coordinator = broker.share_coordinator
         self.group_states = broker.group_states
+        self.share_leader = broker.share_leader
         self.doubted_brokers = broker.replication.doubted
         self.log_directories = broker.directories
         self.replica_moves = broker.replica_moves

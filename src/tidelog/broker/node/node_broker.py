@@ -31,8 +31,11 @@ from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_replication import NodeReplication
 from tidelog.broker.share.cluster_persister import ClusterPersister
 from tidelog.broker.share.group_states import GroupStates
+from tidelog.broker.share.led_share_partition import LeaderSeams
 from tidelog.broker.share.partition_ends import PartitionEnds
 from tidelog.broker.share.share_coordinator import ShareCoordinator
+from tidelog.broker.share.share_gauges import register_share_groups
+from tidelog.broker.share.share_leader import ShareLeader
 from tidelog.broker.transactions.producer_ids import ProducerIds
 from tidelog.broker.transactions.stable_offset_holders import StableOffsetHolders
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
@@ -44,6 +47,7 @@ from tidelog.controller.image_delta import ImageDelta
 from tidelog.model import broker_config as keys
 from tidelog.model.ids import DirectoryId
 from tidelog.model.pending import Pending
+from tidelog.model.shared_timers import SharedTimers
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.throttles import ReplicationThrottles
 from tidelog.storage.log_directories import LogDirectories
@@ -114,7 +118,7 @@ class NodeBroker:
             seams.clock,
             config_of=config.topic,
             on_placed=self._assignments.placed,
-            later=lambda work: parts.loop.call_soon(self._in_turn, work),
+            later=self._later,
             on_role=self.replication.role_changed,
             throttles=ReplicationThrottles(node_id, seams.clock, lambda: config.now),
         )
@@ -161,6 +165,14 @@ class NodeBroker:
         self._partition_ends = PartitionEnds(self, self.replication.link_to, self._turn)
         self._stopping.append(self._partition_ends.stop)
         self.group_states = GroupStates(self.groups, self.persister, self._partition_ends)
+        self.share_leader = ShareLeader(
+            parts.share_sessions,
+            # Locks of records: one timer of the loop for all of them.
+            LeaderSeams(self.persister, seams.clock, SharedTimers(timers, seams.clock), self._later),
+            lambda: config.now,
+            lambda: self.image,
+        )
+        self._stopping.append(self.share_leader.stop)
         self._transaction_questions = TransactionQuestions(
             self.node_id, self.transactions, self.replication.link_to, self._turn
         )
@@ -225,11 +237,13 @@ class NodeBroker:
             registry, self.transactions, self.transaction_admission, self.partitions, self._parts.seams.clock
         )
         StableOffsetHolders(self.partitions, self._parts.seams.clock).register(registry)
+        register_share_groups(registry, self.share_leader)
 
     async def leave(self, departure: Departure, timeout_ms: int) -> None:
         """Have others lead what this broker leads, and serve nobody any more."""
         # Members that wait for others would wait beyond the end.
         self.transactions.stop()
+        self.share_leader.stop()
         self.persister.stop()
         self.share_coordinator.stop()
         self.groups.stop()
@@ -257,6 +271,7 @@ class NodeBroker:
             self.share_coordinator.follow(image, delta)
             self.persister.follow(image)
             self._partition_ends.follow(image)
+            self.share_leader.follow()
             self._transaction_questions.follow(image)
             # After the partitions: whoever hears of a new leader here may turn to this node.
             self.replication.doubted.follow(image)
@@ -267,6 +282,11 @@ class NodeBroker:
         for name in delta.topics_removed.values():
             # Only now: a fetch that waited for the topic has just been answered, and counted.
             self._parts.metrics.topics.remove(name)
+            self.share_leader.metrics.topic_removed(name)
+
+    def _later(self, work: Callable[[], None]) -> None:
+        """Do something at the end of the turn."""
+        self._parts.loop.call_soon(self._in_turn, work)
 
     def _in_turn(self, work: Callable[[], None]) -> None:
         if not self._is_stopped():

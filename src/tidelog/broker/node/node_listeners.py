@@ -108,12 +108,15 @@ class NodeListeners:
         security: NodeSecurity,
         tls: NodeTls,
         timers: Timers,
+        on_closed: Callable[[int], None],
     ) -> None:
-        """Listen everywhere. Until it is told to serve, a listener closes whoever connects."""
+        """Listen everywhere. Until it is told to serve, a listener closes whoever connects. `on_closed` hears of the end of each
+        connection, by its id."""
         for spec in self._specs:
             dispatcher = (
                 ControllerDispatcher(node, authorizer) if spec.is_controller else Dispatcher(node, authorizer, "broker")
             )
+            dispatcher.on_closed = on_closed
             self._dispatchers.append(dispatcher)
             handler: FrameHandler = dispatcher
             if spec.security_protocol.uses_sasl:

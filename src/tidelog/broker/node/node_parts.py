@@ -10,6 +10,7 @@ from msgspec import Struct
 from tidelog.broker.coordinators.internal_topics import InternalTopics
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
 from tidelog.broker.node.node_security import NodeSecurity
+from tidelog.broker.share.share_sessions import ShareSessions
 from tidelog.model.bugs import Housekeeping
 from tidelog.model.config import ConfigValues
 from tidelog.model.ids import NodeId
@@ -32,6 +33,7 @@ class NodeParts(Struct, frozen=True):
     metrics: BrokerMetrics
     housekeeping: Housekeeping
     internal_topics: InternalTopics
+    share_sessions: ShareSessions
     security: NodeSecurity
     stopping: list[Callable[[], object]]
     """How to stop each part that has been started: whoever starts one adds to it."""

@@ -30,6 +30,7 @@ cdef class Dispatcher:
     cdef Caller _caller
     cdef long long _begun_ns
     cdef public bint is_ready
+    cdef public object on_closed
 
     @cython.locals(
         served=Served, gather=ProduceGather, begun_ns=cython.longlong, correlation_id=cython.longlong, request_bytes=Py_ssize_t,

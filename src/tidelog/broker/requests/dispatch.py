@@ -37,6 +37,8 @@ from tidelog.wire.messages.produce import ProduceRequest
 from tidelog.wire.typed.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import cython
 
     from tidelog.broker.requests.caller import Authorizer
@@ -77,6 +79,7 @@ class Dispatcher:
         "_quotas",
         "_served",
         "is_ready",
+        "on_closed",
     )
 
     def __init__(self, node: Node, authorizer: Authorizer, listener_kind: str) -> None:
@@ -98,6 +101,8 @@ class Dispatcher:
         self._begun_ns = 0
         # Nothing is answered before the node knows the cluster: a client would believe what it hears.
         self.is_ready = False
+        self.on_closed: Callable[[int], None] | None = None
+        """Hears of the end of each connection, by its id."""
 
     def connection_opened(self, connection: Connection) -> None:
         if not self.is_ready:
@@ -107,6 +112,8 @@ class Dispatcher:
         throttle = connection.throttle
         if isinstance(throttle, ConnectionThrottle):
             throttle.close()
+        if self.on_closed is not None:
+            self.on_closed(connection.connection_id)
 
     def frames_done(self, connection: Connection) -> None:  # noqa: ARG002
         if self._gather.is_open:

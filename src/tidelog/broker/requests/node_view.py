@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.broker.quotas.node_quotas import NodeQuotas
     from tidelog.broker.share.group_states import GroupStates
     from tidelog.broker.share.share_coordinator import ShareCoordinator
+    from tidelog.broker.share.share_leader import ShareLeader
     from tidelog.broker.transactions.transaction_admission import TransactionAdmission
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.controller.controller import ControllerContext
@@ -125,6 +126,11 @@ class Node(Protocol):
     @property
     def group_states(self) -> GroupStates:
         """What share groups that this node coordinates have with share coordinators."""
+        ...
+
+    @property
+    def share_leader(self) -> ShareLeader:
+        """What share groups have in hand of the partitions that this node leads."""
         ...
 
     @property

@@ -89,6 +89,13 @@ class Delivery:
         self.member_id = member_id
         self.locked_until_ms = locked_until_ms
 
+    def give_back(self) -> None:
+        """It does not reach the member after all: that is no delivery."""
+        self.state = AVAILABLE
+        self.count -= 1
+        self.member_id = NOBODY
+        self.locked_until_ms = NO_LOCK
+
     def begin(self, state: RecordState, deliveries_max: int) -> None:
         """What its member, or the end of that, wants it to become."""
         self._before = _Before(self.state, self.member_id, deliveries_max)

@@ -233,6 +233,22 @@ class SharePartition:
         else:
             self.looks_back = True
 
+    def give_back(self, member_id: str, first: int, last: int) -> None:
+        """What a member has just acquired does not reach it: as if it had not been acquired."""
+        floor = self.batches.floor(first)
+        if floor is None:
+            return
+        for batch in self.batches.starting_in(floor.first, last):
+            if batch.whole is not None and (batch.first < first or last < batch.last):
+                batch.split()
+            deliveries = (
+                batch.deliveries() if batch.whole is not None else [each for _, each in batch.between(first, last)]
+            )
+            for delivery in deliveries:
+                if delivery.state is ACQUIRED and delivery.member_id == member_id:
+                    delivery.give_back()
+                    self.looks_back = True
+
     # --- changes -----------------------------------------------------------------------------------------------------------
 
     def settle(self, change: Change, is_written: bool, now_ms: int) -> bool:
