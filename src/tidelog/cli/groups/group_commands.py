@@ -11,7 +11,7 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption
 
 GroupsArgument = Annotated[list[str], typer.Argument(metavar="GROUP")]
 
-app = command_group("List and describe the consumer groups of any Kafka cluster, and change how far they are.")
+app = command_group("List and describe the groups of any Kafka cluster, and change how far they are.")
 
 
 @app.command("list")
@@ -48,7 +48,7 @@ def lag(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what groups have committed, and how far that is from the end."""
+    """Show what groups have committed, and how far that is from the end; of share groups what they have not settled."""
     from tidelog.cli.groups.groups import show_lag  # noqa: PLC0415
 
     exit_with(lambda: show_lag(bootstrap, names or (), all_groups=all_groups, as_json=as_json))
@@ -82,6 +82,9 @@ def reset_offsets_(
         str | None,
         typer.Option("--from-file", metavar="FILE", help="CSV (topic,partition,offset) or JSON, as --json prints it."),
     ] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Make a share group, where there is no group of that name yet.")
+    ] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Else the plan is shown.")] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     as_json: JsonOption = False,
@@ -102,10 +105,23 @@ def reset_offsets_(
         shift_by,
         to_offset,
         from_file,
+        share,
         execute,
         as_json,
     )
     exit_with(lambda: reset_offsets(bootstrap, name, options))
+
+
+@app.command("delete-offsets")
+def delete_offsets_(
+    name: Annotated[str, typer.Argument(metavar="GROUP")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Have a group forget how far it is in topics that none of its members reads."""
+    from tidelog.cli.groups.groups import delete_offsets  # noqa: PLC0415
+
+    exit_with(lambda: delete_offsets(bootstrap, name, topics))
 
 
 @app.command()

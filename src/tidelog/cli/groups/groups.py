@@ -1,4 +1,4 @@
-"""`tidelog groups`: list and describe groups, how far they are, and delete them."""
+"""`tidelog groups`: list and describe groups, how far they are, delete them or what they have of topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tidelog.client.admin import (
     PartitionLag,
 )
 from tidelog.client.consumer.topic_partition import by_topic
-from tidelog.client.errors import ClientError
+from tidelog.client.errors import ClientError, RefusedError
+from tidelog.model.errors import ErrorCode
 
 _COMMAND = "groups"
 
@@ -68,8 +69,8 @@ def show_lag(bootstrap: str, group_ids: Sequence[str], *, all_groups: bool, as_j
     async def work(admin: AsyncAdmin) -> None:
         if bool(group_ids) == all_groups:
             raise QuestionError("name one or more groups, or all of them with --all")
-        # Share and streams groups keep their positions elsewhere.
-        types = {GroupType.CLASSIC, GroupType.CONSUMER}
+        # Streams groups cannot be described here.
+        types = {GroupType.CLASSIC, GroupType.CONSUMER, GroupType.SHARE}
         names = [each.group_id for each in await admin.list_groups() if each.type in types] if all_groups else group_ids
         if not names:
             print_line("there are no groups")
@@ -94,6 +95,34 @@ def delete_groups(bootstrap: str, group_ids: Sequence[str]) -> int:
         complain_later([error for error in outcomes.values() if isinstance(error, ClientError)])
 
     return administer(_COMMAND, bootstrap, work)
+
+
+def delete_offsets(bootstrap: str, group_id: str, topics: Sequence[str]) -> int:
+    async def work(admin: AsyncAdmin) -> None:
+        if (await admin.describe_group(group_id)).type is GroupType.SHARE:
+            outcomes = await admin.delete_share_group_offsets(group_id, topics)
+        else:
+            outcomes = await _delete_committed(admin, group_id, topics)
+        for name, error in outcomes.items():
+            if error is None:
+                print_line(f"group {group_id} has forgotten where it was in {name}")
+        complain_later([error for error in outcomes.values() if isinstance(error, ClientError)])
+
+    return administer(_COMMAND, bootstrap, work)
+
+
+async def _delete_committed(admin: AsyncAdmin, group_id: str, topics: Sequence[str]) -> dict[str, ClientError | None]:
+    """What a group of another kind has committed. By topic the first error of its partitions."""
+    committed = by_topic(await admin.list_group_offsets(group_id))
+    outcomes: dict[str, ClientError | None] = {}
+    for name in dict.fromkeys(topics):
+        if name not in committed:
+            message = f"group {group_id} has committed nothing for topic {name}"
+            outcomes[name] = RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            continue
+        deleted = await admin.delete_group_offsets(group_id, [(name, index) for index in committed[name]])
+        outcomes[name] = next((error for error in deleted.values() if error is not None), None)
+    return outcomes
 
 
 def _word(words: type[W], text: str) -> W:
@@ -175,7 +204,7 @@ def _lag_as_json(group_id: str, each: PartitionLag) -> dict[str, Json]:
 
 def _print_lag(group_id: str, lags: Sequence[PartitionLag]) -> None:
     if not lags:
-        print_line(f"group {group_id} has committed nothing")
+        print_line(f"group {group_id} is nowhere yet")
         return
     print_line(f"group {group_id}, {sum(each.lag or 0 for each in lags)} records behind")
     rows = [

@@ -24,7 +24,7 @@ from tidelog.cli.groups.offset_plan import (
     shifted,
 )
 from tidelog.cli.moments import parse_duration_ms, parse_time
-from tidelog.client.admin import AsyncAdmin, ListedOffset, OffsetSpec, value_of
+from tidelog.client.admin import AsyncAdmin, GroupType, ListedOffset, OffsetSpec, value_of
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, RefusedError
 from tidelog.model.clock import SystemClock
@@ -46,6 +46,7 @@ class ResetOptions:
     shift_by: int | None = None
     to_offset: int | None = None
     from_file: str | None = None
+    share: bool = False
     execute: bool = False
     as_json: bool = False
 
@@ -57,8 +58,8 @@ def reset_offsets(bootstrap: str, group_id: str, options: ResetOptions) -> int:
         given = _read_file(options.from_file, group_id) if options.from_file is not None else None
         parse_topics(options.topics)
         spec = _spec(options)
-        await _check_group(admin, group_id)
-        committed = {each: offset.offset for each, offset in (await admin.list_group_offsets(group_id)).items()}
+        is_share = await _check_group(admin, group_id, may_share=options.share)
+        committed = await _positions(admin, group_id, is_share=is_share)
         partitions = list(given) if given is not None else await _partitions(admin, group_id, options, committed)
         ranges = await _ranges(admin, partitions)
         if given is not None:
@@ -73,7 +74,7 @@ def reset_offsets(bootstrap: str, group_id: str, options: ResetOptions) -> int:
             wanted = {each: value_of(listed).offset for each, listed in found.items()}
         plan = plan_offsets(wanted, committed, ranges)
         if options.execute:
-            await _execute(admin, group_id, plan, as_json=options.as_json)
+            await _execute(admin, group_id, plan, is_share=is_share, as_json=options.as_json)
         else:
             _print_plan(group_id, plan, as_json=options.as_json)
             if not options.as_json:
@@ -126,18 +127,29 @@ def _read_file(path: str, group_id: str) -> dict[TopicPartition, int]:
     return parse_offset_file(text, group_id)
 
 
-async def _check_group(admin: AsyncAdmin, group_id: str) -> None:
-    """A group that is not there yet gets its first offsets; one with members would go on as before."""
+async def _check_group(admin: AsyncAdmin, group_id: str, *, may_share: bool) -> bool:
+    """Whether it is a share group. One that is not there yet gets its first offsets; one with members would go on as before."""
     try:
         group = await admin.describe_group(group_id)
     except RefusedError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return
+        return may_share
+    is_share = group.type is GroupType.SHARE
+    if may_share and not is_share:
+        raise RefusalError(f"group {group_id} is a {group.type} group, not a share group")
     if group.members:
         count = len(group.members)
         members = "a member" if count == 1 else f"{count} members"
         raise RefusalError(f"group {group_id} has {members}: stop its consumers first")
+    return is_share
+
+
+async def _positions(admin: AsyncAdmin, group_id: str, *, is_share: bool) -> dict[TopicPartition, int]:
+    """Where the group would go on."""
+    if is_share:
+        return {each: where.start_offset for each, where in (await admin.list_share_group_offsets(group_id)).items()}
+    return {each: offset.offset for each, offset in (await admin.list_group_offsets(group_id)).items()}
 
 
 async def _partitions(
@@ -171,8 +183,12 @@ def _offset(listed: ListedOffset | ClientError) -> int:
     return value_of(listed).offset or 0
 
 
-async def _execute(admin: AsyncAdmin, group_id: str, plan: Sequence[PlannedOffset], *, as_json: bool) -> None:
-    outcomes = await admin.alter_group_offsets(group_id, {each.partition: each.new for each in plan})
+async def _execute(
+    admin: AsyncAdmin, group_id: str, plan: Sequence[PlannedOffset], *, is_share: bool, as_json: bool
+) -> None:
+    offsets: dict[tuple[str, int], int] = {each.partition: each.new for each in plan}
+    alter = admin.alter_share_group_offsets if is_share else admin.alter_group_offsets
+    outcomes = await alter(group_id, offsets)
     done = [each for each in plan if outcomes.get(each.partition) is None]
     if done:
         _print_plan(group_id, done, as_json=as_json)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         UserScramDeletion,
         UserScramUpsertion,
     )
+    from tidelog.client.admin.share_groups import SharePosition
     from tidelog.client.admin.topics import (
         BROKER_DEFAULT,
         CreatedTopic,
@@ -114,6 +115,7 @@ __all__ = [
     "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
+    "SharePosition",
     "TopicDescription",
     "TopicListing",
     "TransactionDescription",
@@ -177,6 +179,7 @@ _MODULES = {
     "ResourceKind": "configs",
     "ScramCredentialInfo": "scram",
     "ScramMechanism": "scram",
+    "SharePosition": "share_groups",
     "TopicDescription": "topics",
     "TopicListing": "topics",
     "TransactionDescription": "transactions",

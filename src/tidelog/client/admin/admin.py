@@ -104,6 +104,9 @@ class Admin(ClosedAtExit):
     alter_group_offsets = _waiting(AsyncAdmin.alter_group_offsets)
     delete_group_offsets = _waiting(AsyncAdmin.delete_group_offsets)
     group_lag = _waiting(AsyncAdmin.group_lag)
+    list_share_group_offsets = _waiting(AsyncAdmin.list_share_group_offsets)
+    alter_share_group_offsets = _waiting(AsyncAdmin.alter_share_group_offsets)
+    delete_share_group_offsets = _waiting(AsyncAdmin.delete_share_group_offsets)
 
     create_acls = _waiting(AsyncAdmin.create_acls)
     delete_acls = _waiting(AsyncAdmin.delete_acls)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidelog.client.admin.groups import GroupCalls
+from tidelog.client.admin.groups import GroupDescription, GroupType
 from tidelog.client.admin.outcomes import error_of, group_error, no_topic, topic_error, value_of
 from tidelog.client.admin.records import OffsetSpec, RecordCalls
 from tidelog.client.admin.requests import GroupCoordinator
+from tidelog.client.admin.share_groups import ShareGroupCalls
 from tidelog.client.consumer.records import OffsetAndMetadata
 from tidelog.client.consumer.topic_partition import TopicPartition, by_topic
 from tidelog.client.errors import ClientError, RefusedError, refusal
@@ -45,20 +46,23 @@ class PartitionLag:
 
     partition: TopicPartition
     committed: int | None
+    """Of a share group: where it starts, the first record that is not settled."""
     log_end_offset: int | None
     member_id: str | None
-    """Who has the partition now; None where nobody has."""
+    """Who has the partition now; None where nobody has, or, in a share group, several may."""
     client_id: str | None = None
     host: str | None = None
+    settled: int = 0
+    """How many records behind its start a share group has settled already."""
 
     @property
     def lag(self) -> int | None:
         if self.committed is None or self.log_end_offset is None:
             return None
-        return max(0, self.log_end_offset - self.committed)
+        return max(0, self.log_end_offset - self.committed - self.settled)
 
 
-class GroupOffsetCalls(GroupCalls, RecordCalls):
+class GroupOffsetCalls(ShareGroupCalls, RecordCalls):
     """What an admin does with the committed offsets of groups."""
 
     async def list_group_offsets(
@@ -179,11 +183,14 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         }
 
     async def group_lag(self, group_id: str) -> list[PartitionLag]:
-        """How far a group is behind the ends of the partitions that it has committed for or is assigned, in order.
+        """How far a group is behind the ends of the partitions that it has committed for or is assigned, in order. A share
+        group is behind by what it has not settled.
 
         >>> sum(each.lag or 0 for each in await admin.group_lag("billing"))
         """
         group = await self.describe_group(group_id)
+        if group.type is GroupType.SHARE:
+            return await self._share_group_lag(group)
         committed = await self.list_group_offsets(group_id)
         owners = {partition: member for member in group.members for partition in member.assignment}
         partitions = sorted(committed.keys() | owners.keys())
@@ -203,6 +210,25 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
                     None if owner is None else owner.host,
                 )
             )
+        return lags
+
+    async def _share_group_lag(self, group: GroupDescription) -> list[PartitionLag]:
+        positions = await self.list_share_group_offsets(group.group_id)
+        assigned = {partition for member in group.members for partition in member.assignment}
+        partitions = sorted(positions.keys() | assigned)
+        ends = await self.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        lags = []
+        for partition in partitions:
+            end, position = ends[partition], positions.get(partition)
+            if isinstance(end, ClientError) and end.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise end
+            end_offset = None if isinstance(end, ClientError) else end.offset
+            settled = 0
+            if position is not None and position.lag is not None and end_offset is not None:
+                # The end may have moved since the lag was counted.
+                settled = max(0, end_offset - position.start_offset - position.lag)
+            start = None if position is None else position.start_offset
+            lags.append(PartitionLag(partition, start, end_offset, None, settled=settled))
         return lags
 
     async def _topic_ids(self, names: Iterable[str]) -> dict[str, bytes | RefusedError]:

@@ -1,4 +1,4 @@
-"""Groups of consumers: which there are, who is in them, and what each member has."""
+"""Groups of consumers, of every type: which there are, who is in them, and what each member has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from tidelog.client.admin.outcomes import each_of, error_of, group_error, no_group, value_of
 from tidelog.client.admin.requests import GroupCoordinator, OneBroker, Requests
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ClientError, UnsupportedError
+from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
 from tidelog.client.given_names import names_of
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.errors import WireError
@@ -32,8 +32,18 @@ from tidelog.wire.messages.group_admin import (
 )
 from tidelog.wire.messages.groups_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from tidelog.wire.messages.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from tidelog.wire.messages.share_groups import (
+    DescribedGroup as DescribedShareGroup,
+    Member as ShareMember,
+    ShareGroupDescribeAssignment,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+SHARE_PROTOCOL_TYPE = "share"
+
+_NOT_OF_THIS_TYPE = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
 
 class GroupState(StrEnum):
@@ -80,7 +90,7 @@ class GroupMember:
     subscribed_topic_regex: str | None = None
     rack_id: str | None = None
     epoch: int | None = None
-    """None in classic groups, as `target_assignment` is."""
+    """None in classic groups, as `target_assignment` is, which share groups do not tell either."""
     target_assignment: tuple[TopicPartition, ...] | None = None
     is_classic: bool = True
     """Whether the member speaks the classic protocol, also in a group of the new one."""
@@ -134,7 +144,7 @@ class GroupCalls:
         return [groups[group_id] for group_id in sorted(groups)]
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | ClientError]:
-        """Groups of either protocol with their members and what each has.
+        """Groups of any protocol, share groups too, with their members and what each has.
 
         >>> (await admin.describe_groups(["billing"]))["billing"].state
         """
@@ -152,9 +162,15 @@ class GroupCalls:
         except UnsupportedError:
             return await self._describe_classic(group_id)
         described = answer.groups[0]
-        if described.error_code in {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}:
-            # Not a group of the new protocol; it may be one of the old.
-            return await self._describe_classic(group_id)
+        if described.error_code in _NOT_OF_THIS_TYPE:
+            # Not a group of the new protocol; it may be one of the old, or a share group.
+            try:
+                return await self._describe_classic(group_id)
+            except RefusedError as error:
+                share = await self._describe_share(group_id) if error.code is ErrorCode.GROUP_ID_NOT_FOUND else None
+                if share is None:
+                    raise
+                return share
         value_of(group_error(group_id, described.error_code, described.error_message))
         return _consumer_group(described, self._coordinator(group_id))
 
@@ -234,6 +250,23 @@ class GroupCalls:
             raise no_group(group_id)
         return _classic_group(described, self._coordinator(group_id))
 
+    async def _describe_share(self, group_id: str) -> GroupDescription | None:
+        """None where there is no share group of this id, or the cluster knows no share groups."""
+        try:
+            answer = await self._requests.ask(
+                GroupCoordinator(group_id),
+                ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False),
+                ShareGroupDescribeResponse,
+                codes=lambda each: [group.error_code for group in each.groups],
+            )
+        except UnsupportedError:
+            return None
+        described = answer.groups[0]
+        if described.error_code in _NOT_OF_THIS_TYPE:
+            return None
+        value_of(group_error(group_id, described.error_code, described.error_message))
+        return _share_group(described, self._coordinator(group_id))
+
     def _coordinator(self, group_id: str) -> int:
         known = self._requests.coordinator_of(group_id)
         return -1 if known is None else known
@@ -286,7 +319,36 @@ def _consumer_member(member: Member) -> GroupMember:
     )
 
 
-def _assigned(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+def _share_group(group: DescribedShareGroup, coordinator: int) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        GroupType.SHARE,
+        _state(group.group_state),
+        SHARE_PROTOCOL_TYPE,
+        group.assignor_name,
+        coordinator,
+        tuple(map(_share_member, sorted(group.members, key=lambda member: member.member_id))),
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _share_member(member: ShareMember) -> GroupMember:
+    return GroupMember(
+        member.member_id,
+        None,
+        member.client_id,
+        member.client_host,
+        _assigned(member.assignment),
+        tuple(member.subscribed_topic_names),
+        None,
+        member.rack_id,
+        member.member_epoch,
+        is_classic=False,
+    )
+
+
+def _assigned(assignment: ConsumerGroupDescribeAssignment | ShareGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
             TopicPartition(topic.topic_name, index)
