@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -84,6 +85,56 @@ def numbers(cluster: EmbeddedCluster, topic: str, expected: int) -> list[object]
             found += [json.loads(record.value or b"null")["id"] for record in polled]
         found += [record.value for record in consumer.poll(500)]
     return sorted(found, key=str)
+
+
+def test_a_python_without_tidelog_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOB)
+    run = command(
+        "pipeline", "run", tmp_path / "jobs.py", "--only", "copied", "--conf", f"spark.pyspark.python={BARE_PYTHON}"
+    )
+
+    done = subprocess.run(run, capture_output=True, text=True, check=False, env=environment({}), timeout=DEADLINE_S)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "tidelog pipeline: copied: source: the Python that Spark runs has no tidelog: install it there, or leave "
+        "spark.pyspark.python to this one"
+    )
+
+
+def test_a_pipeline_is_deployed_to_a_cluster_and_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOB)
+    out = tmp_path / "deploy"
+    with EmbeddedCluster() as cluster, SparkCluster(tmp_path / "spark") as spark:
+        for name in ("orders", "copy", "dead"):
+            cluster.create_topic(name, partitions=2)
+        send(cluster, [b'{"id": %d}' % number for number in range(50)])
+        more = {
+            "spark.executor.memory": "512m",
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        bare = f"spark.pyspark.python={BARE_PYTHON}"
+        deploy: list[str | Path] = [
+            *("deploy", tmp_path / "jobs.py", "--only", "copied", "--until-caught-up", "--out", out),
+            # All of this cluster's machines are this one.
+            *(
+                "--shared",
+                tmp_path,
+                "--bootstrap",
+                cluster.bootstrap_servers.replace("127.0.0.1", socket.gethostname()),
+            ),
+            *(text for key, value in more.items() for text in ("--conf", f"{key}={value}")),
+        ]
+
+        pipeline(*deploy, "--target", spark.master, "--conf", bare)
+        assert numbers(cluster, "copy", 50) == sorted(range(50), key=str)
+        send(cluster, [b'{"id": %d}' % number for number in range(50, 80)])
+        pipeline(*deploy, "--target", "local[2]")
+
+        assert numbers(cluster, "copy", 30) == sorted(range(50, 80), key=str), "each once, wherever it was read"
+    assert sorted(each.name for each in out.iterdir()) == ["tidelog-pipelines.service", "tidelog.zip"]
 
 
 def test_a_pipeline_runs_on_a_cluster_of_two_workers_with_nothing_but_the_package(tmp_path: Path) -> None:

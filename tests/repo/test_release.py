@@ -7,7 +7,7 @@ import sys
 import tomllib
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from tests.repo.test_links import ROOT
 

@@ -28,6 +28,11 @@ def has_reference(value: object) -> bool:
     return isinstance(value, str) and _REFERENCE.search(value) is not None
 
 
+def references(text: str) -> list[tuple[str, str, str]]:
+    """All that a text refers to, each by provider, path and key; a variable has no path."""
+    return [(match[1], match[2] or "", match[3]) for match in _REFERENCE.finditer(text)]
+
+
 def resolved(settings: Mapping[str, object]) -> dict[str, Any]:
     """A client's settings with what they refer to. OptionError, which names the option and the place, where it is not there."""
     return {

@@ -300,6 +300,66 @@ def replay_dead_letters(
 
 
 @app.command()
+def deploy(
+    file: FileArgument,
+    target: Annotated[
+        str, typer.Option(metavar="TARGET", help="local, spark://HOST:PORT, k8s://https://HOST:PORT or yarn.")
+    ],
+    only: OnlyOption = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where to write what the target takes.")] = "deploy",
+    shared: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR", help="A directory that all machines have, the same. May be given several times."),
+    ] = None,
+    image: Annotated[str, typer.Option(metavar="NAME", help="Kubernetes: that of driver and executors.")] = (
+        "tidelog-pipelines:latest"
+    ),
+    base_image: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Kubernetes: what it is built on, with Spark and Python.")
+    ] = None,
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Kubernetes: that of all that is made.")] = "default",
+    executors: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Kubernetes: how many.")] = 2,
+    driver_memory: Annotated[str, typer.Option(metavar="SIZE", help="Kubernetes: Java's heap, as in 2g.")] = "1g",
+    executor_memory: Annotated[str, typer.Option(metavar="SIZE", help="Kubernetes: Java's heap, as in 2g.")] = "1g",
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="One more package for the workers. May be given several times."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Configuration of Spark, where it is run here."),
+    ] = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Where it is run here, end once all is read that is there now.")
+    ] = False,
+    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, and show what would be written.")] = False,
+    bootstrap: OtherClusterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check pipelines for where they are to run, write what it takes, and run them where the driver is on this machine."""
+    from tidelog.cli.pipeline.pipeline_deploy import DeployOptions, deploy_pipelines  # noqa: PLC0415
+    from tidelog.spark.pipelines.deploying.kubernetes_files import KubernetesSettings  # noqa: PLC0415
+
+    settings = KubernetesSettings(image, namespace, executors, driver_memory, executor_memory)
+    options = DeployOptions(
+        file,
+        only or (),
+        target,
+        out,
+        shared or (),
+        settings,
+        base_image,
+        bootstrap,
+        is_dry_run,
+        until_caught_up,
+        conf or (),
+        more or (),
+        as_json,
+    )
+    exit_with(lambda: deploy_pipelines(options))
+
+
+@app.command()
 def package(
     output: Annotated[str, typer.Argument(metavar="FILE", help="The archive to write, a .zip.")],
     more: Annotated[

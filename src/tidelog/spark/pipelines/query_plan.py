@@ -15,6 +15,7 @@ from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
@@ -215,10 +216,20 @@ class _Planning:
             return step()
         except PySparkException as error:
             found = [sentence_of(error)]
+        except Py4JJavaError as error:
+            # What PySpark has no class for, such as a format that is not there.
+            found = [_with_advice(sentence_of(error))]
         except DefinitionError as error:
             found = error.problems
         self.problems += [each if where is None else f"{where}: {each}" for each in found]
         return None
+
+
+def _with_advice(sentence: str) -> str:
+    # Java's words, which name the class that it has looked for.
+    if sentence != "tidelog.DefaultSource":
+        return sentence
+    return "the Python that Spark runs has no tidelog: install it there, or leave spark.pyspark.python to this one"
 
 
 def transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
