@@ -18,6 +18,7 @@ SHARED_BYTES = 1024 * 1024
 
 # Four records of TLS: as much is encrypted before it is sent, so that a connection keeps no more of it.
 PIECE_BYTES = 64 * 1024
+RECORD_BYTES_MAX = 16 * 1024
 
 # What is kept for the next frame that arrives in pieces; page faults for a fresh 1 MB cost a tenth of handling it.
 RETAINED_BYTES_MAX = 16 * 1024 * 1024
@@ -26,7 +27,7 @@ RETAINED_BYTES_MAX = 16 * 1024 * 1024
 class ReceiveBuffers:
     """Hands out and takes back buffers. Not for use by two threads."""
 
-    __slots__ = ("_cipher", "_piece", "_retained", "retained_bytes", "shared")
+    __slots__ = ("_cipher", "_piece", "_records", "_retained", "retained_bytes", "shared")
 
     def __init__(self, shared_bytes: int = SHARED_BYTES) -> None:
         self.shared = _mapping(shared_bytes)
@@ -34,6 +35,7 @@ class ReceiveBuffers:
         self._retained: dict[int, list[memoryview]] = {}
         self._cipher: memoryview | None = None
         self._piece: memoryview | None = None
+        self._records: list[memoryview] | None = None
 
     @property
     def cipher(self) -> memoryview:
@@ -48,6 +50,16 @@ class ReceiveBuffers:
         if self._piece is None:
             self._piece = _mapping(PIECE_BYTES)
         return self._piece
+
+    @property
+    def records(self) -> list[memoryview]:
+        """The same in the four parts that become a record each."""
+        if self._records is None:
+            piece = self.piece
+            self._records = [
+                piece[start : start + RECORD_BYTES_MAX] for start in range(0, PIECE_BYTES, RECORD_BYTES_MAX)
+            ]
+        return self._records
 
     def take(self, bytes_min: int) -> memoryview:
         """A writable buffer of at least this size, with whatever content. MemoryError if there is no such room."""

@@ -1,5 +1,7 @@
 cimport cython
 
+from tidelog.net.file_warmth cimport FileWarmth
+
 cdef Py_ssize_t _WOULD_BLOCK
 cdef int _MORE_FOLLOWS
 
@@ -10,16 +12,14 @@ cdef class SocketChannel:
     cdef bint _is_waited_for
     cdef object _sockets
     cdef object _transport
-    cdef object _slow_work
     cdef object _writable
-    cdef bint _warming
-    cdef int _warm_file
-    cdef long long _warm_end
+    cdef FileWarmth _warmth
     cdef readonly bint sends_files
 
     cdef Py_ssize_t _send(self, object data, bint more_follows) except -2
+    @cython.locals(warmth=FileWarmth)
     cpdef Py_ssize_t send_file(self, int descriptor, long long position, Py_ssize_t count) except -2
-    cdef Py_ssize_t _warm_count(self, object slow_work, int descriptor, long long position, Py_ssize_t count) except -1
+    cdef object _stop_waiting(self)
 
 
 @cython.locals(sent=cython.Py_ssize_t, failure=cython.int)

@@ -13,7 +13,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.net import page_cache as _page_cache, parts as _parts
+from tidelog.net import parts as _parts
+from tidelog.net.file_warmth import FileWarmth
 from tidelog.net.writable_sockets import writable_sockets
 
 if TYPE_CHECKING:  # Cython reads it when it compiles; to run, a plain twin needs no Cython
@@ -36,26 +37,19 @@ _WOULD_BLOCK = _parts.WOULD_BLOCK
 # Linux gathers what follows into the same packet; elsewhere each send is a packet, which is only slower.
 _MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
 
-# What a thread brings into memory in one go before the sending goes on.
-WARMED_BYTES_MAX = 1024 * 1024
-
 
 class SocketChannel:
     """Writes to the socket of a transport, through which nobody else writes.
 
-    A file whose bytes are not in memory would hold up every connection of the loop while the disk is read. So the first and
-    last byte of a region are looked at first, without waiting; if they are cold, `slow_work` reads the region ahead.
+    What of a file is not in memory is read ahead by `slow_work` before it is sent (`file_warmth`).
     """
 
     __slots__ = (
         "_descriptor",
         "_is_waited_for",
-        "_slow_work",
         "_sockets",
         "_transport",
-        "_warm_end",
-        "_warm_file",
-        "_warming",
+        "_warmth",
         "_writable",
         "sends_files",
     )
@@ -69,12 +63,8 @@ class SocketChannel:
         self._sockets = writable_sockets(loop)
         self._is_waited_for = False
         self._transport: asyncio.Transport | None = transport
-        self._slow_work = slow_work
         self._writable: Callable[[], None] | None = None
-        self._warming = False
-        # What was found or made warm, up to which byte, so that each region is looked at once.
-        self._warm_file = -1
-        self._warm_end = 0
+        self._warmth = None if slow_work is None else FileWarmth(slow_work, self._warmed)
         self.sends_files = True
 
     def send(self, data: Bytes, *, more_follows: bool) -> int:
@@ -91,9 +81,11 @@ class SocketChannel:
             return _WOULD_BLOCK
 
     def send_file(self, descriptor: int, position: int, count: int) -> int:
-        if (descriptor != self._warm_file or position + count > self._warm_end) and self._slow_work is not None:
-            count = self._warm_count(self._slow_work, descriptor, position, count)
+        warmth = self._warmth
+        if warmth is not None:
+            count = warmth.count(descriptor, position, count)
             if not count:
+                self._stop_waiting()
                 return _WOULD_BLOCK
         try:
             return os.sendfile(self._descriptor, descriptor, position, count)
@@ -109,7 +101,8 @@ class SocketChannel:
     def watch(self, writable: Callable[[], None]) -> None:
         self._writable = writable
         # The socket may well take bytes while a file is read, only there are none: to wait for it would spin.
-        if not self._is_waited_for and not self._warming and self._descriptor >= 0:
+        is_warming = self._warmth is not None and self._warmth.is_reading
+        if not self._is_waited_for and not is_warming and self._descriptor >= 0:
             self._sockets.watch(self._descriptor, self._tell)
             self._is_waited_for = True
 
@@ -141,32 +134,7 @@ class SocketChannel:
             self._is_waited_for = False
             self._sockets.unwatch(self._descriptor)
 
-    def _warm_count(self, slow_work: SlowWork, descriptor: int, position: int, count: int) -> int:
-        """How much of the region can be sent without waiting for the disk. 0: it is being read now."""
-        if self._warming:
-            return 0
-        if self._warm_file == descriptor and position < self._warm_end:
-            return min(count, self._warm_end - position)
-        if _page_cache.is_warm(descriptor, position) and _page_cache.is_warm(descriptor, position + count - 1):
-            self._warm_file, self._warm_end = descriptor, position + count
-            return count
-        self._warming = True
-        self._stop_waiting()
-        # Whoever asks meanwhile is to be told to wait.
-        self._warm_file = -1
-        count = min(count, WARMED_BYTES_MAX)
-        # A duplicate, because the region may be dropped, and its file closed, while the thread reads.
-        duplicate = os.dup(descriptor)
-        slow_work.submit(
-            lambda: _page_cache.read_ahead(duplicate, position, count),
-            lambda _outcome: self._warmed(descriptor, position + count),
-        )
-        return 0
-
-    def _warmed(self, descriptor: int, end: int) -> None:
-        """The region is in memory, or could not be read, which `sendfile` will find out and say."""
-        self._warming = False
-        self._warm_file, self._warm_end = descriptor, end
+    def _warmed(self) -> None:
         if self._writable is not None:
             self.watch(self._writable)
 

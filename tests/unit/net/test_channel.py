@@ -14,9 +14,10 @@ from typing import TypeVar
 import pytest
 
 from tidelog.net import page_cache
+from tidelog.net.file_warmth import WARMED_BYTES_MAX
 from tidelog.net.output_queue import OutputQueue
 from tidelog.net.parts import WOULD_BLOCK
-from tidelog.net.socket_channel import WARMED_BYTES_MAX, SocketChannel
+from tidelog.net.socket_channel import SocketChannel
 from tidelog.net.writable_sockets import WritableSockets, writable_sockets
 
 T = TypeVar("T")

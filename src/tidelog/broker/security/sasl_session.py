@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """A connection that has to authenticate again one day (KIP-368): what stands before its ordinary handler until then.
 
 The time is looked at once a read. SaslHandshake begins a re-authentication, at most once a second; any other request after the
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 REAUTHENTICATION_INTERVAL_NS_MIN = 1_000_000_000
 
-_SASL_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2)
+_SASL_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE)
 
 
 class Authenticated(NamedTuple):
@@ -34,6 +35,19 @@ class Authenticated(NamedTuple):
 class SaslSession:
     """The frame handler of one connection whose session has an end."""
 
+    __slots__ = (
+        "_connection",
+        "_dispatch",
+        "_dispatcher",
+        "_ends_ns",
+        "_frames_done",
+        "_is_looked_at",
+        "_listener",
+        "_now_ns",
+        "_reauthenticated_ns",
+        "_who",
+    )
+
     def __init__(
         self, listener: SaslListener, connection: Connection, who: Authenticated, reauthenticated_ns: int | None
     ) -> None:
@@ -41,8 +55,10 @@ class SaslSession:
         self._listener = listener
         self._dispatcher = listener.dispatcher
         self._dispatch = listener.dispatcher.frame
+        self._frames_done = listener.dispatcher.frames_done
         self._connection = connection
         self._who = who
+        self._ends_ns = who.session_ends_ns
         self._reauthenticated_ns = reauthenticated_ns
         self._now_ns = listener.clock.monotonic_ns
         # Of the read at hand: whether the time was looked at.
@@ -55,15 +71,15 @@ class SaslSession:
 
     def frames_done(self, connection: Connection) -> None:
         self._is_looked_at = False
-        self._dispatcher.frames_done(connection)
+        self._frames_done(connection)
 
     def frame(self, connection: Connection, frame: memoryview) -> None:
-        if frame[:2] == _SASL_HANDSHAKE and self._begin_again(connection):
+        if len(frame) > 1 and frame[1] == _SASL_HANDSHAKE and not frame[0] and self._begin_again(connection):
             connection.handler.frame(connection, frame)
             return
         if not self._is_looked_at:
             self._is_looked_at = True
-            if self._now_ns() >= self._who.session_ends_ns:
+            if self._now_ns() >= self._ends_ns:
                 self._expire(connection)
                 return
         self._dispatch(connection, frame)
