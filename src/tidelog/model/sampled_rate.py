@@ -17,6 +17,10 @@ from math import floor
 THROTTLE_MS_MAX = 2**31 - 1
 
 
+# Of a second in milliseconds, less what additions in another order may differ by.
+_WELL_BELOW = 0.999 / 1000.0
+
+
 class _Sample:
     """What was recorded in one window."""
 
@@ -36,7 +40,7 @@ class _Sample:
 class SampledRate:
     """Amounts by the second. A window begins with the first amount after the one before has ended."""
 
-    __slots__ = ("_current", "_samples", "_window_ms", "_windows")
+    __slots__ = ("_at_most", "_current", "_samples", "_window_ms", "_windows")
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows = windows
@@ -44,6 +48,8 @@ class SampledRate:
         # One more than there are windows: the oldest may reach into the time that is looked at.
         self._samples: list[_Sample] = []
         self._current = 0
+        # No more than this was recorded in the windows that count: what was found when they were last added up, and all since.
+        self._at_most = 0.0
 
     def record(self, value: float, now_ms: int) -> None:
         """A negative value takes back what was recorded at the same moment."""
@@ -55,6 +61,8 @@ class SampledRate:
             sample = self._next(now_ms)
         sample.value += value
         sample.last_ms = now_ms
+        if value > 0:
+            self._at_most += value
 
     def _next(self, now_ms: int) -> _Sample:
         samples = self._samples
@@ -79,6 +87,13 @@ class SampledRate:
             total += sample.value
         return total / (self.elapsed_ms(now_ms) / 1000.0)
 
+    def _positive(self) -> float:
+        total = 0.0
+        for sample in self._samples:
+            if sample.value > 0:
+                total += sample.value
+        return total
+
     def elapsed_ms(self, now_ms: int) -> int:
         """The time that the rate is of: since the oldest window began, but at least all whole windows and a part of this one.
 
@@ -98,7 +113,11 @@ class SampledRate:
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
         """How long nothing may be recorded for the rate to come down to the bound. 0: it is not above it."""
+        if self._at_most < bound * (self._windows - 1) * self._window_ms * _WELL_BELOW:
+            # The rate is of this time at least, so that the windows need not be added up to know it.
+            return 0
         rate = self.per_second(now_ms)
+        self._at_most = self._positive()
         if not rate > bound:
             return 0
         # rate x elapsed / (elapsed + wait) = bound

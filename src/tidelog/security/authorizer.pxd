@@ -12,8 +12,8 @@ cdef class StandardAuthorizer:
     cdef readonly dict _decisions
     cdef public bint is_ready
     cdef readonly long long revision
-    cdef readonly long long allowed_count
-    cdef readonly long long denied_count
+    cdef public long long allowed_count
+    cdef public long long denied_count
 
     cpdef bint allows(self, object principal, object host, object operation, object resource_type, object name) except -1
     cpdef object rule(self, object principal, object host, object operation, object resource_type, object name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import floor
+from random import Random
+
 import pytest
 
 from tidelog.model.sampled_rate import THROTTLE_MS_MAX, SampledRate
@@ -65,3 +68,23 @@ def test_a_throttle_time_fits_into_its_field() -> None:
     rate.record(1e300, 0)
 
     assert rate.throttle_ms(1.0, 0) == THROTTLE_MS_MAX
+
+
+def test_a_rate_that_was_far_below_its_bound_for_long_is_added_up_like_any_other() -> None:
+    rate, plain = SampledRate(11, 1000), SampledRate(11, 1000)
+    random = Random(18)
+    now_ms, throttled = 0, 0
+    for _ in range(3_000):
+        now_ms += random.choice([0, 1, 40, 700, 1_001, 15_000])
+        amount = random.choice([1.0, 120.0, 900.0, -50.0])
+        rate.record(amount, now_ms)
+        plain.record(amount, now_ms)
+
+        told_ms = rate.throttle_ms(400.0, now_ms)
+
+        # Asked before, this one has nothing to shorten.
+        per_second = plain.per_second(now_ms)
+        expected = (per_second - 400.0) / 400.0 * plain.elapsed_ms(now_ms) if per_second > 400.0 else 0.0
+        assert told_ms == floor(expected + 0.5)
+        throttled += told_ms > 0
+    assert throttled > 100

@@ -213,9 +213,7 @@ class DelayedFetch:
                     entry.partition.unwatch(self)
         # Of a session that has moved on nothing is told but that.
         is_given_up = watch is not None and self.expected_epoch < 0
-        has_other_rules = (
-            self.resolve_again is not None and not is_given_up and self.caller.authorizer.revision != self.revision
-        )
+        has_other_rules = self.resolve_again is not None and not is_given_up and self.caller.revision() != self.revision
         read_again = read_again or has_other_rules
         if watch is not None:
             watch.wait_is_over()

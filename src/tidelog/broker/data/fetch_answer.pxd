@@ -31,7 +31,7 @@ cdef class FetchAnswer:
     @cython.locals(fetch=DelayedFetch, entry=FetchEntry)
     cdef object _add_all(self)
     @cython.locals(
-        fetch=DelayedFetch, entry=FetchEntry, entries=list, told=list, size_bytes=cython.longlong, throttle_ms=cython.longlong)
+        fetch=DelayedFetch, entry=FetchEntry, entries=list, size_bytes=cython.longlong, throttle_ms=cython.longlong)
     cdef Py_ssize_t _add_metered(self, Meter meter) except -1
     @cython.locals(response=FetchResponse, size_bytes=cython.longlong, topic=FetchableTopicResponse, data=PartitionData)
     cdef Py_ssize_t _size_bytes(self) except -2

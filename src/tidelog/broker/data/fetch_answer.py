@@ -140,17 +140,14 @@ class FetchAnswer:
         entries = fetch.entries
         if fetch.elsewhere or fetch.refused:
             entries = [*entries, *[each[0] for each in fetch.elsewhere], *[each[0] for each in fetch.refused]]
-        told = []
         for entry in entries:
-            told.append((entry.high_watermark, entry.log_start_offset, entry.rank))  # noqa: PERF401 - typed, where compiled
+            entry.remember()
         self._add_all()
         size_bytes = self._size_bytes()
         throttle_ms = 0 if size_bytes < 0 else meter.fetched(size_bytes)
         if throttle_ms:
-            for entry, (high_watermark, log_start_offset, rank) in zip(entries, told, strict=True):
-                entry.high_watermark = high_watermark
-                entry.log_start_offset = log_start_offset
-                entry.rank = rank
+            for entry in entries:
+                entry.recall()
         return throttle_ms
 
     def _size_bytes(self) -> int:

@@ -21,5 +21,10 @@ cdef class FetchEntry:
     cdef public bint is_linked
     cdef public bint stays_noted
     cdef public bint is_stale
+    cdef long long _former_high_watermark
+    cdef long long _former_log_start_offset
+    cdef long long _former_rank
 
+    cpdef object remember(self)
+    cpdef object recall(self)
     cpdef bint knows(self, long long high_watermark, long long log_start_offset)

@@ -25,6 +25,9 @@ class FetchEntry:
     """See the module."""
 
     __slots__ = (
+        "_former_high_watermark",
+        "_former_log_start_offset",
+        "_former_rank",
         "asked",
         "error",
         "high_watermark",
@@ -64,6 +67,21 @@ class FetchEntry:
         """Whether every answer has to look at it: its result may change without a change of the partition."""
         self.is_stale = False
         """Whether the partition has changed after it was read, while others were still being read."""
+
+        self._former_high_watermark = self._former_log_start_offset = -1
+        self._former_rank = 0
+
+    def remember(self) -> None:
+        """Before an answer is made that may not be given: what the client was told so far."""
+        self._former_high_watermark = self.high_watermark
+        self._former_log_start_offset = self.log_start_offset
+        self._former_rank = self.rank
+
+    def recall(self) -> None:
+        """It was not given."""
+        self.high_watermark = self._former_high_watermark
+        self.log_start_offset = self._former_log_start_offset
+        self.rank = self._former_rank
 
     def knows(self, high_watermark: int, log_start_offset: int) -> bool:
         """Whether the client was told of these."""

@@ -25,11 +25,12 @@ cdef long long _LOOKS_INTO_REPLICAS
 cdef object _fetch(FetchRequest request, Caller caller, object node)
 @cython.locals(replica_id=cython.longlong, epoch=cython.longlong, max_bytes=cython.longlong)
 cdef object _set_limits(DelayedFetch delayed, FetchRequest request, FetchSessions sessions)
+@cython.locals(bytes_max=cython.longlong)
 cdef object _meter(DelayedFetch delayed, Meter meter)
-@cython.locals(is_replica=bint, may_read=bint, entry=FetchEntry, partitions=Partitions, hosted=dict, partition=Partition)
+@cython.locals(is_replica=bint, is_judged=bint, may_read=bint, entry=FetchEntry, partitions=Partitions, hosted=dict, partition=Partition)
 cdef object _resolve(DelayedFetch delayed, Caller caller, object node)
-@cython.locals(partition=Partition)
-cdef bint _may_read(object topic, dict hosted, Caller caller, object node, object counts) except -1
+@cython.locals(partition=Partition, entry=FetchEntry, is_allowed=bint, count=cython.longlong)
+cdef bint _may_read(object topic, dict hosted, Caller caller, object node, list entries) except -1
 cdef object _refusal(object topic, long long index, bint may_read, object node)
 @cython.locals(entry=FetchEntry, partition=Partition)
 cdef bint _send_elsewhere(DelayedFetch delayed, object closest) except -1

@@ -21,7 +21,6 @@ from tidelog.broker.data.closest_replica import ClosestReplica
 from tidelog.broker.data.delayed_fetch import DelayedFetch
 from tidelog.broker.data.fetch_answer import TOPIC_ID_VERSION, topic_of
 from tidelog.broker.data.fetch_sessions import INITIAL_EPOCH, NO_SESSION, entries_of
-from tidelog.broker.requests.caller import AllowAll
 from tidelog.broker.requests.handling import Answer, handles
 from tidelog.broker.requests.quorum_requests import ask_quorum
 from tidelog.model.acl import CLUSTER_NAME, AclOperation, ResourceType
@@ -98,14 +97,14 @@ def _fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchRes
         delayed.wants_session = False
         watch = delayed.watch = session.watch
         where = None if closest is None else closest.place
-        seen_by = (connection.principal, connection.host, caller.authorizer.revision, where)
+        seen_by = (connection.principal, connection.host, caller.revision(), where)
         if not watch.sees_as(delayed.isolation, delayed.leader_only, delayed.follower, delayed.follower_epoch, seen_by):
             for entry in session.entries.values():
                 watch.note(entry)
         delayed.entries = watch.noted_entries()
-    if type(caller.authorizer) is not AllowAll:
+    if not caller.is_free:
         delayed.caller = caller
-        delayed.revision = caller.authorizer.revision
+        delayed.revision = caller.revision()
         delayed.resolve_again = _resolve_again
     _resolve(delayed, caller, node)
     if closest is not None and _send_elsewhere(delayed, closest):
@@ -147,8 +146,8 @@ def _meter(delayed: DelayedFetch, meter: Meter) -> None:
         meter.is_exempt = True
         return
     delayed.meter = meter
-    bytes_max = meter.fetch_bytes_max
-    if bytes_max is not None:
+    bytes_max = meter.fetch_bytes_max()
+    if bytes_max >= 0:
         delayed.max_bytes = min(delayed.max_bytes, bytes_max)
         delayed.min_bytes = min(delayed.min_bytes, delayed.max_bytes)
 
@@ -165,11 +164,7 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
             return
         # What this follower has not got, producers wait for.
         connection.is_exempt = True
-    counts: dict[str | bytes, int] | None = None
-    if type(caller.authorizer) is not AllowAll and not is_replica:
-        counts = {}
-        for entry in delayed.entries:
-            counts[entry.topic] = counts.get(entry.topic, 0) + 1
+    is_judged = not is_replica and not caller.is_free
     others: list[tuple[FetchEntry, ErrorCode]] = []
     partitions = node.partitions
     last: str | bytes | None = None
@@ -180,7 +175,7 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
             # Those of one topic mostly come in a row.
             last = entry.topic
             hosted = partitions.identified(last) if isinstance(last, bytes) else partitions.named(last)  # type: ignore[arg-type]
-            may_read = is_replica or _may_read(last, hosted, caller, node, counts)
+            may_read = not is_judged or _may_read(last, hosted, caller, node, delayed.entries)
         index = entry.asked.partition
         partition = hosted.get(index) if may_read else None
         error: ErrorCode | None = None
@@ -197,15 +192,8 @@ def _resolve(delayed: DelayedFetch, caller: Caller, node: Node) -> None:
         delayed.refused += others
 
 
-def _may_read(
-    topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node, counts: dict[str | bytes, int] | None
-) -> bool:
-    """Whether the caller may read a topic. One that is unknown by its id has no name to ask for.
-
-    `counts` has how often each topic is named; None where everything is allowed.
-    """
-    if counts is None:
-        return True
+def _may_read(topic: str | bytes, hosted: TopicReplicas, caller: Caller, node: Node, entries: list[FetchEntry]) -> bool:
+    """Whether the caller may read a topic. One that is unknown by its id has no name to ask for."""
     name: str | None = None
     for partition in hosted.values():
         name = partition.topic_partition.topic
@@ -216,7 +204,15 @@ def _may_read(
             name = known.name
         elif isinstance(topic, str):
             name = topic
-    return name is None or caller.may(_READ, _TOPIC, name, counts[topic])
+    if name is None:
+        return True
+    is_allowed = caller.decide(_READ, _TOPIC, name)
+    if caller.is_audited(is_allowed):
+        count = 0
+        for entry in entries:
+            count += entry.topic == topic
+        caller.audit(is_allowed, _READ, _TOPIC, name, count)
+    return is_allowed
 
 
 def _refusal(topic: str | bytes, index: int, may_read: bool, node: Node) -> ErrorCode:

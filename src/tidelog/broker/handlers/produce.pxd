@@ -4,7 +4,7 @@ cimport cython
 
 from tidelog.broker.data.produce_answer cimport ProduceAnswer, ProducedBatch, append_run, produced_batch
 from tidelog.broker.data.produce_gather cimport ProduceGather
-from tidelog.broker.requests.caller cimport AllowAll, Caller
+from tidelog.broker.requests.caller cimport Caller
 from tidelog.replication.partition cimport Partition
 from tidelog.storage.checked_batches cimport CheckedBatch, checked_in
 from tidelog.wire.typed.produce cimport PartitionProduceData, ProduceRequest, TopicProduceData

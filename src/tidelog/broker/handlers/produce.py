@@ -36,7 +36,6 @@ from tidelog.broker.data.produce_answer import (
 )
 from tidelog.broker.data.record_validation import ZSTD_VERSION_MIN, RecordsRefused, check_produced
 from tidelog.broker.metrics.topic_counts import TopicCounts
-from tidelog.broker.requests.caller import AllowAll
 from tidelog.broker.requests.handling import handles
 from tidelog.broker.transactions.produced_transaction import find_transaction, in_memory
 from tidelog.broker.transactions.transaction_admission import Understanding, produce_understanding
@@ -136,7 +135,7 @@ def _gather(request: ProduceRequest, caller: Caller, node: Node, gather: Produce
             batches.append(produced_batch(answer, entries, data.index, batch, partition))
     if not batches or (transactional_id is not None and not _is_admitted(transactional_id, batches, caller, node)):
         return None
-    if type(caller.authorizer) is not AllowAll:
+    if not caller.is_free:
         _note_rights(request, caller, node)
     gather.add(answer, batches, caller.connection)
     return answer

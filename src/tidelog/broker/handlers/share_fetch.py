@@ -154,9 +154,10 @@ class _ShareFetch:
     def _start_fetch(self) -> bool | Pending[bool]:
         request, node = self._request, self._node
         max_bytes = min(request.max_bytes, node.fetch_sessions.max_bytes)
-        if self._meter is not None and self._meter.fetch_bytes_max is not None:
+        bytes_max = -1 if self._meter is None else self._meter.fetch_bytes_max()
+        if bytes_max >= 0:
             # More would be refused, and refused again.
-            max_bytes = min(max_bytes, self._meter.fetch_bytes_max)
+            max_bytes = min(max_bytes, bytes_max)
         entries = [self._entry(each) for each in self._partitions]
         topics = [each.topic for each in entries if each.topic is not None]
         node.share_leader.metrics.count_requests("total_share_fetch_requests", topics)

@@ -21,4 +21,5 @@ cdef class Account:
     @cython.locals(rate=SampledRate)
     cpdef Py_ssize_t record(self, double value, long long now_ms) except? -1
     cpdef object record_unthrottled(self, double value, long long now_ms)
+    cpdef object most_at_once(self)
     cdef object _tokens(self, long long now_ms)

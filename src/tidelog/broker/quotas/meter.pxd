@@ -6,6 +6,9 @@ from tidelog.broker.quotas.accounts cimport Account
 from tidelog.broker.quotas.node_quotas cimport NodeQuotas
 
 cdef long long _NS_PER_MS
+cdef double _FETCH_BYTES_MAX
+cdef int _EXEMPT
+cdef int _EXEMPT_IF_IT_FAILS
 cdef double _PERCENT_PER_NS
 
 
@@ -31,14 +34,14 @@ cdef class Meter:
     cdef object _timers
     cdef object _clock
     cdef ConnectionThrottle _state
-    cdef long long _key
+    cdef int _metering
     cdef long long _begun_ns
     cdef long long _local_ns
     cdef long long _settled_ns
     cdef bint _is_settled
     cdef bint _is_passed_on
     cdef readonly long long produce_throttle_ms
-    cdef readonly object connection
+    cdef public object connection
     cdef public bint is_exempt
 
     cpdef object passed_on(self, long long api_key, object principal, object client_id)
@@ -48,6 +51,8 @@ cdef class Meter:
         account=Account, over=Account, now_ns=cython.longlong, now_ms=cython.longlong, request_ms=cython.longlong,
         fetch_ms=cython.longlong, throttle_ms=cython.longlong)
     cpdef Py_ssize_t fetched(self, long long response_bytes) except -1
+    @cython.locals(account=Account)
+    cpdef Py_ssize_t fetch_bytes_max(self) except -2
     cpdef object begins_at(self, long long begun_ns)
     cpdef object handled(self, long long now_ns)
     cpdef object unanswered(self, long long now_ns)
@@ -72,5 +77,4 @@ cdef class MeteredAnswer:
 
 @cython.locals(state=ConnectionThrottle, meter=Meter)
 cpdef Meter meter_of(
-    NodeQuotas quotas, object timers, object now_ns, object connection, object client_id, long long api_key, long long begun_ns,
-    bint is_controller)
+    NodeQuotas quotas, object timers, object now_ns, object connection, object client_id, int metering, long long begun_ns)

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, auto_pickle=False, binding=False, nonecheck=True
 """What one request takes of its client's quotas, and what comes of it: a throttle time in the answer, and a muted connection.
 
-    meter = meter_of(quotas, timers, connection, client_id, api_key, begun_ns)
+    meter = meter_of(quotas, timers, now_ns, connection, client_id, metering, begun_ns)
     meter.passed_on(key, principal, id)    it is an Envelope: what it takes is taken of whoever asked the node that sent it
     meter.produced(request_bytes)          a Produce has arrived
     meter.fetched(response_bytes)          a Fetch would be answered like this
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.wire.schema import Response
 
 _NS_PER_MS = 1_000_000
+_FETCH_BYTES_MAX = 2.0**31 - 1
 _PERCENT_PER_NS = 100.0 / 1_000_000_000
 
 # What the cluster does for itself: nobody waits for that.
@@ -63,6 +64,24 @@ CLUSTER_ACTION_KEYS = frozenset(
 
 # What the quorum answers itself, on a listener for controllers.
 QUORUM_KEYS = frozenset({ApiKey.FETCH, ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+
+
+# What comes of an API's requests.
+PAID = 0
+EXEMPT = 1
+EXEMPT_IF_IT_FAILS = 2
+
+
+def metering_of(api_key: int, is_controller: bool) -> int:
+    """How the requests of an API are metered. `is_controller`: of the listener."""
+    if api_key in EXEMPT_KEYS or (is_controller and api_key in QUORUM_KEYS):
+        return EXEMPT
+    return EXEMPT_IF_IT_FAILS if api_key in CLUSTER_ACTION_KEYS else PAID
+
+
+# The same for this module alone: what C knows by its type, Python does not see.
+_EXEMPT = EXEMPT
+_EXEMPT_IF_IT_FAILS = EXEMPT_IF_IT_FAILS
 
 
 class ConnectionThrottle:
@@ -127,8 +146,8 @@ class Meter:
         "_handled_ns",
         "_is_passed_on",
         "_is_settled",
-        "_key",
         "_local_ns",
+        "_metering",
         "_quotas",
         "_settled_ns",
         "_state",
@@ -138,29 +157,22 @@ class Meter:
         "produce_throttle_ms",
     )
 
-    def __init__(
-        self,
-        quotas: NodeQuotas,
-        timers: Timers,
-        now_ns: Callable[[], int],
-        connection: Connection,
-        state: ConnectionThrottle,
-        api_key: int,
-        begun_ns: int,
-    ) -> None:
-        self._quotas = quotas
-        self._timers = timers
-        self._clock = now_ns
-        self._state = state
-        self._key = api_key
-        self._begun_ns = begun_ns
+    _quotas: NodeQuotas
+    _timers: Timers
+    _clock: Callable[[], int]
+    _state: ConnectionThrottle
+    _begun_ns: int
+    connection: Connection
+
+    def __init__(self) -> None:
+        """`meter_of` does the rest: arguments would all be put into a tuple, and taken out again."""
+        self._metering = PAID
         self._local_ns = -1
         self._settled_ns = 0
         self.produce_throttle_ms = 0
         """What the client has to wait for the bytes of a Produce, known before it is answered."""
         self._is_settled = False
         self._is_passed_on = False
-        self.connection = connection
         self.is_exempt = False
         """Whether nobody waits for it."""
 
@@ -169,7 +181,8 @@ class Meter:
         node that passed it on is not muted: it asks for others as well, and mutes the client itself."""
         self._state = ConnectionThrottle()
         self._state.look_up(self._quotas, principal, client_id, self._begun_ns // _NS_PER_MS)
-        self._key = api_key
+        self._metering = metering_of(api_key, True)
+        self.is_exempt = self._metering == _EXEMPT
         self._is_passed_on = True
 
     # --- what is taken -------------------------------------------------------------------------------------------------------
@@ -185,12 +198,11 @@ class Meter:
             self.produce_throttle_ms = throttle_ms
         return self.produce_throttle_ms
 
-    @property
-    def fetch_bytes_max(self) -> int | None:
-        """More than this must not be fetched at once: it would be refused, and refused again. None: there is no limit."""
+    def fetch_bytes_max(self) -> int:
+        """More than this must not be fetched at once: it would be refused, and refused again. -1: there is no limit."""
         account = self._state.fetch
         most = None if account is None else account.most_at_once()
-        return None if most is None else min(int(most), 2**31 - 1)
+        return -1 if most is None else int(min(most, _FETCH_BYTES_MAX))
 
     def fetched(self, response_bytes: int) -> int:
         """A Fetch would be answered with so many bytes. Above 0: it must not be, and the answer is an empty one with this
@@ -248,7 +260,7 @@ class Meter:
         now_ms = now_ns // _NS_PER_MS
         self._settled_ns = now_ns
         if self.is_exempt or (
-            self._key in CLUSTER_ACTION_KEYS
+            self._metering == _EXEMPT_IF_IT_FAILS
             and getattr(answer, "error_code", 0) not in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         ):
             self.is_exempt = True
@@ -320,25 +332,31 @@ def meter_of(
     now_ns: Callable[[], int],
     connection: Connection,
     client_id: str | None,
-    api_key: int,
+    metering: int,
     begun_ns: int,
-    is_controller: bool,
 ) -> Meter:
-    """The meter of a request. What is known of its client is kept on the connection. `is_controller`: of the listener."""
+    """The meter of a request. What is known of its client is kept on the connection. `metering`: see `metering_of`."""
     known = connection.throttle
-    if not isinstance(known, ConnectionThrottle):
+    if type(known) is not ConnectionThrottle:
         known = connection.throttle = ConnectionThrottle()
     state = known
     principal = connection.principal
     if (
         state.generation != quotas.generation()
-        or state.client_id != client_id
+        or (state.client_id is not client_id and state.client_id != client_id)
         # One that asks before it authenticates must not stay nobody.
         or (state.principal is not principal and state.principal != principal)
     ):
         state.look_up(quotas, principal, client_id, begun_ns // _NS_PER_MS)
-    meter = Meter(quotas, timers, now_ns, connection, state, api_key, begun_ns)
-    meter.is_exempt = api_key in EXEMPT_KEYS or (is_controller and api_key in QUORUM_KEYS)
+    meter = Meter()
+    meter._quotas = quotas  # noqa: SLF001 - see `Meter.__init__`
+    meter._timers = timers  # noqa: SLF001
+    meter._clock = now_ns  # noqa: SLF001
+    meter._state = state  # noqa: SLF001
+    meter._metering = metering  # noqa: SLF001
+    meter._begun_ns = begun_ns  # noqa: SLF001
+    meter.connection = connection
+    meter.is_exempt = metering == _EXEMPT
     return meter
 
 

@@ -13,6 +13,7 @@ cdef class Served:
     cdef readonly bint is_typed
     cdef readonly object answer
     cdef readonly bint wakes
+    cdef readonly int metering
     cdef readonly RequestCounts counts
     cdef readonly long header_version
     cdef readonly int response_header_version

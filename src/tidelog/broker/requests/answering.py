@@ -51,19 +51,22 @@ class Served:
         "header_version",
         "is_typed",
         "key",
+        "metering",
         "request",
         "response_header_version",
         "version",
         "wakes",
     )
 
-    def __init__(self, asked: Api, version: int, handler: Handler, counts: RequestCounts) -> None:
+    def __init__(self, asked: Api, version: int, handler: Handler, counts: RequestCounts, metering: int) -> None:
+        """`metering`: see `quotas.meter.metering_of`."""
         self.key = int(asked.key)
         self.version = version
         self.request = asked.request
         self.is_typed = issubclass(asked.request, TypedMessage)
         self.answer = handler.answer
         self.wakes = handler.wakes
+        self.metering = metering
         self.counts = counts
         self.header_version = asked.request_header_version(version)
         self.response_header_version = asked.response_header_version(version)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidelog.broker.requests.forwarded import Forwarded
 from tidelog.model.acl import OPERATIONS_ON, AclOperation, ResourceType, operation_bits
 from tidelog.security.audit import AUDIT_LOGGER, TRACE, audit_line
-from tidelog.security.authorizer import ANY_NAME
+from tidelog.security.authorizer import ANY_NAME, StandardAuthorizer
 from tidelog.wire.apis import api
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from tidelog.security.acl_set import Rule
 
 audit_log = logging.getLogger(AUDIT_LOGGER)
+
+# Members that are reached through a module cost more, and these are asked for with each decision.
+_TRACE, _DEBUG, _INFO = TRACE, logging.DEBUG, logging.INFO
+# What `isEnabledFor` looks into first: to call it takes longer than the whole decision.
+_known_levels: dict[int, bool] = getattr(audit_log, "_cache", {})
 
 
 class Authorizer(Protocol):
@@ -86,10 +91,34 @@ class AllowAll:
         return True
 
 
+def _is_logged(level: int) -> bool:
+    known = _known_levels.get(level)
+    if known is None:
+        return audit_log.isEnabledFor(level)
+    return known and not audit_log.disabled
+
+
 class Caller:
     """One request's sender and envelope."""
 
-    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "gather", "member", "meter")
+    __slots__ = (
+        "_name",
+        "_operation",
+        "_principal",
+        "_resource_type",
+        "_revision",
+        "_rule",
+        "_standard",
+        "api_key",
+        "api_version",
+        "authorizer",
+        "client_id",
+        "connection",
+        "gather",
+        "is_free",
+        "member",
+        "meter",
+    )
 
     def __init__(
         self,
@@ -106,6 +135,16 @@ class Caller:
         self.api_key = api_key
         self.api_version = api_version
         self.authorizer = authorizer
+        self.is_free = type(authorizer) is AllowAll
+        """Whether it may do everything, and is asked for nothing."""
+        self._standard = authorizer if type(authorizer) is StandardAuthorizer else None
+        # The last decision of all: a request asks for the same more than once, and the next one does again.
+        self._rule: Rule | None = None
+        self._operation: AclOperation | None = None
+        self._resource_type: ResourceType | None = None
+        self._name: str | None = None
+        self._principal: Principal | None = None
+        self._revision = -1
         # Of the read that the request came in, where it came in one.
         self.gather = gather
         self.member: object = None
@@ -132,6 +171,13 @@ class Caller:
         """The address that it asks from, in Java's form."""
         return self.connection.host
 
+    def revision(self) -> int:
+        """That of the rules; see `Authorizer`."""
+        standard = self._standard
+        if standard is not None:
+            return standard.revision
+        return 0 if self.is_free else self.authorizer.revision
+
     def may(
         self,
         operation: AclOperation,
@@ -146,35 +192,79 @@ class Caller:
         `count` is how often the request names the resource. What is only looked up to leave something out, or before another
         question that decides, is not to be logged as denied; what grants nothing is not to be logged as allowed.
         """
-        authorizer = self.authorizer
-        if type(authorizer) is AllowAll:
+        if self.is_free:
             return True
-        connection = self.connection
-        is_allowed = authorizer.allows(connection.principal, connection.host, operation, resource_type, name)
-        level = logging.DEBUG if is_allowed else logging.INFO
+        is_allowed = self.decide(operation, resource_type, name)
+        level = _DEBUG if is_allowed else _INFO
         if not (logs_allowed if is_allowed else logs_denied):
-            level = TRACE
-        if audit_log.isEnabledFor(level):
+            level = _TRACE
+        if _is_logged(level):
             self._audit(level, operation, resource_type, name, count)
         return is_allowed
 
+    def decide(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """`may`, for whoever logs it by `audit`: to count how often a request names a resource takes longer than to decide."""
+        standard = self._standard
+        if standard is None:
+            connection = self.connection
+            return self.authorizer.allows(connection.principal, connection.host, operation, resource_type, name)
+        rule = self._rule_of(standard, operation, resource_type, name)
+        if rule.is_allowed:
+            standard.allowed_count += 1
+            return True
+        standard.denied_count += 1
+        return False
+
+    def is_audited(self, is_allowed: bool) -> bool:
+        """Whether anybody reads of what was decided so."""
+        return _is_logged(_DEBUG if is_allowed else _INFO)
+
+    def audit(
+        self, is_allowed: bool, operation: AclOperation, resource_type: ResourceType, name: str, count: int
+    ) -> None:
+        self._audit(_DEBUG if is_allowed else _INFO, operation, resource_type, name, count)
+
+    def _rule_of(
+        self, standard: StandardAuthorizer, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Rule:
+        rule = self._rule
+        connection = self.connection
+        principal = connection.principal
+        if (
+            rule is not None
+            and self._operation is operation
+            and self._resource_type is resource_type
+            and self._principal is principal
+            and self._revision == standard.revision
+            and self._name == name
+        ):
+            return rule
+        rule = standard.rule(principal, connection.host, operation, resource_type, name)
+        self._operation, self._resource_type, self._principal, self._name = operation, resource_type, principal, name
+        self._revision = standard.revision
+        self._rule = rule
+        return rule
+
     def might(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """`may`, for whoever asks that too before anything comes of it: neither counted nor logged."""
-        authorizer = self.authorizer
-        if type(authorizer) is AllowAll:
+        if self.is_free:
             return True
-        connection = self.connection
-        return authorizer.rule(connection.principal, connection.host, operation, resource_type, name).is_allowed
+        standard = self._standard
+        if standard is None:
+            connection = self.connection
+            return self.authorizer.rule(
+                connection.principal, connection.host, operation, resource_type, name
+            ).is_allowed
+        return self._rule_of(standard, operation, resource_type, name).is_allowed
 
     def may_by_resource_type(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether the caller may do this to some resource of the type, whichever."""
-        authorizer = self.authorizer
-        if type(authorizer) is AllowAll:
+        if self.is_free:
             return True
         # As in Kafka, which looks a name up like any other first, and logs nothing of what it does then.
         if self.may(operation, resource_type, ANY_NAME, 0, False):
             return True
-        return authorizer.allows_any(self.principal, self.host, operation, resource_type)
+        return self.authorizer.allows_any(self.principal, self.host, operation, resource_type)
 
     def may_describe(self, topic: TopicName) -> bool:
         """Whether the caller may know of a topic that is one of many: nothing is refused to it by this, only left out."""

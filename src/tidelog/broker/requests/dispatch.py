@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog import plain_cython
 from tidelog.broker.data.produce_answer import ProduceAnswer
 from tidelog.broker.data.produce_gather import ProduceGather
-from tidelog.broker.quotas.meter import ConnectionThrottle, Meter, MeteredAnswer, meter_of
+from tidelog.broker.quotas.meter import ConnectionThrottle, Meter, MeteredAnswer, meter_of, metering_of
 from tidelog.broker.requests.answering import LaterAnswer, Served
 from tidelog.broker.requests.caller import Caller
 from tidelog.broker.requests.handling import HANDLERS
@@ -207,9 +207,8 @@ class Dispatcher:
             self._now_ns,
             connection,
             self._header.client_id,
-            served.key,
+            served.metering,
             begun_ns,
-            self._listener_kind == "controller",
         )
 
     def _gathered(self, gathered: ProduceAnswer, meter: Meter) -> None:
@@ -273,7 +272,8 @@ class Dispatcher:
             raise UnsupportedVersionError(f"{asked.name} is not served in version {version}")
         served = self._served[key * _VERSIONS + version]
         if served is None:
-            served = Served(asked, version, handler, self._counts[key, version])
+            metering = metering_of(key, self._listener_kind == "controller")
+            served = Served(asked, version, handler, self._counts[key, version], metering)
             self._served[key * _VERSIONS + version] = served
         return served
 

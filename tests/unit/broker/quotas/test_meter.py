@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.data_node import ManualTimers
 from tests.support.log_builder import ManualClock
-from tidelog.broker.quotas.meter import ConnectionThrottle, Meter, meter_of
+from tidelog.broker.quotas.meter import ConnectionThrottle, Meter, meter_of, metering_of
 from tidelog.broker.quotas.node_quotas import NodeQuotas
 from tidelog.controller.image import QuotaEntity
 from tidelog.model.config import ConfigValues
@@ -59,7 +59,8 @@ class Room:
     ) -> Meter:
         now_ns = self.clock.monotonic_ns
         connection = cast("Any", self.connection)
-        return meter_of(self.quotas, self.timers, now_ns, connection, client_id, key, now_ns(), is_controller)
+        metering = metering_of(key, is_controller)
+        return meter_of(self.quotas, self.timers, now_ns, connection, client_id, metering, now_ns())
 
     def muted_after(self, ms: int) -> bool:
         self.timers.advance(ms)

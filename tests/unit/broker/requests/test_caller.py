@@ -126,3 +126,36 @@ def test_without_an_authoriser_nothing_is_asked(caplog: pytest.LogCaptureFixture
     assert caller.might(WRITE, TOPIC, "orders")
     assert caller.may_by_resource_type(WRITE, TOPIC)
     assert lines_at(TRACE, caplog) == []
+
+
+def test_what_was_decided_for_the_last_question_holds_only_for_that_one() -> None:
+    decides = authorizer()
+    caller = caller_of(decides)
+    assert caller.might(READ, TOPIC, "orders")
+
+    assert not caller.might(READ, TOPIC, "other")
+    assert not caller.might(WRITE, TOPIC, "orders")
+    assert not caller.might(READ, ResourceType.GROUP, "orders")
+    assert caller.might(READ, TOPIC, "orders")
+    # Somebody else authenticates, and then the rules change.
+    caller.connection.principal = Principal("User", "bob")
+    assert not caller.might(READ, TOPIC, "orders")
+    decides.follow({b"3": acl("User:bob", READ, "orders")})
+    assert caller.might(READ, TOPIC, "orders")
+    decides.follow({})
+    assert not caller.may(READ, TOPIC, "orders")
+
+
+def test_a_level_that_is_changed_while_requests_come_counts_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    caller = caller_of(authorizer())
+    with caplog.at_level(logging.INFO, AUDIT_LOGGER):
+        assert caller.may(READ, TOPIC, "orders")
+        assert not caller.is_audited(True)
+        assert caller.is_audited(False)
+    with caplog.at_level(logging.DEBUG, AUDIT_LOGGER):
+        assert caller.may(READ, TOPIC, "orders")
+        assert caller.is_audited(True)
+    with caplog.at_level(logging.ERROR, AUDIT_LOGGER):
+        assert not caller.is_audited(False)
+
+    assert len(lines_at(TRACE, caplog)) == 1
