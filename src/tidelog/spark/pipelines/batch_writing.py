@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.model.clock import Clock, SystemClock
+from tidelog.spark import batch_steps
+from tidelog.spark.batch_steps import BEGIN, RETURN, WRITE, BatchStep
 from tidelog.spark.errors import SinkError
 from tidelog.spark.outputs.manifest_store import encode_schema, manifest_of, write_manifest
 from tidelog.spark.outputs.staged import StagedOutput, app_id, sum_checksums
@@ -103,6 +105,9 @@ class BatchWriting:
         started_ms = self._clock.now_ms()
         spark = rows.sparkSession
         identity, run = self._who(spark)
+        if batch_steps.listener is not None:
+            query = self._sinks.checkpoint.rpartition("/")[2]
+            batch_steps.tell(BatchStep(BEGIN, identity.query, query, batch_id))
         committer = self._committer = self._committer or self._make_committer(identity, run)
         # All that is known of it until more is: on which clusters tasks may have left something open.
         work = BatchWork(batch_id, topics=tuple(TopicOutput(each.label, each.target) for each in self._sinks.topics))
@@ -118,6 +123,8 @@ class BatchWriting:
                     is_tagged(self._sinks.rows),
                 ),
             )
+            if batch_steps.listener is not None:
+                batch_steps.tell(BatchStep(WRITE, identity.query, rows=_rows_in(messages)))
             work = self._work(spark, identity, run, batch_id, messages, started_ms)
             committer.commit(work)
             self._count(work)
@@ -125,6 +132,8 @@ class BatchWriting:
             # As Spark does with its own sinks: what is decided stays so, everything else is taken back.
             self._give_up(committer, work)
             raise
+        if batch_steps.listener is not None:
+            batch_steps.tell(BatchStep(RETURN, identity.query))
         self.upkeep.after(batch_id, committer.protected_manifests)
 
     def started(self, query: str, run: str) -> None:
@@ -243,7 +252,10 @@ class BatchWriting:
             return None
         name = app_id(self._sinks.pipeline, sink.label, identity.query)
         manifest = manifest_of(sink.label, name, batch_id, self._sinks.schemas[sink.label], parts)
-        return write_manifest(sink.target, sink.staging, sink.staging_storage, manifest, run=run).output
+        output = write_manifest(sink.target, sink.staging, sink.staging_storage, manifest, run=run).output
+        if batch_steps.listener is not None:
+            batch_steps.tell(BatchStep(f"manifest of {sink.label}", identity.query))
+        return output
 
     def _topic_output(self, index: int, messages: Sequence[TaskMessage]) -> TopicOutput | None:
         group = self._sinks.topics[index]
@@ -265,3 +277,8 @@ class BatchWriting:
         except SinkError as error:
             # There is an error to report already; the next run cleans up.
             log.warning("batch %d is not cleaned up, which the next run does: %s", work.batch_id, error)
+
+
+def _rows_in(messages: Sequence[TaskMessage]) -> int:
+    staged = sum(part.rows for each in messages for part in each.staged.values())
+    return staged + sum(topic.rows for each in messages for topic in each.topics)

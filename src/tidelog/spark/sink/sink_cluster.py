@@ -13,6 +13,8 @@ from tidelog.client.errors import ClientError, ConfigError, RefusedError, Unsupp
 from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.model.errors import ErrorCode
+from tidelog.spark import batch_steps
+from tidelog.spark.batch_steps import BatchStep
 from tidelog.spark.client_settings import PREFIX, client_settings as settings_of, common_settings
 from tidelog.spark.errors import OptionError, SourceError
 from tidelog.spark.outputs.staged import Target
@@ -84,6 +86,12 @@ class SinkCluster:
     async def perform(self, effect: Effect) -> Answer:
         """The answer to an effect. ClientError, SourceError or SinkError where it cannot be had: then nobody knows what was
         done."""
+        answer = await self._answer(effect)
+        if batch_steps.listener is not None:
+            batch_steps.tell(BatchStep(_step_of(effect), self._identity.query))
+        return answer
+
+    async def _answer(self, effect: Effect) -> Answer:
         match effect:
             case TakeOver(run, is_fresh):
                 return await self._decisions.take_over(run, is_fresh=is_fresh)
@@ -217,6 +225,31 @@ class SinkCluster:
                 log.warning("the open transaction of %s is not aborted: %s", transactional_id, error)
             return False
         return True
+
+
+def _step_of(effect: Effect) -> str:
+    """As `batch_steps` calls it."""
+    match effect:
+        case TakeOver():
+            return "take over"
+        case Record(state, audit):
+            return "finish" if audit is not None or state is None else "claim" if state.decision is None else "decision"
+        case CheckStaged():
+            return "check"
+        case Pin():
+            return "pin"
+        case EndStaged(output):
+            return f"end of {output.sink}"
+        case End():
+            return "end of topics"
+        case Discard():
+            return "discard"
+        case ListOpen():
+            return "list"
+        case AbortOrphans():
+            return "abort"
+        case Warn():
+            return "warn"
 
 
 async def pin_participant(admin: AsyncAdmin, participant: Participant) -> Participant | None:

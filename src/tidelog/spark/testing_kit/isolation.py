@@ -46,11 +46,12 @@ class Place:
         """The test's own topic for one that a pipeline names."""
         return f"{name[:_NAME_CHARACTERS_MAX]}.{self.tag}"
 
-    def declared_topic(self, own: str) -> str:
-        return own.removesuffix(f".{self.tag}")
-
     def pipeline(self, name: str) -> str:
         return f"{name[:_NAME_CHARACTERS_MAX]}.{self.tag}"
+
+    def declared(self, text: str) -> str:
+        """A text in which names of the test's own are those of the declarations."""
+        return text.replace(f".{self.tag}", "")
 
 
 def isolated(pipelines: Sequence[Pipeline], place: Place) -> list[Pipeline]:

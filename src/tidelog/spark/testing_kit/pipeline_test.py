@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tidelog.model.clock import system_now_ms
 from tidelog.model.config import did_you_mean
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError
@@ -42,6 +43,8 @@ from tidelog.spark.testing_kit.time_marks import duration_of, mark_key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tidelog.spark.testing_kit.kills import KillReport
 
 # A run of a test that takes this long will not end.
 RUN_TIMEOUT_S = 300.0
@@ -109,6 +112,7 @@ class PipelineTest:
         self.directory = directory
         self.acts: list[Act] = []
         self._tag = tag
+        self._worlds = 0
         self.partitions = partitions
         self._times: dict[str, int] = {}
         """By topic: the event time that a mark or a row has brought, in microseconds."""
@@ -122,6 +126,9 @@ class PipelineTest:
         source = self._source(topic)
         decoder = source.decode
         records = records_of(rows, topic, decoder, lambda: columns_of(self.spark, decoder))
+        # The same time in every course of the test.
+        now_ms = system_now_ms()
+        records = [each if each.timestamp_ms is not None else replace(each, timestamp_ms=now_ms) for each in records]
         self._given.setdefault(topic, []).extend(records)
         self._do(Give(topic, tuple(records)))
 
@@ -173,6 +180,23 @@ class PipelineTest:
     def expect(self, sink: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """RowsDifferError unless the sink has these rows, each as often, in any order; compared by the columns that they name."""
         check_rows(sink, rows, self.result(sink))
+
+    def survives_kills(self, ignore: Sequence[str] = ()) -> KillReport:
+        """Everything that the test did, again, with the driver killed at every step of the protocol. RowsDifferError where a sink
+        has other rows then than undisturbed; columns of `ignore` are never the same twice, and not compared."""
+        from tidelog.spark.testing_kit.kills import survive  # noqa: PLC0415 - few tests need it
+
+        acts = list(self.acts)
+        if not acts:
+            raise PipelineTestError("nothing has been given: there is nothing that a kill could lose")
+        if not isinstance(acts[-1], Run):
+            acts.append(Run())
+        return survive(self, acts, [ignore] if isinstance(ignore, str) else ignore)
+
+    def another_world(self) -> World:
+        """In which the test has done nothing yet."""
+        self._worlds += 1
+        return World.of(self, f"{self._tag}w{self._worlds}")
 
     # How it is done.
 
@@ -254,18 +278,43 @@ class World:
         match act:
             case Run():
                 self._run()
-            case _:
-                self.send(act)
-
-    def send(self, act: Give | Advance) -> None:
-        """Write what an act writes."""
-        match act:
             case Give(topic, records):
                 self._topics.send(self.place.topic(topic), records)
             case Advance(micros, templates):
                 key = mark_key(self.place.tag, micros)
                 for topic, template in templates.items():
                     self._topics.send(self.place.topic(topic), [replace(template, key=key)])
+
+    @staticmethod
+    def is_run(act: Act) -> bool:
+        return isinstance(act, Run)
+
+    def own_query(self, declared: str) -> str:
+        """The name of a query here, from that which it has in the declarations."""
+        for each in self.pipelines:
+            name = self.place.declared(each.name)
+            if declared == name or declared.startswith(f"{name}."):
+                return each.name + declared.removeprefix(name)
+        raise PipelineTestError(f"no pipeline has the query {declared}")
+
+    def declared_query(self, own: str) -> str:
+        return self.place.declared(own)
+
+    def declared_text(self, text: str) -> str:
+        return self.place.declared(text)
+
+    def everything(self) -> dict[str, list[Row]]:
+        """The rows of all sinks, and dead letters, by the names that declarations have for them."""
+        found: dict[str, list[Row]] = {}
+        for pipeline in self.pipelines:
+            for sink in pipeline.sinks:
+                found[sink.label] = self._sinks.rows(sink)
+            for source in pipeline.sources:
+                if source.dead_letters is not None:
+                    topic = self.place.declared(source.dead_letters)
+                    letters = self.dead_letters(topic)
+                    found[topic] = [{"value": each.text, "reason": each.reason} for each in letters]
+        return found
 
     def rows(self, number: int, place: int) -> list[Row]:
         """Of a sink, by its place and its pipeline's."""
@@ -277,7 +326,7 @@ class World:
 
     def dead_letters(self, topic: str) -> list[DeadLetter]:
         found = committed_records(self._settings, self.place.topic(topic))
-        return dead_letters_of(found, self.place.declared_topic)
+        return dead_letters_of(found, self.place.declared)
 
     def _run(self) -> None:
         from tidelog.spark.testing_kit.caught_up import run_to_the_end  # noqa: PLC0415 - imports PySpark
