@@ -273,6 +273,15 @@ def _topics_by_id(world: World) -> Mapping[str, Any]:
     return {"topics": [{"topic_id": world.topic_id, "name": None}], "allow_auto_topic_creation": False}
 
 
+def _share_fetched(world: World) -> Mapping[str, Any]:
+    partitions = {"topic_id": world.topic_id, "partitions": [PARTITION]}
+    return {"group_id": GROUP, "member_id": "m", "max_bytes": 1, "max_records": 1, "topics": [partitions]}
+
+
+def _share_state(world: World) -> Mapping[str, Any]:
+    return {"group_id": OTHER, "topics": [{"topic_id": world.topic_id, "partitions": [{"partition": 0}]}]}
+
+
 def _created(name: str, *, validate_only: bool = True) -> Callable[[World], Mapping[str, Any]]:
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}]
     return _fixed(topics=topics, timeout_ms=5000, validate_only=validate_only)
@@ -517,6 +526,130 @@ COORDINATED_ROWS = (
         _fixed(group_ids=[GROUP]),
         group(Op.DESCRIBE),
         "groups.0.error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        1,
+        _fixed(group_id=OTHER, member_id="m", member_epoch=7, subscribed_topic_names=[TOPIC]),
+        group(Op.READ, OTHER),
+        "error_code",
+        GROUP_REFUSED,
+        beside=(topic(Op.DESCRIBE),),
+    ),
+    Row(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        1,
+        _fixed(group_id=OTHER, member_id="m", member_epoch=7, subscribed_topic_names=[TOPIC]),
+        topic(Op.DESCRIBE),
+        "error_code",
+        TOPIC_REFUSED,
+        beside=(group(Op.READ, OTHER),),
+    ),
+    Row(
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        1,
+        _fixed(group_ids=[GROUP]),
+        group(Op.DESCRIBE),
+        "groups.0.error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.SHARE_FETCH,
+        1,
+        _share_fetched,
+        group(Op.READ),
+        "error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.SHARE_FETCH,
+        1,
+        _share_fetched,
+        topic(Op.READ),
+        "responses.0.partitions.0.error_code",
+        TOPIC_REFUSED,
+        beside=(group(Op.READ),),
+    ),
+    Row(
+        ApiKey.SHARE_ACKNOWLEDGE,
+        1,
+        _fixed(group_id=GROUP, member_id="nobody", share_session_epoch=1),
+        group(Op.READ),
+        "error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        0,
+        _share_state,
+        NODE_ASKS,
+        "results.0.partitions.0.error_code",
+        CLUSTER_REFUSED,
+    ),
+    Row(
+        ApiKey.READ_SHARE_GROUP_STATE,
+        0,
+        _share_state,
+        NODE_ASKS,
+        "results.0.partitions.0.error_code",
+        CLUSTER_REFUSED,
+    ),
+    Row(
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        0,
+        _share_state,
+        NODE_ASKS,
+        "results.0.partitions.0.error_code",
+        CLUSTER_REFUSED,
+    ),
+    Row(
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        0,
+        _share_state,
+        NODE_ASKS,
+        "results.0.partitions.0.error_code",
+        CLUSTER_REFUSED,
+    ),
+    Row(
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        0,
+        _share_state,
+        NODE_ASKS,
+        "results.0.partitions.0.error_code",
+        CLUSTER_REFUSED,
+    ),
+    Row(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        0,
+        _fixed(groups=[{"group_id": OTHER, "topics": [{"topic_name": TOPIC, "partitions": [0]}]}]),
+        group(Op.DESCRIBE, OTHER),
+        "groups.0.error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        0,
+        _fixed(groups=[{"group_id": OTHER, "topics": [{"topic_name": TOPIC, "partitions": [0]}]}]),
+        topic(Op.DESCRIBE),
+        "groups.0.topics.0.partitions.0.error_code",
+        TOPIC_REFUSED,
+        beside=(group(Op.DESCRIBE, OTHER),),
+    ),
+    Row(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        0,
+        _fixed(group_id=OTHER, topics=[]),
+        group(Op.READ, OTHER),
+        "error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        0,
+        _fixed(group_id=OTHER, topics=[]),
+        group(Op.DELETE, OTHER),
+        "error_code",
         GROUP_REFUSED,
     ),
     Row(
