@@ -16,9 +16,12 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_pipeline_definition import REVENUE, problems, with_source
 from tests.spark.test_pipeline_run import committed, run_to_the_end, send
+from tests.spark.written import committed_rows
+from tests.support.confluent_formats import MESSAGE, NEWER_PROTO, PROTO, compiled, message_class
 from tests.support.schema_registry import schema_registry
-from tidelog.spark.formats.registry_framing import frame
-from tidelog.spark.pipelines import Avro, FromTopic, Json, Pipeline, Registry, Text, ToTable, ToTopic
+from tidelog.spark.formats.protobuf_columns import ProtobufMessage
+from tidelog.spark.formats.registry_framing import frame, protobuf_frame
+from tidelog.spark.pipelines import Avro, FromTopic, Json, Pipeline, Protobuf, Registry, Text, ToTable, ToTopic
 from tidelog.spark.pipelines.errors import DefinitionError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
@@ -35,7 +38,12 @@ OF_SUBJECT: dict[str, Any] = {"subject": "orders-value", "registry": REGISTRY}
 
 
 def test_a_subject_stands_for_a_schema_both_ways() -> None:
-    for decode in (Avro(**OF_SUBJECT), Json(**OF_SUBJECT, version=2), Avro(subject="o", registry="http://h:8081")):
+    for decode in (
+        Avro(**OF_SUBJECT),
+        Json(**OF_SUBJECT, version=2),
+        Avro(subject="o", registry="http://h:8081"),
+        Protobuf("shop.Order", **OF_SUBJECT),
+    ):
         assert with_source(decode=decode) == []
         assert problems(sink=ToTopic("x", encode=decode)) == []
     for encode in (Avro('{"type":"record","name":"O","fields":[]}', **OF_SUBJECT), Json(**OF_SUBJECT, register=True)):
@@ -50,6 +58,10 @@ def test_a_subject_stands_for_a_schema_both_ways() -> None:
         (Avro(), "Avro needs schema=, in JSON, or the subject= of a registry"),
         (Json(), "Json needs schema=, its columns, as in 'id bigint, price double', or the subject= of a registry"),
         (Avro(subject="o"), "the subject o is one of a registry: give registry="),
+        (Protobuf("A"), "Protobuf needs descriptor_set=, as protoc writes it, or the subject= of a registry"),
+        (Protobuf("A", b"", **OF_SUBJECT), "the schema is the subject's: leave descriptor_set= out, or subject="),
+        (Protobuf("A", b"", registry="http://h"), "Protobuf needs framed=True for it"),
+        (Protobuf("A", b"\xff"), "the message of Protobuf is wrong: the descriptor set is wrong"),
         (Avro('"string"', **OF_SUBJECT), "the schema is the subject's: leave schema= out, or subject="),
         (Avro('"string"', version=1), "version= is one of a subject"),
         (Json("id int", registry="http://h"), "Json needs subject= for it"),
@@ -85,6 +97,12 @@ def test_what_is_wrong_with_a_subject_is_told(decode: Any, sentence: str) -> Non
         (Json(**OF_SUBJECT, options={"a": "b"}), "options of Json are for reading"),
         (Avro(**OF_SUBJECT, register=True, version=1), "version= is of a schema that the subject has"),
         (Avro("{", **OF_SUBJECT), "the schema of Avro is wrong"),
+        (Protobuf("A", b""), "Protobuf writes for readers who ask a registry: it needs subject="),
+        (
+            Protobuf("A", **OF_SUBJECT, register=True),
+            "Protobuf registers the file of its message: give descriptor_set=",
+        ),
+        (Protobuf("A", b"", **OF_SUBJECT), "the message of Protobuf is wrong: the descriptor set has no message A"),
         (avro(**OF_SUBJECT, regster=True), "Avro has no argument regster; did you mean register?"),
     ],
 )
@@ -167,6 +185,43 @@ def test_a_running_pipeline_goes_on_when_the_schema_changes_and_a_restart_has_th
         assert [each["name"] for each in json.loads(server.schemas[second]["schema"])["fields"]] == ["id", "note"]
         out = [value.encode() for _, value, _ in committed(cluster, f"{topic}.out", 3)]
         assert sorted(each[:5] for each in out) == sorted([frame(first), frame(first), frame(second)])
+
+
+def test_messages_of_one_topic_are_messages_of_another(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    newer = NEWER_PROTO.replace("package shop", "package bills")
+    with schema_registry() as server:
+        old_id, newer_id = (server.add(f"{topic}-{n}", text, "PROTOBUF") for n, text in enumerate((PROTO, NEWER_PROTO)))
+        encode = Protobuf(
+            "bills.Order", compiled(newer), subject=f"{topic}.out-value", registry=server.url, register=True
+        )
+        pipeline = Pipeline(
+            name=f"orders-{topic}",
+            source=FromTopic(
+                topic,
+                Protobuf(MESSAGE, subject=f"{topic}-0", registry=server.url),
+                name="orders",
+                dead_letters=f"{topic}.dead",
+            ),
+            transform="SELECT id, upper(name) AS name, tags, 1.5D AS price FROM orders",
+            sink=ToTopic(f"{topic}.out", encode=encode),
+            bootstrap=cluster.bootstrap_servers,
+        )
+        for name in (f"{topic}.out", f"{topic}.dead"):
+            cluster.create_topic(name, partitions=1)
+        message = message_class(PROTO)(id=1, name="ada", tags=["x"]).SerializeToString()
+        send(cluster, topic, [protobuf_frame(each, [1]) + message for each in (old_id, newer_id, 99)])
+
+        run_to_the_end(spark, tmp_path, pipeline)
+
+        values = [row.value or b"" for row in committed_rows(cluster.bootstrap_servers, f"{topic}.out")]
+        (out_id,) = server.subjects[f"{topic}.out-value"]
+    assert {each[:7] for each in values} == {protobuf_frame(out_id, [1])}
+    read = ProtobufMessage(compiled(newer), "bills.Order")
+    assert [read.decode(each, 7) for each in values] == [{"id": 1, "name": "ADA", "tags": ["x"], "price": 1.5}] * 2
+    (dead,) = committed_rows(cluster.bootstrap_servers, f"{topic}.dead")
+    assert (dead.value or b"")[:5] == frame(99)
 
 
 def test_what_a_registry_says_against_a_pipeline_is_told_before_anything_runs(

@@ -8,10 +8,11 @@
     orders.select(from_protobuf("value", "shop.Order", descriptor_set))
 
 With `framed` each value begins with a schema registry's frame. With a `subject` it does too, and the schema is the one that the
-subject has when the function is called, or had in a `version`. Avro values are read by the schema that they were written with,
-which the `registry` is asked for, and come out as the schema given here has them; without a registry they are taken to be written
-with that one. `mode="FAILFAST"` stops at a value that cannot be decoded; `"PERMISSIVE"` makes it null, for a pipeline that sends
-such records elsewhere. JSON is decoded by Spark itself, Avro and Protobuf in Python, a batch of the column at a time.
+subject has when the function is called, or had in a `version`. With a `registry` the schema that a frame names is asked for: Avro
+values are read by it and come out as the schema given here has them; JSON and Protobuf are read by the schema given here, where
+the two fit. Without a registry values are taken to be written with the schema given here. `mode="FAILFAST"` stops at a value
+that cannot be decoded; `"PERMISSIVE"` makes it null, for a pipeline that sends such records elsewhere. JSON is decoded by Spark
+itself, Avro, Protobuf and frames of a registry in Python, a batch of the column at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Column, functions as F  # noqa: N812 - as everybody calls them
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
 from tidelog.spark.formats.json_columns import JsonSchema, JsonSchemaError
@@ -31,6 +32,7 @@ from tidelog.spark.formats.registry_framing import FramingError, read_frame, rea
 from tidelog.spark.formats.schema_registry import (
     AVRO,
     JSON,
+    PROTOBUF,
     RegistryAddress,
     RegistryError,
     Schema,
@@ -40,8 +42,10 @@ from tidelog.spark.formats.subject_schemas import check_kind, subject_schema
 
 if TYPE_CHECKING:
     from tidelog.spark.formats.avro_columns import AvroSchema
+    from tidelog.spark.formats.protobuf_columns import ProtobufMessage
 
 _FRAME_BYTES = 5
+_MESSAGES_MAX = 1000
 _MODES = ("FAILFAST", "PERMISSIVE")
 
 
@@ -64,12 +68,17 @@ def from_json(
     >>> orders.select(from_json("value", "id bigint, price double").alias("order"))
     """
     _check_mode(mode)
+    address = _address(registry)
     if subject is not None:
         schema = json_type(_of_subject(schema, registry, subject, version, JSON))
     elif schema is None:
         raise DecodingError("JSON has no columns without a schema, or the subject of a registry")
     value = F.col(column) if isinstance(column, str) else column
-    if framed or subject is not None:
+    if address is not None:
+        columns = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+        assert isinstance(columns, StructType), "columns by name"
+        value = written_for(value, columns, address, mode)
+    elif framed:
         value = unframed(value, mode)
     return F.from_json(value.cast("string"), schema, {"mode": mode})
 
@@ -82,6 +91,41 @@ def unframed(value: Column, mode: str) -> Column:
     if mode == "PERMISSIVE":
         return found
     return found.otherwise(F.raise_error("a value is not framed for a schema registry").cast("binary"))
+
+
+def written_for(value: Column, columns: StructType, address: RegistryAddress, mode: str) -> Column:
+    """The JSON behind a frame whose schema is known to a registry, and of which these columns can be read. Other values are null,
+    or stop the query."""
+    kind = to_arrow_type(columns, timezone="UTC")
+    assert isinstance(kind, pa.StructType), "a struct in either"
+    return _decoded(value, pa.binary(), lambda: JsonByWriters(kind, address).body, mode)
+
+
+class JsonByWriters:
+    """Values in JSON that certain columns can be read of, by the schemas that their frames name."""
+
+    def __init__(self, columns: pa.StructType, address: RegistryAddress) -> None:
+        self._columns = columns
+        self._schemas = SchemasById(address)
+        self._known: dict[int, str] = {}
+
+    def body(self, value: bytes) -> bytes:
+        """What is behind the frame. DecodingError where columns would get something else than was written."""
+        frame = read_frame(value)
+        wrong = self._known.get(frame.schema_id)
+        if wrong is None:
+            wrong = self._known[frame.schema_id] = self._misread(frame.schema_id)
+        if wrong:
+            raise DecodingError(f"schema {frame.schema_id}: {wrong}")
+        return value[frame.start :]
+
+    def _misread(self, schema_id: int) -> str:
+        schema = self._schemas.schema(schema_id)
+        try:
+            check_kind(schema, JSON, f"the id {schema_id}")
+            return "; ".join(JsonSchema(schema.text, dict(schema.references)).misread(self._columns))
+        except (JsonSchemaError, RegistryError) as error:
+            return str(error)
 
 
 def json_type(schema: Schema) -> StructType:
@@ -170,27 +214,87 @@ class AvroByWriters:
 
 
 def from_protobuf(
-    column: Column | str, message: str, descriptor_set: bytes, *, framed: bool = False, mode: str = "FAILFAST"
+    column: Column | str,
+    message: str,
+    descriptor_set: bytes | None = None,
+    *,
+    framed: bool = False,
+    registry: str | RegistryAddress | None = None,
+    subject: str | None = None,
+    version: int | None = None,
+    mode: str = "FAILFAST",
 ) -> Column:
-    """A column of Protobuf values, by a message of a descriptor set. Needs protobuf.
+    """A column of Protobuf values, by a message of a descriptor set or of a subject. Needs protobuf.
 
     >>> orders.select(from_protobuf("value", "shop.Order", open("shop.desc", "rb").read()).alias("order"))
 
-    A frame's message indexes are passed over: the message is the one that is named.
+    Without a registry a frame's message indexes are passed over: the message is the one that is named.
     """
     from tidelog.spark.formats.protobuf_columns import ProtobufError, ProtobufMessage  # noqa: PLC0415 - protobuf is an extra
+    from tidelog.spark.formats.protobuf_files import descriptor_set_of  # noqa: PLC0415
 
     _check_mode(mode)
+    address = _address(registry)
+    is_framed = framed or subject is not None
+    if address is not None and not is_framed:
+        raise DecodingError("a registry knows schemas by the ids of frames: it needs framed=True")
     try:
-        kind = ProtobufMessage(descriptor_set, message).arrow_type
+        if subject is not None:
+            given = descriptor_set_of(_of_subject(descriptor_set, registry, subject, version, PROTOBUF))
+        elif descriptor_set is None:
+            raise DecodingError("Protobuf has no columns without a descriptor set, or the subject of a registry")
+        else:
+            given = descriptor_set
+        kind = ProtobufMessage(given, message).arrow_type
     except ProtobufError as error:
         raise DecodingError(str(error)) from None
 
     def decoder() -> Callable[[bytes], Any]:
-        known = ProtobufMessage(descriptor_set, message)
+        known = ProtobufMessage(given, message)
+        if address is not None:
+            return ProtobufByWriters(known, address).decode
         return lambda value: known.decode(value, read_protobuf_frame(value)[0].start if framed else 0)
 
     return _decoded(column, kind, decoder, mode)
+
+
+class ProtobufByWriters:
+    """Values of a message, each with the schema that its frame names: by that it is known which message it is, and whether its
+    fields are those of the message that it is read by."""
+
+    def __init__(self, reader: ProtobufMessage, address: RegistryAddress) -> None:
+        self._reader = reader
+        self._schemas = SchemasById(address)
+        self._known: dict[tuple[int, tuple[int, ...]], str] = {}
+
+    def decode(self, value: bytes) -> Any:
+        frame, indexes = read_protobuf_frame(value)
+        key = (frame.schema_id, indexes)
+        wrong = self._known.get(key)
+        if wrong is None:
+            # What comes with each value, and so may be anything, must not fill the memory.
+            if len(self._known) >= _MESSAGES_MAX:
+                self._known.clear()
+            wrong = self._known[key] = self._misread(*key)
+        if wrong:
+            raise DecodingError(f"schema {frame.schema_id}: {wrong}")
+        return self._reader.decode(value, frame.start)
+
+    def _misread(self, schema_id: int, indexes: tuple[int, ...]) -> str:
+        from tidelog.spark.formats.protobuf_columns import ProtobufError, message_descriptor, misread_fields  # noqa: PLC0415
+        from tidelog.spark.formats.protobuf_files import descriptor_set_of, message_name  # noqa: PLC0415
+
+        schema, wanted = self._schemas.schema(schema_id), self._reader.descriptor
+        try:
+            check_kind(schema, PROTOBUF, f"the id {schema_id}")
+            files = descriptor_set_of(schema)
+            name = message_name(files, indexes)
+            if name != wanted.full_name:
+                return f"the value is a {name}, and no {wanted.full_name}"
+            fields = misread_fields(message_descriptor(files, name), wanted)
+        except (ProtobufError, RegistryError) as error:
+            return str(error)
+        return f"{', '.join(fields)} of {name} has another type than it is read by" if fields else ""
 
 
 def decode_column(values: pa.Array[Any], kind: pa.DataType, decode: Callable[[bytes], Any], mode: str) -> pa.Array[Any]:

@@ -6,9 +6,9 @@
     rows.select(to_avro(F.struct("*"), rows.schema, subject="orders-value", registry="http://127.0.0.1:8081"))
 
 A value is a frame with the id of its schema, and the row as that schema has it. The schema is the latest one of the subject, or
-that of a `version`; or with `register=True` one that is given, or made of the columns, and is registered by the first task that
-writes, unless the subject has it. Whether the schema takes the columns is checked when the function is called, and so is, by the
-registry's own rules, whether the subject would take a schema that it does not have yet.
+that of a `version`; or with `register=True` one that is given, or of Avro and JSON made of the columns, and is registered by the
+first task that writes, unless the subject has it. Whether the schema takes the columns is checked when the function is called,
+and so is, by the registry's own rules, whether the subject would take a schema that it does not have yet.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 
 from tidelog.spark.formats.derived_schemas import UnnamedTypeError, avro_schema_of, json_schema_of, record_name
 from tidelog.spark.formats.json_columns import JsonSchema, JsonSchemaError
-from tidelog.spark.formats.registry_framing import frame
-from tidelog.spark.formats.schema_registry import AVRO, JSON, RegistryAddress, Schema
+from tidelog.spark.formats.registry_framing import frame, protobuf_frame
+from tidelog.spark.formats.schema_registry import AVRO, JSON, PROTOBUF, RegistryAddress, Schema
 from tidelog.spark.formats.subject_schemas import WritingSchema, subject_schema, writing_schema
 
 if TYPE_CHECKING:
@@ -115,6 +115,38 @@ def to_json(
     if writing.schema_id is not None:
         return F.concat(F.lit(frame(writing.schema_id)), body)
     return _framed(body, writing)
+
+
+def to_protobuf(
+    row: Column,
+    columns: StructType,
+    *,
+    message: str,
+    subject: str,
+    registry: str | RegistryAddress,
+    descriptor_set: bytes | None = None,
+    version: int | None = None,
+    register: bool = False,
+) -> Column:
+    """A struct as a Protobuf value, by a message of the subject's schema, or of a descriptor set. No schema is made of columns:
+    the numbers of fields are for people to choose. Needs protobuf."""
+    from tidelog.spark.formats.protobuf_columns import ProtobufError  # noqa: PLC0415 - protobuf is an extra
+    from tidelog.spark.formats.protobuf_files import descriptor_set_of, message_indexes, schema_of  # noqa: PLC0415
+    from tidelog.spark.formats.protobuf_rows import ProtobufRows  # noqa: PLC0415
+
+    if register and descriptor_set is None:
+        raise EncodingError("Protobuf registers the file of its message: give descriptor_set=")
+    kind = _arrow_type(columns)
+    try:
+        given = None if descriptor_set is None else schema_of(descriptor_set, message).text
+        writing = _writing(PROTOBUF, subject, registry, given, lambda: "", version, register=register)
+        files = descriptor_set_of(writing.schema) if descriptor_set is None else descriptor_set
+        indexes = message_indexes(ProtobufRows(files, message, kind).descriptor)
+    except ProtobufError as error:
+        raise EncodingError(f"{_of(subject)}: {error}") from None
+    return _encoded(
+        row, writing, lambda: ProtobufRows(files, message, kind).encode, lambda number: protobuf_frame(number, indexes)
+    )
 
 
 def _writing(

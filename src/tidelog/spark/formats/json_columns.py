@@ -77,6 +77,13 @@ class JsonSchema:
         self._compare(self._root, columns, "", found)
         return found
 
+    def misread(self, columns: pa.StructType) -> list[str]:
+        """A sentence for each column that would get something else than what values of this schema have. A property that the
+        schema does not have, or says nothing of, is no column's matter: values tell."""
+        found: list[str] = []
+        self._compare_read(self._root, columns, "", found)
+        return found
+
     def required(self, columns: pa.StructType) -> list[tuple[str, ...]]:
         """Columns that have to be there in every row, as paths through structs."""
         found: list[tuple[str, ...]] = []
@@ -148,6 +155,27 @@ class JsonSchema:
             return
         if kind not in _kinds_of(column):
             found.append(f"the column {name} is of type {column}, and the JSON schema has {kind} there")
+
+    def _compare_read(self, place: _Place, column: pa.DataType, name: str, found: list[str]) -> None:
+        # By columns, which end, also where the schema holds itself.
+        properties = self._properties(place)
+        if isinstance(column, pa.StructType) and properties is not None:
+            for each in column:
+                if each.name in properties:
+                    path = f"{name}.{each.name}" if name else each.name
+                    self._compare_read(properties[each.name], each.type, path, found)
+            return
+        try:
+            kind = "object" if properties is not None else self._kind(place, name)
+        except JsonSchemaError:
+            return
+        inner, word = place.schema, "items" if kind == "array" else "additionalProperties"
+        if kind not in _kinds_read_as(column):
+            found.append(f"{name or 'the value'} is {kind} in it, and is read as {column}")
+        elif pa.types.is_list(column) and isinstance(inner.get("items"), dict):
+            self._compare_read(self._place(_Place(inner[word], place.document)), column.value_type, name, found)
+        elif pa.types.is_map(column) and isinstance(inner.get("additionalProperties"), dict):
+            self._compare_read(self._place(_Place(inner[word], place.document)), column.item_type, name, found)
 
     def _place(self, place: _Place) -> _Place:
         """Behind references, and behind what only says that null is allowed as well."""
@@ -247,6 +275,14 @@ def _kinds_of(column: pa.DataType) -> tuple[str, ...]:
     if pa.types.is_map(column):
         return ("object",)
     return ("array",) if pa.types.is_list(column) else ("string",)
+
+
+def _kinds_read_as(column: pa.DataType) -> tuple[str, ...]:
+    """What Spark reads as a column without making something else of it, in all values or in some: a number may be whole, and
+    text may be a date."""
+    if pa.types.is_integer(column) or pa.types.is_floating(column) or pa.types.is_decimal(column):
+        return ("integer", "number")
+    return ("object",) if pa.types.is_struct(column) else _kinds_of(column)
 
 
 def _kind_of_value(value: object) -> str:

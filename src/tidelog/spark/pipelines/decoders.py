@@ -2,7 +2,7 @@
 
     Json("id bigint, price double")       a schema as in SQL, a StructType, or a JSON Schema
     Avro(schema_in_json)                  framed=True and a registry for Confluent's wire format
-    Protobuf("shop.Order", descriptor_set)
+    Protobuf("shop.Order", descriptor_set)    or the message of a subject
     Text("line")                          one column of text
     Debezium("id bigint, price double")   change events of a table (`debezium`)
 
@@ -102,7 +102,7 @@ class Json(Declaration):
         return found + self._schema_problems()
 
     def encoding_problems(self) -> list[str]:
-        found = _encoding_problems(self)
+        found = _encoding_problems(self, self.schema)
         if self.options:
             found.append("options of Json are for reading")
         if self.schema is not None and not self._is_json_schema:
@@ -133,11 +133,16 @@ class Json(Declaration):
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
         from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
-        from tidelog.spark.decoding import unframed  # noqa: PLC0415 - needs PySpark
+        from tidelog.spark.decoding import unframed, written_for  # noqa: PLC0415 - needs PySpark
 
         schema = self._columns()
         mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
-        text = (unframed(value, mode) if self.framed or self.subject is not None else value).cast("string")
+        body = value
+        if self.registry is not None:
+            body = written_for(value, schema, address_of(self.registry), mode)
+        elif self.framed:
+            body = unframed(value, mode)
+        text = body.cast("string")
         if not keeps_broken:
             return Decoded(F.from_json(text, schema, {**self.options, "mode": mode}), None)
         fields = StructType([*schema.fields, StructField(CORRUPT, StringType())])
@@ -194,7 +199,7 @@ class Avro(Declaration):
         return found + self._schema_problems()
 
     def encoding_problems(self) -> list[str]:
-        return _encoding_problems(self) + self._schema_problems()
+        return _encoding_problems(self, self.schema) + self._schema_problems()
 
     def _schema_problems(self) -> list[str]:
         try:
@@ -233,17 +238,40 @@ class Avro(Declaration):
 @lenient
 @dataclass(frozen=True, slots=True)
 class Protobuf(Declaration):
-    """Protobuf by a message of a descriptor set (`protoc --include_imports --descriptor_set_out`). Needs protobuf."""
+    """Protobuf by a message of a descriptor set (`protoc --include_imports --descriptor_set_out`), or of a subject. Needs
+    protobuf."""
 
     message: str
-    descriptor_set: bytes
+    """Its name in full, as in 'shop.Order'."""
+    descriptor_set: bytes | None = None
     framed: bool = False
+    _: KW_ONLY
+    registry: str | Registry | None = None
+    subject: str | None = None
+    version: int | None = None
+    """Of the subject. Without it the latest one."""
+    register: bool = False
+    """Encoding: whether the file of the message, if the subject does not have it yet, is added to it."""
 
     def problems(self) -> list[str]:
+        found = _subject_problems(self, self.descriptor_set, "as protoc writes it", "descriptor_set")
+        if self.registry is not None and not self.framed and self.subject is None:
+            found.append("a registry knows schemas by the ids of frames: Protobuf needs framed=True for it")
+        return found + self._message_problems()
+
+    def encoding_problems(self) -> list[str]:
+        found = _encoding_problems(self, self.descriptor_set, "descriptor_set")
+        if self.register and self.descriptor_set is None:
+            found.append("Protobuf registers the file of its message: give descriptor_set=, or leave register= out")
+        return found + self._message_problems()
+
+    def _message_problems(self) -> list[str]:
         try:
             from tidelog.spark.formats.protobuf_columns import ProtobufError, ProtobufMessage  # noqa: PLC0415
         except ImportError:
             return ["Protobuf needs the package of that name: pip install tidelog[protobuf]"]
+        if self.descriptor_set is None:
+            return []
         try:
             ProtobufMessage(self.descriptor_set, self.message)
         except ProtobufError as error:
@@ -253,9 +281,23 @@ class Protobuf(Declaration):
     def decoded(self, value: Column, *, keeps_broken: bool) -> Decoded:
         from tidelog.spark.decoding import from_protobuf  # noqa: PLC0415
 
-        mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
-        found = from_protobuf(value, self.message, self.descriptor_set, framed=self.framed, mode=mode)
+        with _told():
+            found = from_protobuf(
+                value,
+                self.message,
+                self.descriptor_set,
+                framed=self.framed,
+                registry=None if self.registry is None else address_of(self.registry),
+                subject=self.subject,
+                version=self.version,
+                mode="PERMISSIVE" if keeps_broken else "FAILFAST",
+            )
         return Decoded(found, value.isNotNull() & found.isNull() if keeps_broken else None)
+
+    def encoded(self, row: Column, columns: StructType) -> Column:
+        from tidelog.spark.encoding import to_protobuf  # noqa: PLC0415 - needs PySpark
+
+        return _encoded(self, to_protobuf, row, columns, message=self.message, descriptor_set=self.descriptor_set)
 
 
 @lenient
@@ -274,7 +316,9 @@ class Text(Declaration):
         return Decoded(F.struct(value.cast("string").alias(self.column)), None)
 
 
-def _subject_problems(decoder: Json | Avro, schema: object, example: str) -> list[str]:
+def _subject_problems(
+    decoder: Json | Avro | Protobuf, schema: object, example: str, named: str = "schema"
+) -> list[str]:
     """Of a decoder that has a schema of its own, or a subject's."""
     title = type(decoder).__name__
     found = registry_problems(decoder.registry)
@@ -282,28 +326,28 @@ def _subject_problems(decoder: Json | Avro, schema: object, example: str) -> lis
         found.append("register= is for encoding: nothing is registered by who reads")
     if decoder.subject is None:
         if schema is None:
-            found.append(f"{title} needs schema=, {example}, or the subject= of a registry")
+            found.append(f"{title} needs {named}=, {example}, or the subject= of a registry")
         if decoder.version is not None:
             found.append("version= is one of a subject: give subject=")
         return found
     if schema is not None:
-        found.append("the schema is the subject's: leave schema= out, or subject=")
+        found.append(f"the schema is the subject's: leave {named}= out, or subject=")
     return found + _name_problems(decoder)
 
 
-def _encoding_problems(encoder: Json | Avro) -> list[str]:
+def _encoding_problems(encoder: Json | Avro | Protobuf, schema: object, named: str = "schema") -> list[str]:
     """What all that write for a registry's readers need."""
     title = type(encoder).__name__
     found = registry_problems(encoder.registry)
     if encoder.subject is None:
         found.append(f"{title} writes for readers who ask a registry: it needs subject=, as in 'orders-value'")
         return found
-    if encoder.version is not None and (encoder.register or encoder.schema is not None):
-        found.append("version= is of a schema that the subject has: leave it out, or schema= and register=")
+    if encoder.version is not None and (encoder.register or schema is not None):
+        found.append(f"version= is of a schema that the subject has: leave it out, or {named}= and register=")
     return found + _name_problems(encoder)
 
 
-def _name_problems(declared: Json | Avro) -> list[str]:
+def _name_problems(declared: Json | Avro | Protobuf) -> list[str]:
     found = []
     if declared.registry is None:
         found.append(f"the subject {declared.subject} is one of a registry: give registry=")
@@ -315,7 +359,7 @@ def _name_problems(declared: Json | Avro) -> list[str]:
 
 
 def _encoded(
-    encoder: Json | Avro, encode: Callable[..., Column], row: Column, columns: StructType, **named: Any
+    encoder: Json | Avro | Protobuf, encode: Callable[..., Column], row: Column, columns: StructType, **named: Any
 ) -> Column:
     assert encoder.registry is not None, "it was validated"
     with _told():

@@ -149,7 +149,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         **_SUBJECT,
     },
     Avro: {"schema": _optional(_TEXT), "framed": _FLAG, **_SUBJECT},
-    Protobuf: {"message": _TEXT, "descriptor_set": _BYTES, "framed": _FLAG},
+    Protobuf: {"message": _TEXT, "descriptor_set": _optional(_BYTES), "framed": _FLAG, **_SUBJECT},
     Text: {"column": _TEXT},
     Debezium: {
         "schema": _SCHEMA,

@@ -166,10 +166,22 @@ def _protobuf(decoder: Protobuf, rows: Sequence[Mapping[str, Any]], topic: str) 
     from google.protobuf.json_format import ParseDict, ParseError
 
     from tidelog.spark.formats.protobuf_columns import ProtobufMessage
+    from tidelog.spark.formats.protobuf_files import descriptor_set_of, message_indexes
     from tidelog.spark.formats.registry_framing import protobuf_frame
 
-    message = ProtobufMessage(decoder.descriptor_set, decoder.message)
-    before = protobuf_frame(_ANY_ID, [0]) if decoder.framed else b""
+    files, schema_id = decoder.descriptor_set, _ANY_ID
+    if decoder.subject is not None and decoder.registry is not None:
+        from tidelog.spark.formats.schema_registry import PROTOBUF
+        from tidelog.spark.formats.subject_schemas import subject_schema
+
+        known = subject_schema(address_of(decoder.registry), decoder.subject, decoder.version, PROTOBUF)
+        files, schema_id = descriptor_set_of(known.schema), known.schema_id
+    elif decoder.registry is not None:
+        raise PipelineTestError(f"which id the registry has for values of {topic} is not known: give them as bytes")
+    assert files is not None, "it was validated"
+    message = ProtobufMessage(files, decoder.message)
+    is_framed = decoder.framed or decoder.subject is not None
+    before = protobuf_frame(schema_id, message_indexes(message.descriptor)) if is_framed else b""
     found = []
     for row in rows:
         plain = json.loads(json.dumps(row, default=_in_json))
