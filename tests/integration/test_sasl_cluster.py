@@ -6,12 +6,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.cluster_processes import ClusterProcesses
 from tests.support.running_node import DEADLINE_S
 from tests.support.sasl_node import OAUTH_MODULE, PLAIN_MODULE
+from tests.support.token_issuer import Issuer, TokenServer
+from tidelog.model.token_login_config import LOGIN_CLASS
 
 LOGIN = f'{PLAIN_MODULE} required username="node" password="n" user_node="n" user_alice="a";'
 TOKEN_LOGIN = f'{OAUTH_MODULE} required unsecuredLoginStringClaim_sub="node";'
@@ -83,6 +86,51 @@ def test_a_cluster_that_logs_in_everywhere_replicates_and_survives_a_death(tmp_p
 
         assert read(config, "after", 300) == 300
         assert "the login with" not in cluster.nodes[1].log
+
+
+def test_nodes_log_in_to_each_other_with_tokens_of_an_endpoint_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    issuer = Issuer(tmp_path)
+    with TokenServer() as endpoint:
+        # Of a life so short that each is replaced within the test.
+        endpoint.answer = lambda: {"access_token": issuer.token("node", lifetime_s=6)}
+        prefix = "listener.name.plaintext.oauthbearer."
+        keys = {name.replace(".clients.", ".plaintext."): value for name, value in issuer.settings.items()}
+        cluster = ClusterProcesses(
+            tmp_path,
+            3,
+            settings={
+                **SECURED,
+                **keys,
+                "org.apache.kafka.sasl.oauthbearer.allowed.urls": (
+                    f"{keys['org.apache.kafka.sasl.oauthbearer.allowed.urls']},{endpoint.url}"
+                ),
+                f"{prefix}sasl.jaas.config": f"{OAUTH_MODULE} required;",
+                f"{prefix}sasl.login.callback.handler.class": LOGIN_CLASS,
+                f"{prefix}sasl.oauthbearer.token.endpoint.url": endpoint.url,
+                f"{prefix}sasl.oauthbearer.client.credentials.client.id": "node",
+                f"{prefix}sasl.oauthbearer.client.credentials.client.secret": "hush",
+                f"{prefix}sasl.oauthbearer.scope": "kafka",
+            },
+        )
+        with cluster.running():
+            config = client(cluster)
+            make_topic(config, 3, 3)
+            write(config, 20)
+            asked = len(endpoint.asked)
+            deadline = time.monotonic() + DEADLINE_S
+            # Each node has replaced its token at least once, and followers have got all there is.
+            while len(endpoint.asked) < max(3, asked) + 3:
+                assert time.monotonic() < deadline
+                write(config, 20)
+
+            assert read(config, "tokens", 20) >= 20
+            for node in cluster.nodes.values():
+                assert "the login with" not in node.log
+                assert "hush" not in node.log
+        assert endpoint.asked[0][1] == b"grant_type=client_credentials&scope=kafka"
 
 
 def test_a_node_with_a_wrong_password_never_joins_and_says_why(tmp_path: Path) -> None:

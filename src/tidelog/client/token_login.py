@@ -1,22 +1,12 @@
-"""A client's OAUTHBEARER token: got when it is first needed, replaced before it ends.
+"""A client's OAUTHBEARER token (`security.held_token`), with the client's errors, and the threads that get it.
 
-    login.when_ready(then)          # then(None) once there is a token that is good, then(AuthenticationError) if none came
-    login.token()                   # the token, None where when_ready has to be waited for
-
-    from \\ event   needed      came               failed                               its time has come
-    None           Asking      -                  -                                    -
-    Asking         waits       Held               None: whoever waits is told          -
-    Held           at once     -                  -                                    Renewing
-    Renewing       at once     Held               Held, tried again in 10 s, one line  None, if it ended meanwhile
-
-Where tokens come from may block, and so is called on a thread. A failure that may pass is tried again for
-`sasl_login_retry_backoff_max_ms`, as Kafka does it.
+login.when_ready(then)          # then(None) once there is a token that is good, then(AuthenticationError) if none came
+login.token()                   # the token, None where when_ready has to be waited for
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,21 +15,14 @@ from typing import TypeVar
 from tidelog.client.errors import AuthenticationError
 from tidelog.client.seams import ClientSeams
 from tidelog.model.slow_work import SlowWork
-from tidelog.security.access_token import AccessToken, AccessTokenError
-from tidelog.security.token_endpoint import TokenEndpointError
-from tidelog.security.token_refresh import RETRY_AFTER_FAILURE_MS, TokenRefresh
+from tidelog.model.timers import LoopTimers
+from tidelog.security.access_token import AccessToken
+from tidelog.security.held_token import HeldToken, NoTokenError, TokenSource
+from tidelog.security.token_refresh import TokenRefresh
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
-
-TokenSource = Callable[[], AccessToken]
-"""Gets a token, and may block. AccessTokenError and TokenEndpointError say why not; anything else is a bug of the caller's."""
-
 OnLogin = Callable[[AuthenticationError | None], None]
-
-# A timer of a year or so is as good as none, and some loops take no longer ones.
-_TIMER_MAX_S = 30 * 86_400.0
 
 
 class LoginThread:
@@ -75,130 +58,27 @@ class TokenLogin:
         retry_backoff_max_ms: float = 10_000,
         slow: SlowWork | None = None,
     ) -> None:
-        self._loop = seams.loop
-        self._clock = seams.clock
-        self._random = seams.random
-        self._source = source
-        self._refresh = refresh
-        self._retry_backoff_ms = retry_backoff_ms
-        self._retry_backoff_max_ms = retry_backoff_max_ms
-        self._slow: SlowWork = slow or LoginThread(seams.loop)
-        self._held: AccessToken | None = None
-        self._waiting: list[OnLogin] = []
-        self._is_asking = False
-        self._asked_since_ms = 0
-        self._failures = 0
-        self._is_failing = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_closed = False
-
-    def token(self) -> AccessToken | None:
-        """A token that has not ended."""
-        held = self._held
-        if held is None or (held.expires_ms is not None and held.expires_ms <= self._clock.now_ms()):
-            return None
-        return held
+        self._held = HeldToken(
+            LoopTimers(seams.loop),
+            seams.clock,
+            seams.random,
+            source,
+            refresh,
+            slow or LoginThread(seams.loop),
+            source_name="sasl_oauthbearer_token_callback",
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+        )
+        self.token: Callable[[], AccessToken | None] = self._held.token
+        self.refused = self._held.refused
+        self.close = self._held.close
 
     def when_ready(self, then: OnLogin) -> None:
         """Call `then` once there is a token, or once it is clear that none will come. Never from inside of this call."""
-        if self._is_closed:
-            return
-        if self.token() is not None:
-            self._loop.call_soon(then, None)
-            return
-        self._waiting.append(then)
-        if not self._is_asking:
-            self._begin()
-
-    def refused(self) -> None:
-        """The cluster did not take the token: the next attempt brings a new one."""
-        if not self._is_asking:
-            self._held = None
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._waiting.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    # Asking.
-
-    def _begin(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._is_asking = True
-        self._failures = 0
-        self._asked_since_ms = self._clock.monotonic_ms()
-        self._ask()
-
-    def _ask(self) -> None:
-        self._timer = None
-        self._slow.submit(self._source, self._outcome)
-
-    def _outcome(self, outcome: AccessToken | BaseException) -> None:
-        if self._is_closed:
-            return
-        if isinstance(outcome, AccessToken):
-            self._came(outcome)
-            return
-        if isinstance(outcome, TokenEndpointError) and not outcome.is_final and self._try_again():
-            return
-        self._gave_up(outcome)
-
-    def _try_again(self) -> bool:
-        """Whether there is time left for another attempt, which then is under way."""
-        self._failures += 1
-        left_ms = self._retry_backoff_max_ms - (self._clock.monotonic_ms() - self._asked_since_ms)
-        wait_ms = min(self._retry_backoff_ms * 2.0 ** min(self._failures - 1, 32), left_ms)
-        if wait_ms <= 0:
-            return False
-        self._timer = self._loop.call_later(wait_ms / 1000, self._ask)
-        return True
-
-    def _came(self, token: AccessToken) -> None:
-        now_ms = self._clock.now_ms()
-        if token.expires_ms is not None and token.expires_ms <= now_ms:
-            self._gave_up(AccessTokenError("the token has ended already: are the clocks here and at its issuer right?"))
-            return
-        self._is_asking = False
-        self._held = token
-        if self._is_failing:
-            log.warning("a new OAUTHBEARER token came")
-            self._is_failing = False
-        refresh_ms = self._refresh.at_ms(token, now_ms, self._random.random())
-        if refresh_ms is not None:
-            self._renew_after(refresh_ms - now_ms)
-        self._tell(None)
-
-    def _gave_up(self, reason: BaseException) -> None:
-        self._is_asking = False
-        sentence = _sentence(reason)
-        error = AuthenticationError(f"no OAUTHBEARER token: {sentence}")
-        error.__cause__ = reason
-        if self.token() is not None:
-            if not self._is_failing:
-                log.warning("no new OAUTHBEARER token: %s; the old one is used while it lasts", sentence)
-                self._is_failing = True
-            self._renew_after(RETRY_AFTER_FAILURE_MS)
-        self._tell(error)
-
-    def _renew_after(self, wait_ms: float) -> None:
-        self._timer = self._loop.call_later(min(max(wait_ms, 0) / 1000, _TIMER_MAX_S), self._renew)
-
-    def _renew(self) -> None:
-        self._timer = None
-        if not self._is_asking:
-            self._begin()
-
-    def _tell(self, error: AuthenticationError | None) -> None:
-        waiting, self._waiting = self._waiting, []
-        for then in waiting:
-            self._loop.call_soon(then, error)
+        self._held.when_ready(lambda error: then(None if error is None else _as_the_clients(error)))
 
 
-def _sentence(reason: BaseException) -> str:
-    if isinstance(reason, (AccessTokenError, TokenEndpointError)):
-        return str(reason)
-    # The words of somebody else's exception may be anything, and so may hold the token: its kind is enough, it is the cause.
-    return f"sasl_oauthbearer_token_callback raised {type(reason).__name__}"
+def _as_the_clients(error: NoTokenError) -> AuthenticationError:
+    told = AuthenticationError(str(error))
+    told.__cause__ = error.__cause__
+    return told

@@ -10,7 +10,7 @@ from tidelog.client.errors import ConfigError
 from tidelog.client.options import ClientOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.client.security_options import Token
-from tidelog.client.token_login import TokenLogin, TokenSource
+from tidelog.client.token_login import TokenLogin
 from tidelog.model.pending import Pending
 from tidelog.security.access_token import (
     AccessToken,
@@ -20,6 +20,7 @@ from tidelog.security.access_token import (
     read_jwt,
     unsecured_token,
 )
+from tidelog.security.held_token import TokenSource
 from tidelog.security.sasl.exchange import SaslError
 from tidelog.security.sasl.oauthbearer import OAuthBearerClient
 from tidelog.security.token_endpoint import TokenEndpoint, read_token_file

@@ -7,6 +7,7 @@ Those of `MECHANISM_KEYS` may also be set for one mechanism of a listener (`list
 from __future__ import annotations
 
 from tidelog.model.config import ConfigKey, ConfigKeys, ConfigType, UpdateMode, int_key, list_key, long_key, string_key
+from tidelog.model.token_login_config import TOKEN_LOGIN_KEYS
 
 _PER_BROKER = UpdateMode.PER_BROKER
 
@@ -130,6 +131,7 @@ MECHANISM_KEYS = ConfigKeys(
         SASL_OAUTHBEARER_EXPECTED_ISSUER,
         SASL_OAUTHBEARER_SCOPE_CLAIM_NAME,
         SASL_OAUTHBEARER_SUB_CLAIM_NAME,
+        *TOKEN_LOGIN_KEYS.values(),
     ]
 )
 SASL_KEYS = ConfigKeys(

@@ -213,23 +213,7 @@ without effect: the library of Kerberos fetches tickets again by itself
         The random part of the time of renewal.
     sasl.kerberos.ticket.renew.window.factor  double  0.8  -  per-broker
         Which part of a ticket's life passes before it is renewed.
-without effect: nodes log in to each other with OAUTHBEARER by unsecured tokens of their own
-    sasl.login.connect.timeout.ms  int  -  -  read-only
-        How long a connection to the authentication provider may take to be made.
-    sasl.login.read.timeout.ms  int  -  -  read-only
-        How long an answer of the authentication provider may take.
-    sasl.login.refresh.buffer.seconds  short  300  -  per-broker
-        How long before its expiry a credential is refreshed at the latest.
-    sasl.login.refresh.min.period.seconds  short  60  -  per-broker
-        The shortest time between two refreshes.
-    sasl.login.refresh.window.factor  double  0.8  -  per-broker
-        Which part of a credential's life passes before it is refreshed.
-    sasl.login.refresh.window.jitter  double  0.05  -  per-broker
-        The random part of the time of refresh.
-    sasl.login.retry.backoff.max.ms  long  10000  -  read-only
-        The longest wait between two tries of a login.
-    sasl.login.retry.backoff.ms  long  100  -  read-only
-        The first wait between two tries of a login.
+without effect: nodes get tokens with an id and a secret, or from a file; assertions are not supported
     sasl.oauthbearer.assertion.algorithm  string  RS256  -  read-only
         The algorithm that signs an assertion.
     sasl.oauthbearer.assertion.claim.aud  string  -  -  read-only
@@ -252,14 +236,6 @@ without effect: nodes log in to each other with OAUTHBEARER by unsecured tokens 
         The passphrase of that key.
     sasl.oauthbearer.assertion.template.file  string  -  -  read-only
         A file with the headers and claims of an assertion.
-    sasl.oauthbearer.client.credentials.client.id  string  -  -  read-only
-        The client's id at the provider of tokens.
-    sasl.oauthbearer.client.credentials.client.secret  password  -  -  read-only
-        The client's secret at the provider of tokens.
-    sasl.oauthbearer.scope  string  -  -  read-only
-        The scope that a token is asked for.
-    sasl.oauthbearer.token.endpoint.url  string  -  -  read-only
-        Where tokens are got.
 without effect: it chooses among what a JVM has for TLS, and OpenSSL does it here
     ssl.keymanager.algorithm  string  SunX509  -  per-broker
         The algorithm of Java's key manager.
@@ -279,8 +255,6 @@ refused: it names Java classes, which do not run here
         The class that names the caller of a connection.
     sasl.client.callback.handler.class  class  -  -  read-only
         The class that answers the questions of the client's side.
-    sasl.login.callback.handler.class  class  -  -  read-only
-        The class that answers the questions of a login.
     sasl.login.class  class  -  -  read-only
         The class that logs in.
     sasl.oauthbearer.jwt.retriever.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  -  read-only

@@ -181,7 +181,7 @@ class BrokerNode:
             self.token_secret, lambda: self.image.delegation_tokens, seams.clock, seams.random
         )
         self.tls = NodeTls(config, specs, seams.slow_work)
-        self._security = NodeSecurity(config, self.tls, seams, lambda: self.config)
+        self._security = NodeSecurity(config, self.tls, seams, self._timers, lambda: self.config)
         logger.info(
             "of %d open files that this process may have, up to %d are for connections and %d for segments",
             descriptors_max,
@@ -603,6 +603,7 @@ class BrokerNode:
     def _end(self) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.tls.stop()
+        self._security.close()
         self.listeners.stop()
         if self._http is not None:
             self._http.close()

@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 class NodeSecurity:
     """One for each node. ConfigError says in one sentence why a node cannot start so."""
 
-    def __init__(self, config: ConfigValues, tls: NodeTls, seams: Seams, now: Callable[[], ConfigValues]) -> None:
+    def __init__(
+        self, config: ConfigValues, tls: NodeTls, seams: Seams, timers: Timers, now: Callable[[], ConfigValues]
+    ) -> None:
         """`config` is what the node is started with, `now` what that comes to at a later moment."""
         self._config = config
         self._now = now
         self._seams = seams
+        self._timers = timers
+        self._closing: list[Callable[[], None]] = []
         names: tuple[str, ...] = config[keys.CONTROLLER_LISTENER_NAMES]
         self.controllers = tls.controllers._replace(
             authentication=self._login(names[0] if names else "", is_controller=True)
@@ -74,20 +78,26 @@ class NodeSecurity:
         config, seams = self._config, self._seams
         if not listener_name or not security_protocol(config, listener_name).uses_sasl:
             return None
-        from tidelog.broker.security.node_logins import broker_login, controller_login  # noqa: PLC0415 - see above
+        from tidelog.broker.security.node_logins import LoginParts, broker_login, controller_login  # noqa: PLC0415
+        from tidelog.broker.security.node_tokens import TokenParts  # noqa: PLC0415 - see above
         from tidelog.broker.security.sasl_mechanisms import CurrentSasl  # noqa: PLC0415
 
         make = controller_login if is_controller else broker_login
-        client_id = str(config[keys.NODE_ID])
-        current = CurrentSasl(
-            listener_name,
-            config,
-            self._now,
-            lambda settings: make(settings, seams.slow_work, seams.random, seams.clock.now_ms, client_id),
+        parts = LoginParts(
+            TokenParts(seams.slow_work, seams.random, seams.clock, self._timers), str(config[keys.NODE_ID])
         )
+        current = CurrentSasl(
+            listener_name, config, self._now, lambda settings: make(settings, parts), lambda login: login.close()
+        )
+        self._closing.append(lambda: current().close())
 
         def login(address: Address) -> ClientAuthentication:
             """As the settings are when the connection is made."""
-            return current()(address)
+            return current().new(address)
 
         return login
+
+    def close(self) -> None:
+        """Nobody is called any more."""
+        for close in self._closing:
+            close()

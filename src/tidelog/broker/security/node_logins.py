@@ -1,16 +1,19 @@
 """How a node says who it is to others: the login of the listener that it calls, by the mechanism between nodes.
 
-`username` and `password` of that listener's `sasl.jaas.config` are what it says of itself, or with GSSAPI the principal of its
-keytab. Every ConfigError is one sentence.
+`username` and `password` of that listener's `sasl.jaas.config` are what it says of itself, with GSSAPI the principal of its
+keytab, with OAUTHBEARER a token: one that nobody has signed, or one from a token endpoint (`node_tokens`). Every ConfigError is
+one sentence.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
+from tidelog.broker.security.node_tokens import TokenParts, endpoint_token, text_of
 from tidelog.broker.security.sasl_mechanisms import check_supported, kerberos_login_of, login_of
-from tidelog.model import sasl_config as keys
+from tidelog.model import sasl_config as keys, token_login_config as token_keys
 from tidelog.model.config import ConfigError, ConfigKey
 from tidelog.model.slow_work import SlowWork
 from tidelog.net.address import Address
@@ -21,26 +24,37 @@ from tidelog.security.listener_settings import ListenerSettings
 from tidelog.security.sasl import gssapi, oauthbearer, plain
 from tidelog.security.sasl.client_login import SaslLogin
 from tidelog.security.sasl.exchange import ClientExchange
-from tidelog.security.sasl.scram import TOKEN_AUTH, RandomBits, ScramClient
+from tidelog.security.sasl.scram import TOKEN_AUTH, ScramClient
 from tidelog.security.sasl.scram_credential import ScramMechanism
 from tidelog.security.sasl.unsecured_jws import unsecured_login
 
 log = logging.getLogger(__name__)
 
 _EXTENSION = "unsecuredLoginExtension_"
+_SIGNED_EXTENSION = "extension_"
 
 
-def broker_login(
-    settings: ListenerSettings, slow_work: SlowWork, random: RandomBits, now_ms: Callable[[], int], client_id: str
-) -> Callable[[Address], ClientAuthentication]:
+class NodeLogin(NamedTuple):
+    """A node's login on one listener. `close` once it is not used any more."""
+
+    new: Callable[[Address], ClientAuthentication]
+    """For a connection to this address."""
+    close: Callable[[], None] = lambda: None
+
+
+class LoginParts(NamedTuple):
+    """What the logins of a node share."""
+
+    tokens: TokenParts
+    client_id: str
+
+
+def broker_login(settings: ListenerSettings, parts: LoginParts) -> NodeLogin:
     """The logins to other brokers, on the listener between them."""
-    key = keys.SASL_MECHANISM_INTER_BROKER_PROTOCOL
-    return _login(settings, key, slow_work, random, now_ms, client_id)
+    return _login(settings, keys.SASL_MECHANISM_INTER_BROKER_PROTOCOL, parts)
 
 
-def controller_login(
-    settings: ListenerSettings, slow_work: SlowWork, random: RandomBits, now_ms: Callable[[], int], client_id: str
-) -> Callable[[Address], ClientAuthentication]:
+def controller_login(settings: ListenerSettings, parts: LoginParts) -> NodeLogin:
     """The logins to controllers."""
     key = keys.SASL_MECHANISM_CONTROLLER_PROTOCOL
     if ScramMechanism.named(settings[key]) is not None:
@@ -50,21 +64,20 @@ def controller_login(
             key.name,
             settings[key],
         )
-    return _login(settings, key, slow_work, random, now_ms, client_id)
+    return _login(settings, key, parts)
 
 
-def _login(
-    settings: ListenerSettings,
-    key: ConfigKey[str],
-    slow_work: SlowWork,
-    random: RandomBits,
-    now_ms: Callable[[], int],
-    client_id: str,
-) -> Callable[[Address], ClientAuthentication]:
+def _login(settings: ListenerSettings, key: ConfigKey[str], parts: LoginParts) -> NodeLogin:
     mechanism = settings[key]
     check_supported(mechanism, settings.listener_name, key.name)
+    handler = settings.of_mechanism(mechanism, token_keys.SASL_LOGIN_CALLBACK_HANDLER_CLASS)
+    if handler and mechanism != oauthbearer.MECHANISM:
+        raise ConfigError(
+            f"{token_keys.SASL_LOGIN_CALLBACK_HANDLER_CLASS.name} is {handler}, which is for OAUTHBEARER, and {key.name} is"
+            f" {mechanism}"
+        )
     if mechanism == gssapi.MECHANISM:
-        return _kerberos(settings, slow_work, client_id)
+        return NodeLogin(_kerberos(settings, parts.tokens.slow_work, parts.client_id))
     module = {
         plain.MECHANISM: jaas.PLAIN_LOGIN_MODULE,
         oauthbearer.MECHANISM: jaas.OAUTHBEARER_LOGIN_MODULE,
@@ -75,8 +88,53 @@ def _login(
         raise ConfigError(
             f"{key.name} is {mechanism} and this node has no login of its own for it: set {property_name}"
         )
-    new_exchange = _exchanges(mechanism, login, property_name, slow_work, random, now_ms)
-    return lambda _address: SaslLogin(mechanism, new_exchange(), client_id=client_id)
+    if mechanism == oauthbearer.MECHANISM:
+        new_exchange, close = _tokens(settings, login, property_name, parts.tokens)
+    else:
+        new_exchange, close = _passwords(mechanism, login, property_name, parts.tokens), lambda: None
+    return NodeLogin(lambda _address: SaslLogin(mechanism, new_exchange(), client_id=parts.client_id), close)
+
+
+def _tokens(
+    settings: ListenerSettings, login: jaas.JaasEntry, property_name: str, parts: TokenParts
+) -> tuple[Callable[[], ClientExchange], Callable[[], None]]:
+    """What makes an exchange, and what ends it all."""
+    options = login.options
+    is_signed = bool(settings.of_mechanism(oauthbearer.MECHANISM, token_keys.SASL_LOGIN_CALLBACK_HANDLER_CLASS))
+    prefix = _SIGNED_EXTENSION if is_signed else _EXTENSION
+    extensions = {name[len(prefix) :]: text for name, text in options.items() if name.startswith(prefix)}
+    problem = oauthbearer.extensions_problem(extensions)
+    if problem is not None:
+        raise ConfigError(f"{property_name}: {problem}")
+    if is_signed:
+        held = endpoint_token(settings, options, parts)
+        return lambda: oauthbearer.OAuthBearerClient(lambda: text_of(held), extensions), held.close
+    now_ms = parts.clock.now_ms
+    try:
+        unsecured_login(options, now_ms())
+    except ValueError as error:
+        raise ConfigError(
+            f"{property_name}: {error} (for tokens of an endpoint set {_handler_name(settings)}={token_keys.LOGIN_CLASS})"
+        ) from None
+    return lambda: oauthbearer.OAuthBearerClient(lambda: unsecured_login(options, now_ms()), extensions), lambda: None
+
+
+def _handler_name(settings: ListenerSettings) -> str:
+    return f"listener.name.{settings.listener_name.lower()}.oauthbearer.sasl.login.callback.handler.class"
+
+
+def _passwords(
+    mechanism: str, login: jaas.JaasEntry, property_name: str, parts: TokenParts
+) -> Callable[[], ClientExchange]:
+    options = login.options
+    username, password = options.get("username"), options.get("password")
+    if username is None or password is None:
+        raise ConfigError(f"{property_name} has no username and password: by them this node logs in to others")
+    scram = ScramMechanism.named(mechanism)
+    if scram is None:
+        return lambda: plain.PlainClient(username, password)
+    is_token = options.get(TOKEN_AUTH, "").lower() == "true"
+    return lambda: ScramClient(scram, username, password, parts.random, parts.slow_work, is_token=is_token)
 
 
 def _kerberos(
@@ -93,32 +151,3 @@ def _kerberos(
         return SaslLogin(gssapi.MECHANISM, exchange, client_id=client_id)
 
     return login
-
-
-def _exchanges(
-    mechanism: str,
-    login: jaas.JaasEntry,
-    property_name: str,
-    slow_work: SlowWork,
-    random: RandomBits,
-    now_ms: Callable[[], int],
-) -> Callable[[], ClientExchange]:
-    options = login.options
-    if mechanism == oauthbearer.MECHANISM:
-        extensions = {name[len(_EXTENSION) :]: text for name, text in options.items() if name.startswith(_EXTENSION)}
-        problem = oauthbearer.extensions_problem(extensions)
-        try:
-            unsecured_login(options, now_ms())
-        except ValueError as error:
-            problem = str(error)
-        if problem is not None:
-            raise ConfigError(f"{property_name}: {problem}")
-        return lambda: oauthbearer.OAuthBearerClient(lambda: unsecured_login(options, now_ms()), extensions)
-    username, password = options.get("username"), options.get("password")
-    if username is None or password is None:
-        raise ConfigError(f"{property_name} has no username and password: by them this node logs in to others")
-    scram = ScramMechanism.named(mechanism)
-    if scram is None:
-        return lambda: plain.PlainClient(username, password)
-    is_token = options.get(TOKEN_AUTH, "").lower() == "true"
-    return lambda: ScramClient(scram, username, password, random, slow_work, is_token=is_token)

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from tidelog.model import sasl_config as keys
-from tidelog.model.config import ConfigError, ConfigValues
+from tidelog.model.config import ConfigError, ConfigKey, ConfigValues
 from tidelog.model.java_hash import hash_set_order
 from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
@@ -88,11 +88,16 @@ class CurrentSasl(Generic[T]):
         config: ConfigValues,
         now: Callable[[], ConfigValues],
         make: Callable[[ListenerSettings], T],
+        drop: Callable[[T], None] | None = None,
     ) -> None:
-        """`config` is what the node is started with, `now` what that comes to later. ConfigError where it cannot start so."""
+        """`config` is what the node is started with, `now` what that comes to later. ConfigError where it cannot start so.
+
+        `drop` hears of what has another in its place.
+        """
         self._listener_name = listener_name
         self._now = now
         self._make = make
+        self._drop = drop
         self._seen = config
         self._held = make(ListenerSettings(config.given, listener_name))
 
@@ -102,7 +107,10 @@ class CurrentSasl(Generic[T]):
             before, self._seen = self._seen, config
             if _of_sasl(before) != _of_sasl(config):
                 try:
-                    self._held = self._make(ListenerSettings(config.given, self._listener_name))
+                    made = self._make(ListenerSettings(config.given, self._listener_name))
+                    if self._drop is not None:
+                        self._drop(self._held)
+                    self._held = made
                 except ConfigError as error:
                     log.error("listener %s goes on with the SASL settings that it has: %s", self._listener_name, error)  # noqa: TRY400
         return self._held
@@ -236,7 +244,12 @@ def _validator(settings: ListenerSettings, parts: MechanismParts, *, is_secured:
         except ValueError as error:
             raise ConfigError(f"{_login_key(name, settings)}: {error}") from None
         return unsecured_validator(options, parts.now_ms)
-    url = _key_url(settings)
+    url = allowed_url(
+        settings,
+        keys.SASL_OAUTHBEARER_JWKS_ENDPOINT_URL,
+        f"the tokens of listener {settings.listener_name} are to be checked",
+        "where the keys of who issues them are",
+    )
     rules = JwtRules(
         settings.of_mechanism(name, keys.SASL_OAUTHBEARER_EXPECTED_AUDIENCE),
         settings.of_mechanism(name, keys.SASL_OAUTHBEARER_EXPECTED_ISSUER),
@@ -256,15 +269,12 @@ def _validator(settings: ListenerSettings, parts: MechanismParts, *, is_secured:
     return jwt_validator(rules, held.find, parts.now_ms)
 
 
-def _key_url(settings: ListenerSettings) -> str:
-    """Where the keys are. ConfigError unless it was said that they may be read there, which no dynamic setting can."""
-    url = settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_JWKS_ENDPOINT_URL)
-    key = keys.SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name
+def allowed_url(settings: ListenerSettings, url_key: ConfigKey[str | None], purpose: str, what: str) -> str:
+    """Where something of OAUTHBEARER is read. ConfigError unless it was said that it may be read there, which no dynamic setting
+    can. `purpose` and `what` are for the sentence where it is not set."""
+    url, key = settings.of_mechanism(oauthbearer.MECHANISM, url_key), url_key.name
     if not url:
-        raise ConfigError(
-            f"the tokens of listener {settings.listener_name} are to be checked, and {key} is not set: set it to where the"
-            " keys of who issues them are"
-        )
+        raise ConfigError(f"{purpose}, and {key} is not set: set it to {what}")
     parts = urlsplit(url)
     if parts.scheme.lower() not in _SCHEMES:
         raise ConfigError(f"{key} is {url}: expected a URL of http, https or file")

@@ -166,6 +166,8 @@ def test_a_key_of_sasl_may_be_set_for_a_mechanism_of_a_listener() -> None:
 @pytest.mark.parametrize("prefix", ["", "listener.name.out.", "listener.name.out.oauthbearer."])
 def test_a_java_class_is_refused_with_any_prefix(prefix: str) -> None:
     with pytest.raises(ConfigError, match="it names Java classes, which do not run here; remove it"):
+        check_properties({f"{prefix}sasl.client.callback.handler.class": "com.example.Login"})
+    with pytest.raises(ConfigError, match="it names a Java class, which does not run here; only org"):
         check_properties({f"{prefix}sasl.login.callback.handler.class": "com.example.Login"})
 
 

@@ -8,13 +8,17 @@ from random import Random
 
 import pytest
 
+from tests.support.data_node import ManualTimers
+from tests.support.log_builder import ManualClock
 from tidelog.broker.config.server_properties import check_properties
-from tidelog.broker.security.node_logins import broker_login, controller_login
+from tidelog.broker.security.node_logins import LoginParts, broker_login, controller_login
+from tidelog.broker.security.node_tokens import TokenParts
 from tidelog.broker.security.sasl_mechanisms import CurrentSasl, Mechanism, MechanismParts, mechanisms_of
 from tidelog.model.config import ConfigError, ConfigValues
 from tidelog.model.pending import Pending
 from tidelog.model.principal import Principal
 from tidelog.model.slow_work import InlineSlowWork, SlowWork
+from tidelog.model.token_login_config import LOGIN_CLASS
 from tidelog.net.address import NO_ADDRESS
 from tidelog.security.listener_settings import ListenerSettings
 from tidelog.security.sasl.exchange import ServerExchange
@@ -42,6 +46,11 @@ def values(given: dict[str, str]) -> ConfigValues:
 
 def settings(given: dict[str, str]) -> ListenerSettings:
     return ListenerSettings(values(given).given, "OUT")
+
+
+def login_parts() -> LoginParts:
+    clock = ManualClock()
+    return LoginParts(TokenParts(InlineSlowWork(), Random(1), clock, ManualTimers(clock)), "1")
 
 
 def parts(tokens: Tokens | None = None) -> MechanismParts:
@@ -206,7 +215,7 @@ def test_a_change_at_run_time_is_taken_and_a_bad_one_is_not(caplog: pytest.LogCa
 
 def test_a_node_logs_in_with_the_listeners_own_login() -> None:
     given = {"sasl.mechanism.inter.broker.protocol": "PLAIN", LOGIN: f"{PLAIN} username=n password=p;"}
-    make = broker_login(settings(given), InlineSlowWork(), Random(1), lambda: 0, "1")
+    make = broker_login(settings(given), login_parts()).new
 
     assert make(NO_ADDRESS).name == "PLAIN"
     assert make(NO_ADDRESS) is not make(NO_ADDRESS)
@@ -243,9 +252,60 @@ def test_a_node_logs_in_with_the_listeners_own_login() -> None:
 )
 def test_a_node_without_a_login_of_its_own_cannot_start(given: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        broker_login(settings(given), InlineSlowWork(), Random(1), lambda: 0, "1")
+        broker_login(settings(given), login_parts())
 
     assert problem in str(refused.value)
+
+
+ENDPOINT = {
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    OAUTH_LOGIN: f"{OAUTH};",
+    "listener.name.out.oauthbearer.sasl.login.callback.handler.class": LOGIN_CLASS,
+    "listener.name.out.oauthbearer.sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls": "https://id.example/token",
+}
+CREDENTIALS = {
+    "sasl.oauthbearer.client.credentials.client.id": "node",
+    "sasl.oauthbearer.client.credentials.client.secret": "hush",
+}
+
+
+def test_a_node_that_gets_its_tokens_elsewhere_needs_no_more_than_is_set() -> None:
+    assert broker_login(settings({**ENDPOINT, **CREDENTIALS}), login_parts()).new(NO_ADDRESS).name == "OAUTHBEARER"
+    # Where Kafka had them before it had keys for them.
+    older = {**ENDPOINT, OAUTH_LOGIN: f"{OAUTH} clientId=node clientSecret=hush scope=kafka;"}
+    assert broker_login(settings(older), login_parts()).new(NO_ADDRESS).name == "OAUTHBEARER"
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({}, "token.endpoint.url needs sasl.oauthbearer.client.credentials.client.id"),
+        (
+            {"sasl.oauthbearer.client.credentials.client.id": "node"},
+            "needs sasl.oauthbearer.client.credentials.client.secret",
+        ),
+        (
+            {**CREDENTIALS, "org.apache.kafka.sasl.oauthbearer.allowed.urls": "https://id.example/other"},
+            "is not allowed: set org.apache.kafka.sasl.oauthbearer.allowed.urls=https://id.example/token",
+        ),
+        (
+            {
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                "sasl.login.callback.handler.class": LOGIN_CLASS,
+                LOGIN: f"{PLAIN} username=n password=p;",
+            },
+            "which is for OAUTHBEARER, and sasl.mechanism.inter.broker.protocol is PLAIN",
+        ),
+        ({OAUTH_LOGIN: f"{OAUTH} extension_auth=x;"}, "Extension name auth is invalid"),
+    ],
+)
+def test_what_is_missing_to_get_a_token_is_said_at_the_start(changed: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        broker_login(settings({**ENDPOINT, **changed}), login_parts())
+
+    assert problem in str(refused.value)
+    assert "hush" not in str(refused.value)
 
 
 def test_scram_to_controllers_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -254,7 +314,7 @@ def test_scram_to_controllers_is_warned_of(caplog: pytest.LogCaptureFixture) -> 
         "listener.name.out.scram-sha-256.sasl.jaas.config": f"{SCRAM} username=n password=p;",
     }
     with caplog.at_level(logging.WARNING):
-        controller_login(settings(given), InlineSlowWork(), Random(1), lambda: 0, "1")
+        controller_login(settings(given), login_parts())
 
     assert "whose credentials are in the log that a controller must log in to read" in caplog.text
 
@@ -266,7 +326,7 @@ def test_kerberos_without_its_package_is_refused_with_what_to_install(monkeypatc
     with pytest.raises(ConfigError) as as_server:
         mechanisms_of(settings(given), parts())
     with pytest.raises(ConfigError) as as_client:
-        broker_login(settings(given), InlineSlowWork(), Random(1), lambda: 0, "1")
+        broker_login(settings(given), login_parts())
 
     assert "listener OUT cannot use GSSAPI: GSSAPI needs the package gssapi" in str(as_server.value)
     assert "pip install 'tidelog[kerberos]'" in str(as_server.value)
