@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tidelog.coordination import decision
 from tidelog.coordination.share_state.share_partition_key import SharePartitionKey
-from tidelog.coordination.share_state.share_state import NO_EPOCH, ShareState
+from tidelog.coordination.share_state.share_state import INITIAL_EPOCH, ShareState
 from tidelog.coordination.share_state.state_batches import StateBatch
 from tidelog.model.ids import PartitionIndex, TopicId
 from tidelog.wire.internal_records import CoordinatorRecord
@@ -79,7 +79,7 @@ def state_of_update(value: ShareUpdateValue) -> ShareState:
     """The state that an update alone comes to, where its snapshot is not in the log any more."""
     return ShareState(
         snapshot_epoch=value.snapshot_epoch,
-        state_epoch=NO_EPOCH,
+        state_epoch=INITIAL_EPOCH,
         leader_epoch=value.leader_epoch,
         start_offset=value.start_offset,
         delivery_complete_count=value.delivery_complete_count,

@@ -7,8 +7,10 @@ import msgspec
 from tidelog.coordination.share_state.state_batches import NO_START_OFFSET, StateBatch, merged
 
 NO_EPOCH = -1
+"""In a request or an update that names none."""
+INITIAL_EPOCH = 0
 NO_COUNT = -1
-NO_TIME_MS = -1
+NO_TIME_MS = 0
 
 
 class ShareState(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ def initial_state(snapshot_epoch: int, state_epoch: int, start_offset: int, now_
     return ShareState(
         snapshot_epoch=snapshot_epoch,
         state_epoch=state_epoch,
-        leader_epoch=NO_EPOCH,
+        leader_epoch=INITIAL_EPOCH,
         start_offset=start_offset,
         # Lag can be told from a known offset on, and only from there.
         delivery_complete_count=NO_COUNT if start_offset == NO_START_OFFSET else 0,

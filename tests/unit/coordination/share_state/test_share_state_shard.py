@@ -37,7 +37,7 @@ def test_a_state_begins_where_it_is_told_to_or_nowhere_yet(states: ShareStateDri
     first, second = (record.value for record in states.records)
     assert isinstance(first, ShareSnapshotValue)
     assert isinstance(second, ShareSnapshotValue)
-    assert (first.snapshot_epoch, first.state_epoch, first.leader_epoch) == (0, 1, -1)
+    assert (first.snapshot_epoch, first.state_epoch, first.leader_epoch) == (0, 1, 0)
     assert (first.start_offset, first.delivery_complete_count) == (-1, -1)
     assert (second.start_offset, second.delivery_complete_count) == (40, 0)
     assert first.create_timestamp == first.write_timestamp == START_MS
@@ -50,7 +50,7 @@ def test_an_update_holds_what_was_written_and_the_state_all_of_it(states: ShareS
 
     last = states.records[-1].value
     assert isinstance(last, ShareUpdateValue)
-    assert (last.snapshot_epoch, last.leader_epoch, last.start_offset) == (0, -1, 2)
+    assert (last.snapshot_epoch, last.leader_epoch, last.start_offset) == (0, 0, 2)
     # As in Kafka an update has no offsets below the start that it sets.
     assert last.state_batches == []
     assert states.batches(key()) == (batch(2, 4, AVAILABLE),)
@@ -235,7 +235,7 @@ def test_an_update_whose_snapshot_is_gone_is_all_that_is_known(states: ShareStat
     state = only_update.shard.state_of(key())
 
     assert state is not None
-    assert (state.state_epoch, state.start_offset, state.batches) == (-1, 3, (batch(3, 4, ARCHIVED),))
+    assert (state.state_epoch, state.start_offset, state.batches) == (0, 3, (batch(3, 4, ARCHIVED),))
 
 
 def test_a_keys_text_is_read_from_its_end() -> None:
