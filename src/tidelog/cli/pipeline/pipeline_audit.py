@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -25,7 +25,7 @@ from tidelog.client.errors import ClientError, ConfigError, NotReachedError
 from tidelog.spark.errors import SinkError
 from tidelog.spark.pipelines.audit_log import PipelineAudit, batches_of_row, read_audit
 from tidelog.spark.pipelines.audit_verification import Outcome, Verified, verify_sink
-from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit
+from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, Replacement, SinkAudit
 
 # Nothing is different, as far as it can be told.
 EXIT_UNKNOWN = 3
@@ -50,7 +50,8 @@ class AuditQuestion(msgspec.Struct, frozen=True):
     def answer(self, log: PipelineAudit) -> list[AuditEntry]:
         """A batch that is asked for by its number is the newest query's; a row may be of any. SinkError for what names no row."""
         if self.row is not None:
-            return batches_of_row(log.entries if self.query is None else log.of_query(self.query), self.row)
+            found = batches_of_row(log.entries if self.query is None else log.of_query(self.query), self.row)
+            return found or log.of_file(self.row)
         entries = log.of_query(self.query)
         return entries if self.batch is None else [each for each in entries if each.batch_id == self.batch]
 
@@ -79,7 +80,7 @@ def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_jso
         return complain(COMMAND, str(error), EXIT_WRONG_QUESTION)
     if not chosen:
         return complain(COMMAND, f"nothing is known of {asked} on this cluster", EXIT_REFUSED)
-    found = [(each, _verified(each, settings) if verify else None) for each in chosen]
+    found = [_found(log, each, settings if verify else None) for each in chosen]
     if as_json:
         print_json(_row(*each) for each in found)
     elif asked.batch is not None or asked.row is not None:
@@ -93,18 +94,24 @@ def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_jso
     return _told(found)
 
 
-_Found = tuple[AuditEntry, list[Verified] | None]
-"""A batch, and what was read again of it."""
+_Replaced = Mapping[str, Replacement]
+_Found = tuple[AuditEntry, list[Verified] | None, _Replaced]
+"""A batch, what was read again of it, and by sink what has taken the place of its rows."""
 
 
-def _verified(entry: AuditEntry, settings: dict[str, object]) -> list[Verified]:
-    return [verify_sink(each, settings) for each in entry.sinks]
+def _found(log: PipelineAudit, entry: AuditEntry, settings: dict[str, object] | None) -> _Found:
+    """Of a batch whose rows were replaced, what has taken their place is read. Without settings nothing is."""
+    replaced = {each.sink: made for each in entry.sinks if (made := log.replacement_of(entry, each.sink)) is not None}
+    if settings is None:
+        return entry, None, replaced
+    accounts = [replaced[each.sink].account if each.sink in replaced else each for each in entry.sinks]
+    return entry, [verify_sink(each, settings) for each in accounts], replaced
 
 
 def _told(found: Sequence[_Found]) -> int:
     code = 0
     unknown: dict[tuple[str, str], list[int]] = {}
-    for entry, verified in found:
+    for entry, verified, _ in found:
         for each in verified or ():
             if each.outcome is Outcome.DIFFERENT:
                 what = f"batch {entry.batch_id} of {entry.pipeline}: the sink {each.sink}"
@@ -122,15 +129,17 @@ def _told(found: Sequence[_Found]) -> int:
 def _print_table(found: Sequence[_Found]) -> None:
     left_out = len(found) - _SHOWN_MAX
     rows = []
-    for each, verified in found[-_SHOWN_MAX:]:
-        sinks = ", ".join(f"{sink.sink} {sink.rows:,}{_mark(sink, verified)}" for sink in each.sinks)
+    for each, verified, replaced in found[-_SHOWN_MAX:]:
+        sinks = ", ".join(
+            f"{sink.sink} {sink.rows:,}{_by(sink, replaced)}{_mark(sink, verified)}" for sink in each.sinks
+        )
         rows.append([each.batch_id, _time(each.finished_ms), _count(each.input), sinks])
     if left_out > 0:
         print_line(f"the last {_SHOWN_MAX} of {len(found)} batches; --batch N shows any, --json all")
     print_table(["batch", "finished", "records in", "rows out"], rows)
 
 
-def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None) -> None:
+def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None, replaced: _Replaced) -> None:
     print_line(
         f"batch {entry.batch_id} of {entry.pipeline}: finished {_time(entry.finished_ms)}, "
         f"{max(0, entry.finished_ms - entry.started_ms)} ms after it began"
@@ -147,6 +156,9 @@ def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None) -> None
         print_line(f"  to {sink.sink} ({sink.kind} {sink.target}{where}): {rows}{skipped}{mark}")
         for each in sink.ranges:
             print_line(f"     within {_range(each)}")
+        if (made := replaced.get(sink.sink)) is not None:
+            what = f"{_counted(made.staged.rows, 'row')} in {_counted(made.files, 'file')}, code {made.code_version}"
+            print_line(f"     replaced by backfill {made.number} with batches {_numbers(made)}: {what}")
     if entry.lost_rows:
         print_line(
             f"  without {_counted(entry.lost_rows, 'row')} for topics, which were aborted before they could be committed: "
@@ -157,6 +169,15 @@ def _print_whole(entry: AuditEntry, verified: Sequence[Verified] | None) -> None
             f"  run again it had {entry.replayed_with.rows:,} rows, checksum {entry.replayed_with.checksum:016x}: "
             "those of the first time count"
         )
+
+
+def _by(sink: SinkAudit, replaced: _Replaced) -> str:
+    made = replaced.get(sink.sink)
+    return "" if made is None else f", replaced by backfill {made.number}"
+
+
+def _numbers(made: Replacement) -> str:
+    return ", ".join(map(str, made.batches))
 
 
 def _mark(sink: SinkAudit, verified: Sequence[Verified] | None) -> str:
@@ -172,7 +193,7 @@ def _mark(sink: SinkAudit, verified: Sequence[Verified] | None) -> str:
     return ""
 
 
-def _row(entry: AuditEntry, verified: Sequence[Verified] | None) -> dict[str, Json]:
+def _row(entry: AuditEntry, verified: Sequence[Verified] | None, replaced: _Replaced) -> dict[str, Json]:
     outcomes = {each.sink: each for each in verified or ()}
     sinks: list[Json] = []
     for each in entry.sinks:
@@ -188,6 +209,15 @@ def _row(entry: AuditEntry, verified: Sequence[Verified] | None) -> dict[str, Js
             "cluster": None if each.cluster is None else each.cluster.place,
             "ranges": [_range_row(found) for found in each.ranges],
         }
+        if (made := replaced.get(each.sink)) is not None:
+            sink["replaced_by"] = {
+                "backfill": made.number,
+                "batches": made.batches,
+                "rows": made.staged.rows,
+                "checksum": f"{made.staged.checksum:016x}",
+                "finished_ms": made.finished_ms,
+                "code_version": made.code_version,
+            }
         if each.sink in outcomes:
             sink["verified"] = outcomes[each.sink].outcome.value
             sink["reason"] = outcomes[each.sink].reason

@@ -270,6 +270,35 @@ def recover(
     exit_with(lambda: recover_queries(asked, bootstrap=bootstrap, as_json=as_json))
 
 
+@app.command()
+def backfill(
+    file: FileArgument,
+    since: Annotated[str, typer.Option("--from", metavar="TIME", help="Of records from then on; or earliest.")],
+    until: Annotated[str, typer.Option("--to", metavar="TIME", help="Up to then; or latest.")],
+    only: Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline of this name.")] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="Write to a new Delta table at this path or URL, and replace nothing."),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without it the plan is shown.")] = False,
+    master: MasterOption = None,
+    package: Annotated[
+        str | None, typer.Option(metavar="FILE", help="As of `run`, for the workers of a cluster.")
+    ] = None,
+    bootstrap: OtherClusterOption = None,
+    is_verbose: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make rows of a table anew by what the file says now: of whole batches, in the place of those that are there.
+
+    The pipeline may run meanwhile: its group and its checkpoint stay as they are.
+    """
+    from tidelog.cli.pipeline.pipeline_backfill import BackfillOptions, backfill_pipeline  # noqa: PLC0415
+
+    options = BackfillOptions(file, only, since, until, into, execute, master, package, bootstrap, is_verbose, as_json)
+    exit_with(lambda: backfill_pipeline(options))
+
+
 @app.command(name="replay-dead-letters")
 def replay_dead_letters(
     file: FileArgument,

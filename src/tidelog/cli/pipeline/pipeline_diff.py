@@ -70,7 +70,7 @@ def _compared(options: DiffOptions) -> int:
     only = () if options.only is None else (options.only,)
     files = [checked_file(path, only, options.bootstrap) for path in (options.old, options.new)]
     for file in files:
-        _check_one(file)
+        check_one(file)
     (old,), (new,) = (file.pipelines for file in files)
     modules = [each for file in files for each in file.modules]
     settings = SessionSettings(master=options.master, conf={"spark.ui.enabled": "false"}, is_verbose=options.is_verbose)
@@ -85,7 +85,8 @@ def _compared(options: DiffOptions) -> int:
     return 0 if found.is_same else EXIT_REFUSED
 
 
-def _check_one(file: PipelineFile) -> None:
+def check_one(file: PipelineFile) -> None:
+    """QuestionError where a file has several pipelines."""
     if len(file.pipelines) > 1:
         names = ", ".join(each.name for each in file.pipelines)
         raise QuestionError(f"{file.path.name} has {names}: choose one with --only")

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,19 @@ class DeltaLog:
         partition_by = table.metadata().partition_columns
         table.create_write_transaction(
             list(actions), "append", table.schema(), partition_by=partition_by, commit_properties=properties
+        )
+
+    def replace(
+        self, table: DeltaTable, removed: Sequence[str], actions: Sequence[AddAction], properties: CommitProperties
+    ) -> None:
+        """Files in place of others, in one version. CommitFailedError where the table has moved on."""
+        from deltalake.transaction import RemoveAction
+
+        now_ms, sizes = int(time.time() * 1000), files_of(table)
+        gone = [RemoveAction(each, data_change=True, deletion_timestamp=now_ms, size=sizes[each]) for each in removed]
+        partition_by = table.metadata().partition_columns
+        table.create_write_transaction(
+            [*gone, *actions], "append", table.schema(), partition_by=partition_by, commit_properties=properties
         )
 
     def merge(

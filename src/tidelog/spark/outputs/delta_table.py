@@ -51,6 +51,7 @@ from tidelog.spark.outputs.kind import (
 )
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, empty_as_null, owner_of
+from tidelog.spark.outputs.replacement import ReplacedRows, files_to_replace
 from tidelog.spark.outputs.staged import (
     DELETED,
     AttemptName,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - Arrow and Delta's library are loaded by whoever has rows or a table
 
+_APPEND_ONLY = "delta.appendOnly"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # A directory's name is for people: the log has the value. File systems stop at 255 bytes.
 _DIRECTORY_CHARACTERS_MAX = 120
@@ -175,6 +177,32 @@ class DeltaTableKind(OutputKind):
                 raise
         if self.target.changes is not None:
             self.discard(manifest.parts)
+
+    def replaceable(self, replaced: Sequence[ReplacedRows]) -> Sequence[str]:
+        return self._replaced_in(self.log.loaded(), replaced)
+
+    def replace(self, batch: StagedBatch, replaced: Sequence[ReplacedRows]) -> None:
+        def step(table: DeltaTable, properties: CommitProperties) -> None:
+            self._check_table(facts_of(table), batch)
+            self._check_files(batch)
+            removed = self._replaced_in(table, replaced)
+            self.log.replace(table, removed, _add_actions(batch.manifest.files), properties)
+
+        self.log.end_once(batch.manifest.app_id, batch.manifest.batch_id, step)
+
+    def has_files(self, batch: StagedBatch) -> bool:
+        there = files_of(self.log.loaded())
+        return all(file.path in there for file in batch.manifest.files)
+
+    def _replaced_in(self, table: DeltaTable, replaced: Sequence[ReplacedRows]) -> tuple[str, ...]:
+        if facts_of(table).configuration.get(_APPEND_ONLY, "").lower() == "true":
+            raise OutputRefusedError(f"{self.target.place} has {_APPEND_ONLY}: nothing is ever taken out of it")
+        staged = {path: name for path in files_of(table) if (name := staged_by(path)) is not None}
+        found = files_to_replace(staged, replaced, self.target.place)
+        deletions = self.log.with_deletions(table)
+        if changed := [path for path in found if path.rpartition("/")[2] in deletions]:
+            raise OutputRefusedError(f"rows of {changed[0]} were deleted from {self.target.place} by others")
+        return found
 
     def discard(self, parts: Sequence[StagedPart]) -> None:
         for part in parts:

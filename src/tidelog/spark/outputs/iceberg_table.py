@@ -15,7 +15,7 @@ commit of the same kind.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import cast
@@ -54,6 +54,7 @@ from tidelog.spark.outputs.iceberg_merge import (
     merge_stem,
     stage_merge,
 )
+from tidelog.spark.outputs.iceberg_replacement import replaced_tasks
 from tidelog.spark.outputs.iceberg_schema import check_partition, normal_schema, widening
 from tidelog.spark.outputs.kind import (
     OutputKind,
@@ -66,6 +67,7 @@ from tidelog.spark.outputs.kind import (
 )
 from tidelog.spark.outputs.manifest_store import decode_schema
 from tidelog.spark.outputs.parquet_staging import ParquetAttempt, owner_of
+from tidelog.spark.outputs.replacement import ReplacedRows
 from tidelog.spark.outputs.staged import (
     VALID_FROM,
     VALID_TO,
@@ -178,7 +180,11 @@ class IcebergTableKind(OutputKind):
             raise OutputRefusedError(faults[0])
 
     def end(self, batch: StagedBatch) -> None:
-        manifest = batch.manifest
+        self._end_once(batch.manifest, lambda table: self._commit(table, batch))
+        if self.target.changes is not None:
+            self.discard(batch.manifest.parts)
+
+    def _end_once(self, manifest: Manifest, commit: Callable[[Table], None]) -> None:
         unknown = 0
         with opened(self.target) as catalog:
             for _ in range(TRIES_MAX):
@@ -188,7 +194,7 @@ class IcebergTableKind(OutputKind):
                     break
                 try:
                     with translated(self.target):
-                        self._commit(table, batch)
+                        commit(table)
                 except ConflictError:
                     continue
                 except OutputUnreachableError:
@@ -200,8 +206,33 @@ class IcebergTableKind(OutputKind):
                 break
             else:
                 raise self._outpaced(f"does not take batch {manifest.batch_id}")
-        if self.target.changes is not None:
-            self.discard(manifest.parts)
+
+    def replaceable(self, replaced: Sequence[ReplacedRows]) -> Sequence[str]:
+        with opened(self.target) as catalog:
+            return [task.file.file_path for task in replaced_tasks(loaded(catalog, self.target), replaced)]
+
+    def replace(self, batch: StagedBatch, replaced: Sequence[ReplacedRows]) -> None:
+        self._end_once(batch.manifest, lambda table: self._commit_replacement(table, batch, replaced))
+
+    def has_files(self, batch: StagedBatch) -> bool:
+        with opened(self.target) as catalog:
+            there = [task.file.file_path for task in loaded(catalog, self.target).scan().plan_files()]
+        return all(any(iceberg_files.is_of(file, path) for path in there) for file in batch.manifest.files)
+
+    def _commit_replacement(self, table: Table, batch: StagedBatch, replaced: Sequence[ReplacedRows]) -> None:
+        manifest = batch.manifest
+        self._check_identity(table, manifest)
+        _check_files(table, batch)
+        old = replaced_tasks(table, replaced)
+        new = self._for_spec(table, batch)
+        if not old and not new:
+            _commit_property(table, manifest.app_id, manifest.batch_id)
+            return
+        transaction = table.transaction()
+        transaction.set_properties({property_of(manifest.app_id): str(manifest.batch_id)})
+        said = {"tidelog.app": manifest.app_id, "tidelog.batch": str(manifest.batch_id)}
+        stage_merge(transaction, table, MergedFiles(old, new if old else [], [] if old else new), said)
+        _commit_once(table, transaction, manifest)
 
     def _commit(self, table: Table, batch: StagedBatch) -> None:
         """One commit. ConflictError where the table has moved on."""

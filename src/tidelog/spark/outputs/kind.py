@@ -26,6 +26,8 @@ from tidelog.spark.outputs.storage import Storage, is_denied
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidelog.spark.outputs.replacement import ReplacedRows
+
 _KINDS = {
     "delta": ("tidelog.spark.outputs.delta_table", "DeltaTableKind"),
     "files": ("tidelog.spark.outputs.file_output", "FileKind"),
@@ -102,6 +104,23 @@ class OutputKind(abc.ABC):
     def end(self, batch: StagedBatch) -> None:
         """Make the batch's rows count, once. On return they do, now or from an earlier call. OutputRefusedError: refused for
         good. OutputUnreachableError, OSError: nobody knows; it is asked again."""
+
+    # Only tables whose files tell their batches have these.
+
+    def replaceable(self, replaced: Sequence[ReplacedRows]) -> Sequence[str]:  # noqa: ARG002
+        """The files that `replace` would take out, as the target is now. OutputRefusedError where it would not."""
+        raise self._not_replaced()
+
+    def replace(self, batch: StagedBatch, replaced: Sequence[ReplacedRows]) -> None:  # noqa: ARG002
+        """Have the batch's rows in place of those, in one commit, once; as `end` otherwise."""
+        raise self._not_replaced()
+
+    def has_files(self, batch: StagedBatch) -> bool:  # noqa: ARG002
+        """Whether the target names all files of a batch."""
+        raise self._not_replaced()
+
+    def _not_replaced(self) -> OutputRefusedError:
+        return OutputRefusedError(f"rows of a batch are not replaced in {self.target.kind}")
 
     @abc.abstractmethod
     def discard(self, parts: Sequence[StagedPart]) -> None:

@@ -26,7 +26,13 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import SinkError
 from tidelog.spark.outputs.database_statements import batch_mark
 from tidelog.spark.outputs.staged import app_id
-from tidelog.spark.sink.audit_entry import AuditEntry, decode_audit, decode_audit_key
+from tidelog.spark.sink.audit_entry import (
+    AuditEntry,
+    Replacement,
+    decode_audit,
+    decode_audit_key,
+    decode_replacement,
+)
 from tidelog.spark.sink.sink_decisions import AUDIT_TOPIC
 
 # Of one pipeline; a batch a second for a day. Those that were written before are left out.
@@ -46,6 +52,8 @@ class PipelineAudit(msgspec.Struct, frozen=True):
 
     entries: tuple[AuditEntry, ...]
     """In the order in which they were finished, those of all queries that have had the pipeline's name."""
+    replacements: tuple[Replacement, ...] = ()
+    """In the order in which they were made."""
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -58,10 +66,27 @@ class PipelineAudit(msgspec.Struct, frozen=True):
             query = self.queries[-1]
         return sorted((each for each in self.entries if each.query == query), key=lambda each: each.batch_id)
 
+    def replacement_of(self, entry: AuditEntry, sink: str) -> Replacement | None:
+        """What has taken the place of a batch's rows in a table, the last one of several."""
+        found = [
+            each
+            for each in self.replacements
+            if (each.query, each.sink) == (entry.query, sink) and entry.batch_id in each.batches
+        ]
+        return max(found, key=lambda each: each.number, default=None)
+
+    def of_file(self, name: str) -> list[AuditEntry]:
+        """The batches whose rows a file of a replacement has."""
+        made = next((each for each in self.replacements if each.run in name), None)
+        if made is None:
+            return []
+        return [each for each in self.entries if each.query == made.query and each.batch_id in made.batches]
+
 
 def read_audit(settings: Mapping[str, Any], pipeline: str) -> PipelineAudit:
     """The account of a pipeline. `settings` are those of a client. ClientError; SinkError where it cannot be read to its end."""
     found: dict[tuple[str, int], AuditEntry] = {}
+    replacements: dict[tuple[str, str, int], Replacement] = {}
     options = {**settings, "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with Consumer(**options, enable_auto_commit=False, allow_auto_create_topics=False) as consumer:
         consumer.assign([_PARTITION])
@@ -74,10 +99,15 @@ def read_audit(settings: Mapping[str, Any], pipeline: str) -> PipelineAudit:
                 raise SinkError(f"the topic {AUDIT_TOPIC} cannot be read beyond offset {before}, and has {end}")
             for row in rows:
                 key = decode_audit_key(row.key or b"")
-                entry = decode_audit(row.value or b"") if key is not None and key[0] == pipeline else None
-                if entry is not None:
+                if key is None or key[0] != pipeline:
+                    continue
+                value = row.value or b""
+                if (entry := decode_audit(value)) is not None:
                     take(found, entry)
-    return PipelineAudit(tuple(found.values()))
+                elif (made := decode_replacement(value)) is not None:
+                    # One that was cut off before it was known to be recorded is recorded once more.
+                    replacements[made.query, made.sink, made.number] = made
+    return PipelineAudit(tuple(found.values()), tuple(replacements.values()))
 
 
 def take(found: dict[tuple[str, int], AuditEntry], entry: AuditEntry, entries_max: int = ENTRIES_MAX) -> None:

@@ -10,10 +10,14 @@ Ranges are looked up once: whoever reads twice, or by two versions of a pipeline
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import reduce
 
 import msgspec
+from pyspark.sql import DataFrame, SparkSession
 
+from tidelog.client.admin import Admin, ConfigResource, ResourceKind, value_of
+from tidelog.client.consumer.topic_partition import TopicPartition
+from tidelog.spark.client_settings import common_settings
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline
 from tidelog.spark.pipelines.query_options import source_options
 from tidelog.spark.source.offset_bounds import OffsetBound
@@ -24,9 +28,7 @@ from tidelog.spark.source.record_schema import spark_schema
 from tidelog.spark.source.source_cluster import SourceCluster
 from tidelog.spark.source.source_options import SourceOptions, parse_source_options
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+_POLICY = "cleanup.policy"
 # Which topics, where a stream begins and how much it takes at once: a batch has its ranges instead.
 _OF_STREAMS = (
     "subscribe",
@@ -66,6 +68,31 @@ def newest(ranges: Sequence[OffsetRange], records_max: int) -> list[OffsetRange]
     return sorted(found)
 
 
+def log_starts(pipeline: Pipeline, source: FromTopic) -> dict[TopicPartition, int]:
+    """The first offset that each partition of a source still has. OptionError, UnreadableError."""
+    cluster = SourceCluster(_options(pipeline, source))
+    try:
+        found = cluster.first_offsets(cluster.chosen().partitions)
+    finally:
+        cluster.close()
+    return {place: offset for place, offset in found.items() if offset is not None}
+
+
+def compacted_topics(pipeline: Pipeline, source: FromTopic) -> list[str]:
+    """Those of a source that may have fewer records by now than they had. ClientError, UnreadableError."""
+    options = _options(pipeline, source)
+    cluster = SourceCluster(options)
+    try:
+        topics = sorted({each.topic for each in cluster.chosen().partitions})
+    finally:
+        cluster.close()
+    resources = [ConfigResource(ResourceKind.TOPIC, each) for each in topics]
+    with Admin(**common_settings(options.client)) as admin:
+        found = admin.describe_configs(resources, keys=[_POLICY])
+    policies = {each.name: value_of(configs)[_POLICY].value or "" for each, configs in found.items()}
+    return [topic for topic, policy in policies.items() if "compact" in policy]
+
+
 def ranges_between(
     pipeline: Pipeline, source: FromTopic, starting: OffsetBound, ending: OffsetBound
 ) -> list[OffsetRange]:
@@ -103,18 +130,22 @@ class BatchRecords:
         if not ranges:
             columns = parse_source_options({**options, "subscribe": "none"}).columns
             return self._session.createDataFrame([], spark_schema(columns))
+        rows = reduce(DataFrame.union, [self._read(options, each) for each in _pieces(ranges)])
+        if self._keeps:
+            self._kept.append(rows.persist())
+        return rows
+
+    def _read(self, options: Mapping[str, str], ranges: Sequence[OffsetRange]) -> DataFrame:
+        """One range of each partition."""
         partitions: dict[str, list[int]] = {}
         for each in ranges:
             partitions.setdefault(each.partition.topic, []).append(each.partition.partition)
         chosen = {
-            "assign": _json(partitions),
+            "assign": msgspec.json.encode(partitions).decode(),
             "startingOffsets": to_json({each.partition: each.start for each in ranges}),
             "endingOffsets": to_json({each.partition: each.end for each in ranges}),
         }
-        rows = self._session.read.format("tidelog").options(**options, **chosen).load()
-        if self._keeps:
-            self._kept.append(rows.persist())
-        return rows
+        return self._session.read.format("tidelog").options(**options, **chosen).load()
 
     def close(self) -> None:
         for each in self._kept:
@@ -135,5 +166,13 @@ def _batch_options(pipeline: Pipeline, source: FromTopic) -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.lower().startswith(_OF_STREAMS)}
 
 
-def _json(partitions: Mapping[str, Sequence[int]]) -> str:
-    return msgspec.json.encode(partitions).decode()
+def _pieces(ranges: Sequence[OffsetRange]) -> list[list[OffsetRange]]:
+    """Each with one range of a partition at most: a read has no more."""
+    found: list[list[OffsetRange]] = []
+    counts: dict[TopicPartition, int] = {}
+    for each in sorted(ranges):
+        index = counts[each.partition] = counts.get(each.partition, -1) + 1
+        if index == len(found):
+            found.append([])
+        found[index].append(each)
+    return found

@@ -5,6 +5,7 @@ PipelineError
 ├── DefinitionError     a pipeline that cannot be as it is written
 ├── JavaMissingError    Spark needs Java, and there is none that serves
 ├── QueryFailedError    Spark has stopped a query
+├── BackfillError       batches that are not replaced
 ├── DiffError           versions that cannot be compared
 ├── ReplayError         dead letters that cannot be sent again
 └── PackageError        an archive that cannot be built
@@ -44,6 +45,10 @@ class JavaMissingError(PipelineError):
 
 class QueryFailedError(PipelineError):
     """A query that ended with an error."""
+
+
+class BackfillError(PipelineError):
+    """Nothing was replaced, unless it says so."""
 
 
 class DiffError(PipelineError):

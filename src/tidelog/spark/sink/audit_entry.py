@@ -1,7 +1,8 @@
 """What is kept of a batch once it is finished: from which input, in which sinks, how much. Pure.
 
     key      {"pipeline": "orders", "batch": 42}
-    value    {"version": 1, "entry": {...}}
+    value    {"version": 1, "entry": {...}}                 a batch
+             {"version": 2, "replacement": {...}}           rows of batches made anew; its key has the first of them
 
 An entry is made before the decision, which carries it, so that whoever finishes the batch can write it, `recover` included. It is
 written in the same transaction of the decider as "finished". A batch that is replayed with other rows from the same input gets a
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidelog.spark.outputs.staged import StagedOutput, Target
+from tidelog.spark.outputs.staged import StagedOutput, Target, app_id
 
 VERSION = 1
+# Releases that know no replacements pass over them.
+REPLACEMENT_VERSION = 2
 TOPIC_KIND = "topic"
 
 
@@ -105,6 +108,38 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, finished_ms=now_ms, sinks=(), replayed_with=replayed_with)
 
 
+class Replacement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rows of batches in one table that `backfill` has made anew, and put in place of those that were there."""
+
+    pipeline: str
+    query: str
+    sink: str
+    number: int
+    """The first of a query and sink is 1. The table has the last one under `backfill_app_id`."""
+    run: str
+    """In the names of its files."""
+    batches: tuple[int, ...]
+    input: tuple[PartitionRange, ...]
+    """All that these batches have read, which was read again."""
+    code_version: str
+    staged: StagedOutput
+    files: int
+    started_ms: int
+    finished_ms: int = 0
+
+    @property
+    def account(self) -> SinkAudit:
+        """What the table has of all these batches together."""
+        output, target = self.staged, self.staged.target
+        place = f"{target.place} {target.table}".strip()
+        return SinkAudit(self.sink, target.kind, place, output.rows, output.checksum, files=self.files, staged=output)
+
+
+def backfill_app_id(pipeline: str, sink: str, query: str) -> str:
+    """The name under which a table remembers its last replacement. The query's own is left as it is."""
+    return app_id(pipeline, sink, f"{query}/backfill")
+
+
 class _Key(msgspec.Struct, frozen=True):
     pipeline: str
     batch: int
@@ -142,5 +177,28 @@ def decode_audit(data: bytes) -> AuditEntry | None:
         if msgspec.json.decode(data, type=_Version).version != VERSION:
             return None
         return msgspec.json.decode(data, type=_Value).entry
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+class _ReplacementValue(msgspec.Struct, frozen=True):
+    version: int
+    replacement: Replacement
+
+
+def encode_replacement_key(replacement: Replacement) -> bytes:
+    return msgspec.json.encode(_Key(replacement.pipeline, replacement.batches[0]))
+
+
+def encode_replacement(replacement: Replacement) -> bytes:
+    return msgspec.json.encode(_ReplacementValue(REPLACEMENT_VERSION, replacement))
+
+
+def decode_replacement(data: bytes) -> Replacement | None:
+    """None for what is none, or cannot be read."""
+    try:
+        if msgspec.json.decode(data, type=_Version).version != REPLACEMENT_VERSION:
+            return None
+        return msgspec.json.decode(data, type=_ReplacementValue).replacement
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
