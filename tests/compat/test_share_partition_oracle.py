@@ -163,9 +163,10 @@ class Pair:
         self.compare(question, answer, [])
 
     def time(self) -> None:
-        question = {"do": "time", "ms": self.random.choice((1, LOCK_MS // 3, LOCK_MS))}
+        elapsed_ms = self.random.choice((1, LOCK_MS // 3, LOCK_MS))
+        question = {"do": "time", "ms": elapsed_ms}
         answer = self.ask(question)
-        self.world.now_ms += question["ms"]
+        self.world.now_ms += elapsed_ms
         written = self.world.partition.time_out(self.world.now_ms)
         if written:
             self.world.partition.move_start()

@@ -10,6 +10,8 @@ import pytest
 from tests.support.raw_client import RawClient
 from tests.support.running_node import RunningNode
 from tests.support.share_member import ShareMember, begin_share_state, got, read_start_offset
+from tidelog import Admin, Producer
+from tidelog.client.admin import QuotaEntity
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.messages.configs import (
     IncrementalAlterConfigsAlterableConfig,
@@ -33,6 +35,9 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
     "group.share.max.share.sessions": "4",
     "group.share.min.record.lock.duration.ms": "1000",
 }
@@ -229,11 +234,54 @@ def test_what_was_read_by_the_last_leader_and_not_settled_comes_again(world: Wor
     assert [each[:2] for each in found.acquired] == [(0, 9), (20, 29)]
 
 
-def test_a_group_reads_only_committed_records_if_it_is_told_to(world: World) -> None:
+def test_a_group_that_reads_committed_records_waits_for_the_end_and_is_not_given_what_was_aborted(
+    world: World,
+) -> None:
     world.configure(share_isolation_level="read_committed")
     world.write(10)
+    member = world.member()
+    with Producer(bootstrap_servers=world.node.bootstrap, transactional_id=world.name) as producer:
+        producer.init_transactions()
+        for is_committed in (False, True):
+            producer.begin_transaction()
+            for _ in range(5):
+                producer.send(world.name, b"of a transaction")
+            producer.flush()
+            if is_committed:
+                # Offset 16 and on: nothing of an open transaction is given out.
+                assert member.fetch(wait_ms=1).acquired == [(0, 9, 1), (15, 15, 1)]
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
 
-    assert world.member().fetch().acquired == [(0, 9, 1)]
+    # The markers are acquired with what lies before them, and are gaps for a client.
+    assert member.fetch(wait_ms=20_000).acquired == [(16, 21, 1)]
+    assert (
+        member.acknowledge((0, 9, [ACCEPT]), (15, 15, [0]), (16, 21, [ACCEPT] * 5 + [0])).error_code == ErrorCode.NONE
+    )
+    assert member.fetch(wait_ms=1).acquired == []
+    member.close()
+    assert world.member("b").fetch(wait_ms=100).acquired == []
+
+
+def test_a_member_that_has_had_too_much_waits_and_loses_no_delivery(world: World) -> None:
+    world.write(*[10] * 6)
+    member = world.member()
+    with Admin(bootstrap_servers=world.node.bootstrap) as admin:
+        raw = QuotaEntity(client_id="raw")
+        admin.alter_client_quota(raw, {"consumer_byte_rate": 300})
+        answers = [member.receive_fetch(member.send_fetch(records=10))]
+        while not answers[-1].throttle_time_ms:
+            answers.append(member.receive_fetch(member.send_fetch(records=10)))
+        admin.alter_client_quota(raw, {"consumer_byte_rate": None})
+    after = member.fetch(records=10)
+
+    count = len(answers) - 1
+    assert answers[-1].responses == []
+    assert [row for answer in answers for row in got(answer).acquired] == [
+        (10 * number, 10 * number + 9, 1) for number in range(count)
+    ]
+    assert after.acquired == [(10 * count, 10 * count + 9, 1)]
 
 
 def test_records_that_are_deleted_are_gone_for_the_group_too(world: World) -> None:
