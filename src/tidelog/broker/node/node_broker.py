@@ -30,6 +30,7 @@ from tidelog.broker.node.node_metadata import NodeMetadata
 from tidelog.broker.node.node_parts import NodeParts
 from tidelog.broker.node.node_replication import NodeReplication
 from tidelog.broker.share.cluster_persister import ClusterPersister
+from tidelog.broker.share.coordinator_gauges import register_share_coordinator
 from tidelog.broker.share.group_states import GroupStates
 from tidelog.broker.share.led_share_partition import LeaderSeams
 from tidelog.broker.share.partition_ends import PartitionEnds
@@ -238,6 +239,7 @@ class NodeBroker:
         )
         StableOffsetHolders(self.partitions, self._parts.seams.clock).register(registry)
         register_share_groups(registry, self.share_leader)
+        register_share_coordinator(registry, self.share_coordinator, self.persister)
 
     async def leave(self, departure: Departure, timeout_ms: int) -> None:
         """Have others lead what this broker leads, and serve nobody any more."""

@@ -93,14 +93,15 @@ class ClusterPersister:
         )
         self._turn = turn
         self._queues: dict[SharePartitionKey, _Queue] = {}
-        self._queued_bytes = 0
+        self.queued_bytes = 0
+        """About what all questions take that wait for their answer."""
         self._is_stopped = False
 
     # --- for leaders of share partitions -----------------------------------------------------------------------------------
 
     @property
     def has_room(self) -> bool:
-        return self._queued_bytes < QUEUED_BYTES_MAX
+        return self.queued_bytes < QUEUED_BYTES_MAX
 
     def read(
         self, group_id: str, topic_id: TopicId, partition: PartitionIndex, leader_epoch: int
@@ -191,7 +192,7 @@ class ClusterPersister:
         if queue is None:
             queue = self._queues[key] = _Queue(key)
         queue.questions.append(question)
-        self._queued_bytes += size_bytes
+        self.queued_bytes += size_bytes
         self._go_on(queue)
         return question.answer
 
@@ -256,7 +257,7 @@ class ClusterPersister:
     def _finish(self, queue: _Queue, answer: PartitionAnswer) -> None:
         question = queue.questions.popleft()
         queue.is_asked = False
-        self._queued_bytes -= question.size_bytes
+        self.queued_bytes -= question.size_bytes
         if not queue.questions:
             del self._queues[queue.key]
         question.answer.complete(answer)

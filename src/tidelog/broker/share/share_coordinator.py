@@ -30,7 +30,8 @@ from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, PartitionIndex
 from tidelog.model.internal_topics import SHARE_GROUP_STATE
-from tidelog.model.pending import Pending
+from tidelog.model.metrics import LATENCY_BOUNDS_MS, Histogram
+from tidelog.model.pending import Pending, after
 from tidelog.model.timers import Timer, Timers
 from tidelog.storage.seams import Seams
 from tidelog.wire.compression import Compression
@@ -55,6 +56,7 @@ class ShareCoordinator:
     ) -> None:
         self._node = node
         self._timers = timers
+        self._monotonic_ms = seams.clock.monotonic_ms
         self._settings = ShareStateSettings(
             updates_per_snapshot=config[keys.SNAPSHOT_UPDATE_RECORDS_PER_SNAPSHOT],
             cold_snapshot_interval_ms=config[keys.COLD_PARTITION_SNAPSHOT_INTERVAL_MS],
@@ -71,6 +73,9 @@ class ShareCoordinator:
             codec=Compression(config[keys.STATE_TOPIC_COMPRESSION_CODEC]),
         )
         self._prune_timer: Timer | None = None
+        self.write_count = 0
+        self.write_ms = Histogram(LATENCY_BOUNDS_MS)
+        """How long writes took, until they were committed."""
         self.pruned_before: dict[int, int] = {}
         """By partition of the log: where its records begin since the last time some were deleted."""
 
@@ -119,7 +124,17 @@ class ShareCoordinator:
     def write(
         self, key: SharePartitionKey, asked: wire.WriteShareGroupStatePartitionData
     ) -> wire.PartitionResult | Pending[wire.PartitionResult]:
-        return self._decide(key, lambda shard, now_ms: shard.write(key, asked, now_ms), _refusal(refused, key, "write"))
+        begun_ms = self._monotonic_ms()
+        self.write_count += 1
+
+        def written(answer: wire.PartitionResult) -> wire.PartitionResult:
+            self.write_ms.observe(self._monotonic_ms() - begun_ms)
+            return answer
+
+        return after(
+            self._decide(key, lambda shard, now_ms: shard.write(key, asked, now_ms), _refusal(refused, key, "write")),
+            written,
+        )
 
     def delete(self, key: SharePartitionKey) -> wire.PartitionResult | Pending[wire.PartitionResult]:
         return self._decide(key, lambda shard, _now_ms: shard.delete(key), _refusal(refused, key, "delete"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.broker.groups.group_limits import group_config_problem, group_limits
-from tidelog.coordination.group_settings import ConsumerGroupLimits
+from tidelog.broker.groups.group_limits import group_config_problem, group_limits, share_delivery_limits, share_limits
+from tidelog.coordination.group_settings import ConsumerGroupLimits, ShareGroupLimits
 from tidelog.model.broker_config import BROKER_KEYS
 
 DEFAULTS = BROKER_KEYS.parse({})
@@ -39,10 +39,36 @@ def test_its_own_values_are_kept_within_the_bounds() -> None:
             {"consumer.assignment.interval.ms": "15001"},
             "consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms",
         ),
+        (
+            {"share.record.lock.duration.ms": "14999"},
+            "share.record.lock.duration.ms must be greater than or equal to group.share.min.record.lock.duration.ms",
+        ),
+        (
+            {"share.partition.max.record.locks": "4001"},
+            "share.partition.max.record.locks must be less than or equal to group.share.max.partition.max.record.locks",
+        ),
     ],
 )
 def test_is_refused_in_the_words_of_kafka(own: dict[str, str], problem: str | None) -> None:
     assert group_config_problem(DEFAULTS, own) == problem
+
+
+def test_a_share_group_goes_by_its_own_values_within_the_bounds() -> None:
+    own = {
+        "share.session.timeout.ms": "70000",
+        "share.heartbeat.interval.ms": "6000",
+        "share.record.lock.duration.ms": "1000",
+        "share.delivery.count.limit": "7",
+        "share.partition.max.record.locks": "99999",
+        "share.auto.offset.reset": "earliest",
+        "share.isolation.level": "read_committed",
+        "share.renew.acknowledge.enable": "false",
+    }
+
+    assert share_limits(DEFAULTS, {}) == ShareGroupLimits(45_000, 5_000, 1_000)
+    assert share_limits(DEFAULTS, own) == ShareGroupLimits(60_000, 6_000, 1_000)
+    assert share_delivery_limits(DEFAULTS, {}) == (30_000, 5, 2_000, "latest", False, True)
+    assert share_delivery_limits(DEFAULTS, own) == (15_000, 7, 4_000, "earliest", True, False)
 
 
 def test_a_session_outlasts_a_heartbeat() -> None:

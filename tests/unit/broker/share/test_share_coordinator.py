@@ -195,3 +195,13 @@ def test_a_deleted_topic_takes_its_states_with_it(orders: _Orders) -> None:
     orders.node.delete_topic("orders")
 
     assert sum(shard.state_count for shard in orders.node.share_coordinator.shards()) == 0
+
+
+def test_writes_are_counted_and_timed(orders: _Orders) -> None:
+    orders.initialise(0)
+    orders.write(3, 5)
+    orders.write(6, 6)
+
+    coordinator = orders.node.share_coordinator
+    assert (coordinator.write_count, coordinator.write_ms.count) == (2, 2)
+    assert orders.node.persister.queued_bytes == 0
