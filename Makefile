@@ -25,7 +25,7 @@ help:
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java, go, valgrind and, once, mvn); AGAINST=CHECKOUT: beside the node of another checkout"
-	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat, go, node and npm)"
+	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat, go, node, npm, postgresql and mariadb-server)"
 	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then processes in turmoil: groups and transactions (SOAK_MINUTES=3), voters, full disks, a replaced node"
 	@echo "make wheels   the sdist, and for each CPython from 3.11 on a wheel, into dist/; each is installed and tried (needs cc)"
 	@echo "make format   put the source into its canonical form"
@@ -59,7 +59,7 @@ bench: environment
 	$(RUN) -m benchmarks.all $(if $(AGAINST),--against $(AGAINST))
 
 compat: environment
-	@$(RUN) tools/prerequisites.py mvn java javac kcat go node npm
+	@$(RUN) tools/prerequisites.py mvn java javac kcat go node npm postgres mariadbd
 	$(RUN) tools/compatibility_report.py
 
 soak: environment

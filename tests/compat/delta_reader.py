@@ -23,15 +23,18 @@ _TIMEOUT_S = 600.0
 
 def delta_sql(statements: Sequence[str]) -> list[tuple[dict[str, str], list[dict[str, Any]]]]:
     """Types and rows of each, from one session. MissingProgramError where nothing can fetch what it needs."""
+    return [(types, rows) for types, rows in json.loads(delta_program(PROGRAM, json.dumps(list(statements))))]
+
+
+def delta_program(program: Path, given: str) -> str:
+    """What a program prints last that is started with the jars as its argument, and given this to read. Errors as above."""
     _installed()
     jars = ",".join(str(each) for each in sorted((HOME / "lib").glob("*.jar")))
-    command = [str(HOME / "venv" / "bin" / "python"), str(PROGRAM), jars]
-    done = subprocess.run(
-        command, input=json.dumps(list(statements)), capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
-    )
+    command = [str(HOME / "venv" / "bin" / "python"), str(program), jars]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     if done.returncode != 0:
         raise KafkaError(f"Spark with Delta's jar failed:\n{done.stderr[-3000:]}")
-    return [(types, rows) for types, rows in json.loads(done.stdout.splitlines()[-1])]
+    return done.stdout.splitlines()[-1]
 
 
 def _installed() -> None:

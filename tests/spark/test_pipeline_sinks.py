@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812
 
 from tests.spark.sink_tasks import Tasks
@@ -100,6 +101,13 @@ def test_all_sinks_have_the_same_rows_of_what_comes_out_otherwise_each_time(
             ToTopic(f"{topic}.even", name="even", where="n % 2 = 0"),
             ToFiles("files", partition_by=["kind"]),
             ToTable("table", format="delta"),
+            # Beside the pipeline's file, wherever its workers are.
+            ToTable(
+                name="shop.rows",
+                format="iceberg",
+                catalog={"uri": "sqlite:///catalog.db", "warehouse": "warehouse"},
+                partition_by=["kind"],
+            ),
             ToDatabase(url, table="latest", merge_on=["id"], sequence_by="n"),
             ToDatabase(url, table="small", merge_on=["kind"], sequence_by="n", where="n < 55", deletes="n = 54"),
         ],
@@ -123,7 +131,10 @@ def test_all_sinks_have_the_same_rows_of_what_comes_out_otherwise_each_time(
     }
     in_table = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
     assert {row["n"]: row["token"] for row in in_table} == tokens
-    assert len(in_table) == len(in_files) == 60
+    with SqlCatalog("default", uri=f"sqlite:///{tmp_path}/catalog.db") as catalog:
+        in_catalog = catalog.load_table("shop.rows").scan().to_arrow().to_pylist()
+    assert {row["n"]: row["token"] for row in in_catalog} == tokens
+    assert len(in_table) == len(in_catalog) == len(in_files) == 60
     assert database_rows(database, "latest") == [(f"o{n - 50}", n, tokens[n]) for n in range(50, 60)]
     assert database_rows(database, "small") == [("o3", 53, tokens[53])]
     assert progress.queries[0].state == "caught up"
@@ -147,9 +158,8 @@ def check_audit(cluster: EmbeddedCluster, pipeline: Pipeline, directory: Path) -
     }
     assert rows == {"all": 60, "table": 60}
     outcomes = {s["sink"]: s["verified"] for each in entries for s in each["sinks"] if s["rows"]}
-    assert {name: outcomes[name] for name in ("all", "even", "files", "table")} == dict.fromkeys(
-        ("all", "even", "files", "table"), "same"
-    )
+    told_apart = ("all", "even", "files", "table", "shop.rows")
+    assert {name: outcomes[name] for name in told_apart} == dict.fromkeys(told_apart, "same")
     # All that was sent is the input of some batch, once.
     read = sum(r["end"] - max(0, r["start"]) for each in entries for r in each["input"])
     assert read == 75
