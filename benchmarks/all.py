@@ -35,6 +35,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "spark_sink": {},
     "spark_stream": {},
     "spark_commit": {},
+    "delta_append": {},
     "delta_merge": {},
 }
 

@@ -41,20 +41,17 @@ PARTITIONS = 2
 VALUE_BYTES = 100
 ROWS, QUICK_ROWS = 4_000_000, 200_000
 ROUNDS = 5
-# A backlog in so many micro-batches.
-STREAM_BATCHES = 4
 COLUMNS = ALL_COLUMNS[:-1]
 FAILURES = (KafkaError, MissingProgramError, OSError, PySparkException, subprocess.SubprocessError, TimeoutError)
 
-# The figure, what it is measured against, and the least ratio that is asked for.
+# The figure, what it is measured against, and the least ratio that is asked for. Streams have goals of their own (spark_stream).
 GOALS = (
-    ("count", "connector count", 2.5),
-    ("noop", "connector noop", 2.5),
-    ("stream", "connector stream", 1.5),
-    ("files count", "count", 1.1),
+    ("count", "ceiling count", 0.88),
+    ("noop", "ceiling noop", 0.88),
+    ("files count", "count", 1.2),
 )
-# Instead of its goal a batch read may reach so much of the ceiling.
-CEILING_SHARE_MIN = 0.85
+# What the connector does beside them is told, and is no goal: the ceiling is that of Spark's Python path.
+TOLD = (("count", "connector count"), ("noop", "connector noop"))
 
 
 class CeilingSource(DataSource):
@@ -125,7 +122,7 @@ def measure(rows: int, rounds: int) -> dict[str, list[float]]:
             spark = local_session(directory / "spark", *connector_jars(), is_brief=False)
             try:
                 spark.dataSource.register(CeilingSource)
-                jobs = figures(spark, ours, theirs, rows, directory)
+                jobs = figures(spark, ours, theirs, rows)
                 for turn in range(rounds + 1):
                     for name, job in jobs if turn % 2 else jobs[::-1]:
                         began_s = time.perf_counter()
@@ -139,9 +136,7 @@ def measure(rows: int, rounds: int) -> dict[str, list[float]]:
     return dict(samples)
 
 
-def figures(
-    spark: SparkSession, ours: TidelogNode, theirs: Node, rows: int, directory: Path
-) -> list[tuple[str, Callable[[], None]]]:
+def figures(spark: SparkSession, ours: TidelogNode, theirs: Node, rows: int) -> list[tuple[str, Callable[[], None]]]:
     def table(source: str, **options: str) -> DataFrame:
         return spark.read.format(source).options(**options).load()
 
@@ -156,24 +151,6 @@ def figures(
 
     def noop(frame: Callable[[], DataFrame]) -> Callable[[], None]:
         return lambda: frame().write.format("noop").mode("overwrite").save()
-
-    runs = iter(range(10**6))
-
-    def stream(source: str, bootstrap: str) -> Callable[[], None]:
-        def run() -> None:
-            query = (
-                spark.readStream.format(source)
-                .options(**{**topic(bootstrap), "startingOffsets": "earliest"})
-                .option("maxOffsetsPerTrigger", str(rows // STREAM_BATCHES))
-                .load()
-                .writeStream.format("noop")
-                .option("checkpointLocation", str(directory / f"checkpoint-{next(runs)}"))
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
-
-        return run
 
     def topic(bootstrap: str) -> dict[str, str]:
         return {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
@@ -197,8 +174,6 @@ def figures(
         ("noop", noop(live)),
         ("connector count", count(connector)),
         ("connector noop", noop(connector)),
-        ("stream", stream("tidelog", ours.bootstrap)),
-        ("connector stream", stream("kafka", theirs.bootstrap)),
         ("files count", count(files)),
     ]
 
@@ -215,18 +190,12 @@ def fill(bootstrap: str, rows: int) -> None:
 def report(medians: dict[str, float]) -> bool:
     """Print the table; whether a goal was missed."""
     missed = False
-    print(
-        f"{'figure':>12} {'million rows/s':>15} {'beside':>17} {'million rows/s':>15} {'ratio':>6} {'asked':>6} of ceiling"
-    )
-    for name, peer, asked in GOALS:
+    print(f"{'figure':>12} {'million rows/s':>15} {'beside':>17} {'million rows/s':>15} {'ratio':>6} {'asked':>6}")
+    for name, peer, asked in (*GOALS, *((*each, None) for each in TOLD)):
         ratio = medians[name] / medians[peer]
-        top = medians.get(f"ceiling {name}")
-        share = medians[name] / top if top else None
-        missed = missed or (ratio < asked and (share is None or share < CEILING_SHARE_MIN))
-        shown = "" if share is None else f"{share:.2f}"
-        print(
-            f"{name:>12} {medians[name] / 1e6:>15.2f} {peer:>17} {medians[peer] / 1e6:>15.2f} {ratio:>6.2f} {asked:>6} {shown}"
-        )
+        missed = missed or (asked is not None and ratio < asked)
+        rates = f"{name:>12} {medians[name] / 1e6:>15.2f} {peer:>17} {medians[peer] / 1e6:>15.2f}"
+        print(f"{rates} {ratio:>6.2f} {'' if asked is None else asked:>6}")
     return missed
 
 
