@@ -13,7 +13,7 @@ from tidelog.broker.config.server_properties import check_properties
 from tidelog.broker.node.node import BrokerNode
 from tidelog.model.broker_config import BROKER_KEYS
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import ZERO_UUID
+from tidelog.model.ids import ZERO_UUID, TopicName
 from tidelog.model.listener_config import MAX_CONNECTIONS
 from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE
 from tidelog.net.connection_rates import NO_RATE
@@ -33,6 +33,7 @@ from tidelog.wire.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.wire.messages.topics import (
     CreatableTopic,
@@ -307,6 +308,31 @@ def test_a_client_that_changes_too_much_is_refused_and_waits() -> None:
         assert (third.topics[0].error_code, third.throttle_time_ms) == (ErrorCode.NONE, 0)
 
     told(8, story)
+
+
+def test_a_topic_that_is_made_because_it_is_named_is_refused_like_any_other() -> None:
+    """As in Kafka, whose brokers ask the controller in its newest version, on behalf of the client."""
+
+    async def story(_world: World, node: BrokerNode, asker: Asker) -> None:
+        await set_limit(asker, "controller_mutation_rate", 1.0, user=None)
+        assert await asker.create("large", 16) == ErrorCode.NONE
+        named = MetadataRequest(
+            topics=[MetadataRequestTopic(topic_id=ZERO_UUID, name="named")],
+            allow_auto_topic_creation=True,
+            include_topic_authorized_operations=False,
+        )
+
+        answer = await asker.call(named, MetadataResponse, 12)
+
+        assert answer.topics[0].error_code != ErrorCode.NONE
+        assert node.image.topic(TopicName("named")) is None
+        # Five are owed, at one a second.
+        await asyncio.sleep(6)
+        await asker.call(named, MetadataResponse, 12)
+        await asyncio.sleep(1)
+        assert node.image.topic(TopicName("named")) is not None
+
+    told(21, story)
 
 
 def test_what_an_older_client_asks_for_is_done_and_paid_for_afterwards() -> None:

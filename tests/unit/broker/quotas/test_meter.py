@@ -188,6 +188,19 @@ def test_a_client_whose_request_was_passed_on_pays_the_controller_and_the_node_b
     assert room.spend(room.meter(), 0, an_answer()).throttle_time_ms == 0
 
 
+def test_a_batch_that_is_larger_than_one_fetch_may_be_is_never_given() -> None:
+    room = Room(consumer_byte_rate=150.0)
+    # Ten windows of a second: what has this size may come at once, after a silence.
+    most = room.meter(ApiKey.FETCH).fetch_bytes_max()
+    assert most == 1_500
+    for _ in range(3):
+        room.timers.advance(3_600_000)
+        assert room.meter(ApiKey.FETCH).fetched(2_000) > 0
+
+    room.timers.advance(3_600_000)
+    assert room.meter(ApiKey.FETCH).fetched(most) == 0
+
+
 def test_a_client_that_authenticates_later_does_not_stay_nobody() -> None:
     room = Room(producer_byte_rate=1_000.0)
     room.limit({(("user", "alice"),): {"producer_byte_rate": 1_000.0}})
