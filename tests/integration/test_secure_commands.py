@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from tests.support.command_line import tidelog
 from tests.support.running_node import RunningNode
 from tests.support.sasl_node import PASSWORD, SCRAM_MODULE, USER, add_scram_user, sasl_bootstrap, sasl_settings
+from tests.support.secure_node import SASL_SSL, SecureNode
 from tidelog import Producer
+from tidelog.model.authorizer_config import STANDARD_AUTHORIZER
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +107,70 @@ def test_the_file_may_name_the_cluster_too(node: RunningNode, tmp_path: Path, mo
     result = tidelog("topics", "list", "--command-config", file)
 
     assert "there" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureNode]:
+    settings = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": f"User:{USER};User:ANONYMOUS",
+        "delegation.token.secret.key": "a secret of tokens",
+        "offsets.topic.num.partitions": "1",
+    }
+    with SecureNode(tmp_path_factory.mktemp("node"), settings=settings) as node:
+        with Producer(**node.sasl()) as producer:
+            producer.send("orders", b"one").result(30)
+        yield node
+
+
+@pytest.fixture(scope="module")
+def over_tls(secure: SecureNode, tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
+    """What a command needs to know."""
+    directory = tmp_path_factory.mktemp("client")
+    file = client_properties(directory, ssl_truststore_location=str(secure.truststore))
+    file.write_text(file.read_text().replace("SASL_PLAINTEXT", "SASL_SSL"))
+    return ("--bootstrap", secure.bootstrap(SASL_SSL), "--command-config", file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("topics", "list"), "orders"),
+        (("topics", "describe", "orders"), "orders"),
+        (("configs", "set", "topic", "orders", "retention.ms=1000"), "retention.ms"),
+        (("configs", "show", "topic", "orders"), "retention.ms"),
+        (("configs", "unset", "topic", "orders", "retention.ms"), "retention.ms"),
+        (("cluster", "describe"), "127.0.0.1"),
+        (("cluster", "status"), "1"),
+        (("groups", "list"), ""),
+        (("transactions", "list"), ""),
+        (("transactions", "find-hanging", "--broker", "1"), ""),
+        (("acls", "add", "--allow-principal", "User:bob", "--operation", "read", "--topic", "orders"), "bob"),
+        (("acls", "list"), "bob"),
+        (("quotas", "set", "producer_byte_rate=1000000", "--user", "bob"), "producer_byte_rate=1000000"),
+        (("quotas", "list"), "bob"),
+        (("users", "list"), USER),
+        (("tokens", "create"), "token"),
+        (("tokens", "list"), USER),
+        (("reassign", "status"), ""),
+    ],
+    ids=lambda value: " ".join(map(str, value[:2])) if isinstance(value, tuple) else "",
+)
+def test_every_command_speaks_tls_and_logs_in(
+    over_tls: tuple[str | Path, ...], arguments: tuple[str, ...], said: str
+) -> None:
+    result = tidelog(*arguments, *over_tls)
+
+    assert result.exit_code == 0, result.output
+    assert said in result.stdout
+    assert PASSWORD not in result.output
+
+
+def test_a_plan_is_made_and_carried_out_over_tls(over_tls: tuple[str | Path, ...], tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    wanted = [{"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": ["any"]}]
+    plan.write_text(json.dumps({"version": 1, "partitions": wanted}))
+
+    applied = tidelog("reassign", "apply", plan, *over_tls)
+
+    assert applied.exit_code == 0, applied.output
