@@ -20,17 +20,19 @@ from pyspark.sql import SparkSession, functions as F  # noqa: N812 - as everybod
 from tests.spark.debezium.recordings import COLUMNS, Recorded, as_postgresql, of_topic, recorded, schemas, truth
 from tests.spark.test_debezium_events import by_key
 from tests.spark.written import committed_rows
+from tests.support.command_line import tidelog
 from tests.support.schema_registry import schema_registry
 from tidelog import Producer
 from tidelog.spark.formats.registry_framing import frame
 from tidelog.spark.pipelines import Debezium, FromTopic, Pipeline, Registry, ToDatabase, ToTable, ToTopic
 from tidelog.spark.pipelines.errors import QueryFailedError
-from tidelog.spark.pipelines.pipeline_file import PipelineFile
+from tidelog.spark.pipelines.pipeline_file import PipelineFile, load_pipelines
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.pipelines.query_plan import plan_pipeline
 from tidelog.spark.pipelines.validation import problems_of
 from tidelog.testing import EmbeddedCluster
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "pipelines"
 ORDERS = (
     "id bigint, customer string, price decimal(10,2), placed timestamp_ntz, notes string, body binary, tags array<string>, "
     "numbers array<int>, more string"
@@ -227,6 +229,34 @@ def test_one_table_of_a_topic_that_has_all_and_what_cannot_be_read_apart(
     assert dict(dead.headers)["tidelog.dead-letter.reason"] == (
         b"the value cannot be decoded: the table public.cleared was truncated: truncates='row' makes a row of it"
     )
+
+
+def test_the_example_makes_a_table_of_the_events_that_come_with_it(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    (declared,) = load_pipelines(EXAMPLES / "customers.py").pipelines
+    topic, events = "shop.public.customers", EXAMPLES / "customers.events.jsonl"
+    for name in (topic, "customers.dead"):
+        cluster.create_topic(name, partitions=1)
+    bootstrap = ["--bootstrap", cluster.bootstrap_servers]
+    assert tidelog("produce", topic, "--from-json", "--partition", "0", *bootstrap, events).exit_code == 0
+
+    run_to_the_end(spark, tmp_path, declared.moved_to(cluster.bootstrap_servers, {}))
+
+    columns = ("id", "name", "email", "phone")
+    found = sqlite_rows(tmp_path / "customers.db", "customers", columns)
+    emails = {1: "back", 2: "last", 3: "second", 4: "third", 5: "fourth"}
+    assert found == [
+        {
+            "id": number,
+            "name": f"name {number}",
+            "email": f"{emails[number]}@example.com" if number in emails else None,
+            "phone": f"0{number}" if number > 5 else None,
+        }
+        for number in range(1, 9)
+    ]
+    lake = DeltaTable(str(tmp_path / "tables" / "customers")).to_pyarrow_table(columns=list(columns))
+    assert lake.sort_by("id").to_pylist() == found
 
 
 def test_a_record_that_becomes_two_rows_is_one_dead_letter(
