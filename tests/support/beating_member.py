@@ -56,14 +56,25 @@ class BeatingMember:
                 self.partitions = {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
         return ErrorCode.of(answer.error_code)
 
+    def beat_on(self) -> None:
+        """A heartbeat that is taken, once the coordinator is ready for it."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (error := self.beat()) is not ErrorCode.NONE:
+            assert error in _COMES_AGAIN, error
+            assert time.monotonic() < deadline, error
+
     def join(self, partition_count: int) -> BeatingMember:
         """Beat until so many partitions are assigned. Each heartbeat waits for its answer, and nothing else."""
         deadline = time.monotonic() + DEADLINE_S
         while sum(map(len, self.partitions.values())) != partition_count:
-            error = self.beat()
-            assert error is ErrorCode.NONE or error in _COMES_AGAIN, error
+            self.beat_on()
             assert time.monotonic() < deadline, f"{self.partitions} is not {partition_count} partitions"
         return self
+
+    def find_coordinator(self, bootstrap: str) -> None:
+        """Go on with whoever coordinates the group now."""
+        self._client.__exit__(None, None, None)
+        self._client = RawClient(coordinator_of(bootstrap, self.group))
 
     def leave(self) -> None:
         """The group goes on without it; the connection ends."""
