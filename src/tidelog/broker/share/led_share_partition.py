@@ -284,9 +284,9 @@ class LedSharePartition:
             return False
         return not self.machine.has_room() or self.machine.next_fetch_offset() >= leading.log.high_watermark
 
-    def drop(self) -> None:
-        """Nobody of the group is here any more. What has begun is still written."""
-        self._end(ShareStage.FENCED, _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    def drop(self, error: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
+        """Serve no longer: nobody of the group is here any more, or the node stops. What has begun is still written."""
+        self._end(ShareStage.FENCED, _refusal(error))
 
     def _end(self, stage: ShareStage, refusal: Refusal) -> None:
         if self.stage in {ShareStage.FAILED, ShareStage.FENCED}:

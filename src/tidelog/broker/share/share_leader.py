@@ -11,6 +11,7 @@ from tidelog.broker.share.share_metrics import ShareMetrics
 from tidelog.broker.share.share_sessions import FetchedPartition, ShareSession, ShareSessions
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.model.config import ConfigValues
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicId
 from tidelog.replication.partition import Partition
 
@@ -103,9 +104,9 @@ class ShareLeader:
                 self._group_gone(group_id)
 
     def stop(self) -> None:
-        """The node stops: nothing is taken, given or written any more."""
+        """The node stops: members are to look for who leads next."""
         for led in list(self):
-            led.drop()
+            led.drop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _member_gone(self, session: ShareSession) -> None:
         group_id, member_id = session.key
