@@ -16,7 +16,7 @@ import pytest
 from tests.support.simulated_node import Asker
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicId, TopicName, uuid_to_text
-from tidelog.net.node_connection import ConnectionLostError
+from tidelog.net.errors import ConnectionLostError
 from tidelog.simulation.cluster import SimulatedCluster
 from tidelog.wire.messages import share_group_state as state
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
