@@ -29,9 +29,9 @@ WRITES = 60
 CONFIG = {
     **QUICK,
     "share.coordinator.state.topic.num.partitions": "2",
-    "share.coordinator.snapshot.update.records.per.snapshot": "7",
-    "share.coordinator.state.topic.prune.interval.ms": "3000",
-    "share.coordinator.cold.partition.snapshot.interval.ms": "2000",
+    "share.coordinator.snapshot.update.records.per.snapshot": "30",
+    "share.coordinator.state.topic.prune.interval.ms": "50",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "1500",
 }
 
 
