@@ -110,11 +110,7 @@ without effect: it configures the metrics of Apache Kafka
         How long a sample of a metric lasts.
     telemetry.max.bytes  int  1048576  1..  read-only
         How large the metrics of a client may be.
-without effect: share and streams groups are not there yet
-    group.share.assignors  list  simple  -  read-only
-        Which assignors share groups may use.
-    group.share.persister.class.name  string  org.apache.kafka.server.share.persister.DefaultStatePersister  -  read-only  internal
-        The class that keeps the state of share partitions.
+without effect: streams groups are not there yet
     group.streams.assignment.interval.ms  int  1000  0..  cluster-wide
         The shortest time between two assignments of a streams group.
     group.streams.heartbeat.interval.ms  int  5000  1..  read-only
@@ -251,6 +247,10 @@ refused: policies are Java classes, which do not run here
     create.topic.policy.class.name  class  -  -  read-only
         The class that may refuse new topics.
 refused: it names Java classes, which do not run here
+    group.share.assignors  list  simple  -  read-only
+        Which assignors share groups may use.
+    group.share.persister.class.name  string  org.apache.kafka.server.share.persister.DefaultStatePersister  -  read-only  internal
+        The class that keeps the state of share partitions.
     principal.builder.class  class  org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  -  per-broker
         The class that names the caller of a connection.
     sasl.client.callback.handler.class  class  -  -  read-only
