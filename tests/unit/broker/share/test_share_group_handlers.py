@@ -9,9 +9,11 @@ from tests.support.data_node import Denying
 from tests.support.log_builder import LogBuilder
 from tests.unit.broker.share_node import ShareNode
 from tidelog.broker.handlers.alter_share_group_offsets import alter_share_group_offsets
+from tidelog.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from tidelog.broker.handlers.delete_groups import delete_groups
 from tidelog.broker.handlers.delete_share_group_offsets import delete_share_group_offsets
 from tidelog.broker.handlers.describe_share_group_offsets import describe_share_group_offsets
+from tidelog.broker.handlers.join_group import join_group
 from tidelog.broker.handlers.list_groups import list_groups
 from tidelog.broker.handlers.share_group_describe import share_group_describe
 from tidelog.broker.handlers.share_group_heartbeat import share_group_heartbeat
@@ -26,6 +28,7 @@ from tidelog.wire.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from tidelog.wire.messages.groups_classic import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
 from tidelog.wire.messages.share_groups import (
     DescribedGroup,
@@ -34,6 +37,7 @@ from tidelog.wire.messages.share_groups import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from tidelog.wire.typed.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 BATCHES = LogBuilder()
 MEMBER = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -275,3 +279,42 @@ def test_a_thousand_idle_groups_share_a_timer_for_each_partition_of_the_log(work
         assert answer.error_code == ErrorCode.NONE
 
     assert workers.node.timers.pending - before <= 5
+
+
+def test_an_empty_group_stays_since_it_has_no_offsets_that_could_expire(workers: _Workers) -> None:
+    workers.join()
+    workers.leave()
+
+    workers.node.timers.advance(8 * 24 * 3_600_000)
+
+    assert workers.describe().group_state == "Empty"
+    assert workers.states == 2
+
+
+def test_members_of_other_protocols_find_the_name_taken(workers: _Workers) -> None:
+    workers.join()
+    workers.leave()
+    consumer = ConsumerGroupHeartbeatRequest(
+        group_id="workers",
+        member_id=MEMBER,
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=["orders"],
+        topic_partitions=[],
+    )
+    classic = JoinGroupRequest(
+        group_id="workers",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+
+    heartbeat = workers.node.tell(consumer_group_heartbeat, consumer, ConsumerGroupHeartbeatResponse, 1)
+    joined = workers.node.tell(join_group, classic, JoinGroupResponse, 5)
+
+    assert heartbeat.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert heartbeat.error_message == "Group workers is not a consumer group."
+    assert joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert workers.describe().group_state == "Empty"
