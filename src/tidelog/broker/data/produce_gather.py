@@ -131,7 +131,7 @@ class ProduceGather:
         if meter is not None:
             self.meter = None
             meter.begins_at(self.begun_ns)
-            meter.gathered([answer.response for answer in answers])
+            meter.gathered(answers[len(answers) - 1].response)
         for answer in answers:
             outcome = answer.finished(connection.listener_name, node)
             served = answer.served

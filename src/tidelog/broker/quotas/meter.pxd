@@ -62,7 +62,7 @@ cdef class Meter:
     @cython.locals(now_ns=cython.longlong, now_ms=cython.longlong, request_ms=cython.longlong, throttle_ms=cython.longlong)
     cpdef object settled(self, object answer)
     @cython.locals(now_ns=cython.longlong, now_ms=cython.longlong, request_ms=cython.longlong)
-    cpdef object gathered(self, list responses)
+    cpdef object gathered(self, object last)
     @cython.locals(elapsed_ns=cython.longlong, now_ms=cython.longlong)
     cpdef object sent(self, long long now_ns)
     cdef object _throttle(self, Account over, long long throttle_ms, long long now_ms)

@@ -164,17 +164,16 @@ class Meter:
     _begun_ns: int
     connection: Connection
 
-    def __init__(self) -> None:
-        """`meter_of` does the rest: arguments would all be put into a tuple, and taken out again."""
-        self._metering = PAID
-        self._local_ns = -1
-        self._settled_ns = 0
-        self.produce_throttle_ms = 0
-        """What the client has to wait for the bytes of a Produce, known before it is answered."""
-        self._is_settled = False
-        self._is_passed_on = False
-        self.is_exempt = False
-        """Whether nobody waits for it."""
+    # Made by `meter_of` alone, which sets all of them: arguments would all be put into a tuple, and taken out again.
+    _local_ns: int
+    _settled_ns: int
+    _metering: int
+    _is_settled: bool
+    _is_passed_on: bool
+    produce_throttle_ms: int
+    """What the client has to wait for the bytes of a Produce, known before it is answered."""
+    is_exempt: bool
+    """Whether nobody waits for it."""
 
     def passed_on(self, api_key: int, principal: Principal, client_id: str | None) -> None:
         """It came in an Envelope. As in Kafka its client pays here too, for the controller's time, and is told of it; but the
@@ -276,15 +275,14 @@ class Meter:
             self._throttle(self._state.request, throttle_ms, now_ms)
         return answer if told_ms == throttle_ms else with_throttle_time(answer, throttle_ms)
 
-    def gathered(self, responses: list[Any]) -> None:
-        """The Produce requests of one read, all of one client, are to be answered with these. The last of them tells of the
-        time that all have taken."""
+    def gathered(self, last: Any) -> None:
+        """The Produce requests of one read, all of one client, are to be answered. The last answer tells of the time that all
+        have taken."""
         now_ns = self._clock()
         now_ms = now_ns // _NS_PER_MS
         self._settled_ns = now_ns
         self._is_settled = True
         request_ms = self._request_ms(now_ns, now_ms)
-        last = responses[len(responses) - 1]
         if request_ms > last.throttle_time_ms:
             last.throttle_time_ms = request_ms
             self._throttle(self._state.request, request_ms, now_ms)
@@ -348,13 +346,18 @@ def meter_of(
         or (state.principal is not principal and state.principal != principal)
     ):
         state.look_up(quotas, principal, client_id, begun_ns // _NS_PER_MS)
-    meter = Meter()
-    meter._quotas = quotas  # noqa: SLF001 - see `Meter.__init__`
+    meter = Meter.__new__(Meter)
+    meter._quotas = quotas  # noqa: SLF001 - see `Meter`
     meter._timers = timers  # noqa: SLF001
     meter._clock = now_ns  # noqa: SLF001
     meter._state = state  # noqa: SLF001
     meter._metering = metering  # noqa: SLF001
     meter._begun_ns = begun_ns  # noqa: SLF001
+    meter._local_ns = -1  # noqa: SLF001
+    meter._settled_ns = 0  # noqa: SLF001
+    meter._is_settled = False  # noqa: SLF001
+    meter._is_passed_on = False  # noqa: SLF001
+    meter.produce_throttle_ms = 0
     meter.connection = connection
     meter.is_exempt = metering == _EXEMPT
     return meter
