@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cluster_load import wait_until
 from tests.support.command_line import tidelog
 from tests.support.sasl_node import PASSWORD, USER
 from tests.support.secure_node import SASL_SSL, SSL, SecureNode
@@ -17,6 +18,8 @@ from tidelog import Admin, Consumer, Producer
 from tidelog.client.errors import AuthenticationError, ConfigError, NotReachedError
 
 OF_TLS = f"listener.name.{SSL.lower()}."
+# As Java calls it.
+SUITE = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +157,19 @@ def test_commands_speak_tls_and_say_what_is_missing(node: SecureNode, tmp_path: 
     )
     assert untrusted.stderr.endswith("; ssl.truststore.location says whom to trust\n")
     assert plain.stderr.count("\n") == untrusted.stderr.count("\n") == 1
+
+
+def test_the_metrics_tell_what_connections_have_agreed_on(node: SecureNode) -> None:
+    registry = node._node.node.metrics.registry
+
+    def counted() -> dict[tuple[str, ...], object]:
+        (family,) = [each for each in registry if each.name == "kafka_server_socket_server_metrics_connections"]
+        return dict(family.read())
+
+    with Admin(
+        **node.tls(ssl_protocol="TLSv1.2", ssl_enabled_protocols=["TLSv1.2"], ssl_cipher_suites=[SUITE])
+    ) as admin:
+        admin.list_topics()
+
+        assert counted()[SSL, SUITE, "TLSv1.2"] == 1
+    wait_until(lambda: (SSL, SUITE, "TLSv1.2") not in counted(), "the connection has ended")

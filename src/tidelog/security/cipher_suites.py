@@ -64,6 +64,9 @@ _OPENSSL_NAMES = {
 }
 
 
+_IANA_NAMES = {openssl: iana for iana, openssl in _OPENSSL_NAMES.items()}
+
+
 class CipherSuites(NamedTuple):
     """What is chosen."""
 
@@ -92,3 +95,8 @@ def cipher_suites(names: Sequence[str]) -> CipherSuites:
             f"name all of {', '.join(TLS_1_3_SUITES)}, or none to do without TLS 1.3"
         )
     return CipherSuites(":".join(_OPENSSL_NAMES[name] for name in older), bool(older), bool(newer))
+
+
+def iana_name(openssl_name: str) -> str:
+    """What Java calls a suite that OpenSSL has agreed on. Those of TLS 1.3 have one name."""
+    return _IANA_NAMES.get(openssl_name, openssl_name)

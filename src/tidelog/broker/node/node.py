@@ -485,7 +485,7 @@ class BrokerNode:
         registry = self.metrics.registry
         registry.gauge("kafka_server_kafka_server_broker_state", "Kafka's number of the state.", lambda: self.state)
         node_gauges.register_server(registry, self._server)
-        node_gauges.register_tls(registry, self.tls, self._seams.clock)
+        node_gauges.register_tls(registry, self._server, self.tls, self._seams.clock)
         register_quotas(registry, self.quotas)
         node_gauges.register_housekeeping(registry, self._housekeeping)
         node_gauges.register_waiting(registry, self.metrics.requests)

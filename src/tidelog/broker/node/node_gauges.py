@@ -6,7 +6,7 @@ raft-metrics and DelayedOperationPurgatory.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -25,6 +25,7 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.partitions import Partitions
 from tidelog.replication.roles import Leading, Offline
 from tidelog.replication.traffic import ReplicationTraffic
+from tidelog.security.cipher_suites import iana_name
 from tidelog.storage.log_directories import LogDirectories
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.wire.apis import api
@@ -81,22 +82,36 @@ def register_server(registry: Registry, server: SocketServer) -> None:
     )
 
 
-def register_tls(registry: Registry, tls: NodeTls, clock: Clock) -> None:
-    """Handshakes, and how long certificates are still valid, by listener. Nothing where no listener has TLS."""
+def register_tls(registry: Registry, server: SocketServer, tls: NodeTls, clock: Clock) -> None:
+    """Connections by what they have agreed on, handshakes, and how long certificates are still valid, by listener. Nothing where
+    no listener has TLS."""
     family = registry.family
+
+    def connections() -> Iterable[Reading]:
+        sessions = [(each.listener_name, each.tls) for each in server.connections.values()]
+        agreed = Counter((name, iana_name(tls.cipher), tls.version) for name, tls in sessions if tls is not None)
+        return [(labels, count) for labels, count in sorted(agreed.items())]
+
+    family(
+        Kind.GAUGE,
+        "kafka_server_socket_server_metrics_connections",
+        "Open connections with TLS, by cipher suite and version.",
+        ("listener", "cipher", "protocol"),
+        connections,
+    )
     family(
         Kind.COUNTER,
         "tidelog_tls_handshakes_total",
         "TLS handshakes that were completed.",
         ("listener",),
-        lambda: [((name,), server.handshakes) for name, server in tls.servers()],
+        lambda: [((name,), each.handshakes) for name, each in tls.servers()],
     )
     family(
         Kind.COUNTER,
         "tidelog_tls_failed_handshakes_total",
         "TLS handshakes that failed.",
         ("listener",),
-        lambda: [((name,), server.failed_handshakes) for name, server in tls.servers()],
+        lambda: [((name,), each.failed_handshakes) for name, each in tls.servers()],
     )
     family(
         Kind.GAUGE,
