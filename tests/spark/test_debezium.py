@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
 from tests.spark.debezium.recordings import COLUMNS, Recorded, as_postgresql, of_topic, recorded, schemas, truth
@@ -24,7 +25,9 @@ from tests.support.command_line import tidelog
 from tests.support.schema_registry import schema_registry
 from tidelog import Producer
 from tidelog.spark.formats.registry_framing import frame
+from tidelog.spark.outputs.staged import UNCHANGED
 from tidelog.spark.pipelines import Debezium, FromTopic, Pipeline, Registry, ToDatabase, ToTable, ToTopic
+from tidelog.spark.pipelines.batch_rows import rows_of, rows_to_write
 from tidelog.spark.pipelines.errors import QueryFailedError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile, load_pipelines
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
@@ -122,6 +125,24 @@ def test_a_pipeline_that_would_lose_values_is_refused(transform: str, sentence: 
     assert sentence in str(caught.value)
     told = replace(pipeline, source=FromTopic("orders", Debezium(ORDERS, unchanged="null")))
     assert plan_pipeline(spark, replace(told, transform="SELECT id, notes FROM orders"))
+
+
+def test_values_are_left_out_by_the_names_that_columns_have_in_the_end(spark: SparkSession) -> None:
+    columns = "id int, Notes string, __unchanged array<string>"
+    rows = spark.createDataFrame([(1, None, ["notes"]), (2, "x", []), (3, "x", None)], columns)
+    table = ToTable("orders", format="delta", merge_on=["id"])
+
+    written = rows_to_write(rows, [rows_of(rows, table)]).collect()
+
+    assert {each["s0"]["id"]: each["s0"][UNCHANGED] for each in written} == {1: "01", 2: None, 3: None}
+    assert "__unchanged" not in written[0]["s0"].asDict()
+    renamed = rows.withColumnRenamed("Notes", "remarks")
+    with pytest.raises(
+        PySparkException, match="a row leaves out the value of notes, which is no column of what comes out"
+    ):
+        rows_to_write(renamed, [rows_of(renamed, table)]).collect()
+    # To whom rows are only added it is a column.
+    assert [name for name, _ in rows_of(rows, replace(table, merge_on=())).fields] == rows.columns
 
 
 # What no database has a type for is text; all sinks get the same rows.

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.support.command_line import tidelog
-from tidelog.spark.pipelines import FromTopic, Json, Pipeline, Text, ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines import Debezium, FromTopic, Json, Pipeline, Text, ToDatabase, ToFiles, ToTable, ToTopic
 from tidelog.spark.pipelines.deploying.deploy_target import DeployError, DeployTarget, Kind, parse_target
 from tidelog.spark.pipelines.deploying.deployment import IMAGE, MANIFESTS, SCRIPT, UNIT, deployment_of
 from tidelog.spark.pipelines.deploying.image_file import needed_extras
@@ -163,6 +163,9 @@ def test_an_image_has_the_extras_that_the_pipelines_need() -> None:
     deployment = deployment_of(file_of(delta), K8S, SETTINGS, base_image="spark:4", out=Path("/out"))
 
     assert needed_extras([delta]) == ["delta", "postgresql", "spark"]
+    events = FromTopic("orders", Debezium("id int", registry="http://registry:8081"))
+    assert needed_extras([elsewhere(source=events)]) == ["avro", "spark"]
+    assert needed_extras([elsewhere(source=FromTopic("orders", Debezium("id int")))]) == ["spark"]
     assert "'tidelog[delta,postgresql,spark]==" in deployment.files[IMAGE]
     assert 'COPY ["paid.py", "/opt/pipelines/paid.py"]' in deployment.files[IMAGE]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import PurePosixPath
 
+from tidelog.spark.pipelines.debezium.decoder import Debezium
 from tidelog.spark.pipelines.decoders import Avro, Protobuf
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.sinks import ToDatabase, ToTable, ToTopic
@@ -24,7 +25,7 @@ def needed_extras(pipelines: Iterable[Pipeline]) -> list[str]:
         decoders += [
             each.encode for each in pipeline.sinks if isinstance(each, ToTopic) and not isinstance(each.encode, str)
         ]
-        found |= {"avro" for each in decoders if isinstance(each, Avro)}
+        found |= {"avro" for each in decoders if isinstance(each, Avro) or _is_avro_of_debezium(each)}
         found |= {"protobuf" for each in decoders if isinstance(each, Protobuf)}
         for sink in pipeline.sinks:
             if isinstance(sink, ToTable) and sink.is_ours:
@@ -34,6 +35,10 @@ def needed_extras(pipelines: Iterable[Pipeline]) -> list[str]:
                     extra for scheme, extra in _DATABASES.items() if sink.url.startswith((f"{scheme}:", f"{scheme}+"))
                 }
     return sorted(found)
+
+
+def _is_avro_of_debezium(decoder: object) -> bool:
+    return isinstance(decoder, Debezium) and (decoder.registry is not None or decoder.avro is not None)
 
 
 def dockerfile(pipelines: Iterable[Pipeline], files: Iterable[str], base: str) -> str:
