@@ -52,8 +52,9 @@ class ShareFetchEntry:
         self.records: FileRegion | None = None
 
     def refuse(self, error: ErrorCode) -> None:
-        """Nothing can be fetched of it."""
+        """Nothing can be fetched of it, whatever was read."""
         self.led = None
+        self.result = None
         self.refusal = Refusal(error, error.message)
 
 
@@ -118,7 +119,8 @@ class DelayedShareFetch:
 
     def share_partition_changed(self) -> None:
         """There may be more to acquire, or nothing any more."""
-        if self._is_enough():
+        # A read that fails takes the partition offline, of which all who wait are told, this one within this call.
+        if self._is_enough() and self._pending is not None:
             self._end_wait()
             self._acquire()
             self._complete(True)
@@ -199,13 +201,12 @@ class DelayedShareFetch:
         share, rest = divmod(max_bytes, len(ready))
         left = max_bytes
         for entry in ready:
-            left -= self._read_one(entry, min(left, share + rest), left == max_bytes)
+            if entry.led is not None:
+                left -= self._read_one(entry, entry.led, min(left, share + rest), left == max_bytes)
             rest = 0
 
-    def _read_one(self, entry: ShareFetchEntry, bytes_max: int, is_first: bool) -> int:
+    def _read_one(self, entry: ShareFetchEntry, led: LedSharePartition, bytes_max: int, is_first: bool) -> int:
         """However small the limits, the first that has anything gives a whole batch. How many bytes there are."""
-        led = entry.led
-        assert led is not None
         entry.offset = led.machine.next_fetch_offset()
         result = led.partition.read(entry.offset, max(0, bytes_max), self._isolation, led.leader_epoch, is_first)
         entry.result = result if isinstance(result, Fetched | ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -218,15 +219,14 @@ class DelayedShareFetch:
         records_left = self._wish.records_max
         ready = [entry for entry in self.entries if entry.result is not None]
         for entry in ready:
-            self._acquire_of(entry, records_left)
-            records_left -= records_in(entry.acquired)
+            if entry.led is not None:
+                self._acquire_of(entry, entry.led, records_left)
+                records_left -= records_in(entry.acquired)
         if ready and self.entries:
             ratio = self._metrics.times_of(self._session.key.group_id).fetch_ratio
             ratio.observe(100 * len(ready) // len(self.entries))
 
-    def _acquire_of(self, entry: ShareFetchEntry, records_max: int) -> None:
-        led = entry.led
-        assert led is not None
+    def _acquire_of(self, entry: ShareFetchEntry, led: LedSharePartition, records_max: int) -> None:
         wish = self._wish._replace(records_max=records_max)
         for _ in range(READS_MAX):
             result = entry.result
@@ -237,7 +237,7 @@ class DelayedShareFetch:
                 self._acquire_in(entry, led, wish, result)
             if entry.acquired or records_max <= 0 or led.machine.next_fetch_offset() == entry.offset:
                 return
-            self._read_one(entry, self._bounds.max_bytes, True)
+            self._read_one(entry, led, self._bounds.max_bytes, True)
 
     def _follow_log_start(self, entry: ShareFetchEntry, led: LedSharePartition, error: ErrorCode) -> bool:
         """Where the log begins behind what is to be fetched, the group goes on there, and the client sees no error."""
