@@ -20,12 +20,14 @@ from tidelog.cli.admin_session import (
 from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.pipeline.pipeline import COMMAND
 from tidelog.cli.rendering import Json
+from tidelog.client.consumer.consumer import Consumer
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.errors import ClientError, ConfigError, NotReachedError
 from tidelog.spark.errors import SinkError
-from tidelog.spark.pipelines.audit_log import PipelineAudit, batches_of_row, read_audit
+from tidelog.spark.pipelines.audit_log import PipelineAudit, batches_of_row, read_audit, starting_offsets
 from tidelog.spark.pipelines.audit_verification import Outcome, Verified, verify_sink
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, Replacement, SinkAudit
+from tidelog.spark.source.partition_offsets import to_json
 
 # Nothing is different, as far as it can be told.
 EXIT_UNKNOWN = 3
@@ -40,6 +42,8 @@ class AuditQuestion(msgspec.Struct, frozen=True):
     batch: int | None = None
     row: str | None = None
     query: str | None = None
+    starts: bool = False
+    """Where a pipeline begins that goes on behind it."""
 
     def __str__(self) -> str:
         of_query = "" if self.query is None else f", query {self.query}"
@@ -62,6 +66,8 @@ def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_jso
     pipeline = asked.pipeline
     if asked.batch is not None and asked.row is not None:
         return complain(COMMAND, "give --batch or --row, one of them", EXIT_WRONG_QUESTION)
+    if asked.starts and (asked.row is not None or verify):
+        return complain(COMMAND, "--starting-offsets goes with --batch and --query alone", EXIT_WRONG_QUESTION)
     try:
         settings = {
             "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
@@ -74,6 +80,8 @@ def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_jso
     except (ClientError, SinkError) as error:
         advice = f"; {ADVICE}" if isinstance(error, NotReachedError) else ""
         return complain(COMMAND, f"the audit of {pipeline} cannot be read: {error}{advice}", EXIT_REFUSED)
+    if asked.starts:
+        return _print_starts(asked, log, settings)
     try:
         chosen = asked.answer(log)
     except SinkError as error:
@@ -92,6 +100,22 @@ def audit_pipeline(asked: AuditQuestion, *, verify: bool, bootstrap: str, as_jso
         if others:
             print_line(f"all of query {chosen[0].query}; --query shows those of {', '.join(others)}")
     return _told(found)
+
+
+def _print_starts(asked: AuditQuestion, log: PipelineAudit, settings: dict[str, object]) -> int:
+    """As the option startingOffsets takes it."""
+    entries = log.of_query(asked.query)
+    if not entries:
+        return complain(COMMAND, f"nothing is known of {asked} on this cluster", EXIT_REFUSED)
+    topics = sorted({each.topic for entry in entries for each in entry.input})
+    try:
+        with Consumer(**settings, allow_auto_create_topics=False) as consumer:
+            partitions = [place for topic in topics for place in consumer.partitions_for(topic)]
+        found = starting_offsets(entries, partitions, asked.batch)
+    except (ClientError, SinkError) as error:
+        return complain(COMMAND, str(error), EXIT_REFUSED)
+    print_line(to_json(found))
+    return 0
 
 
 _Replaced = Mapping[str, Replacement]

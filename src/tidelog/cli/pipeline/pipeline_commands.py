@@ -216,13 +216,20 @@ def audit(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the sinks again, and compare rows and checksums.")
     ] = False,
+    starts: Annotated[
+        bool,
+        typer.Option(
+            "--starting-offsets",
+            help="Print where a new version begins: behind the last batch, or at the beginning of --batch N.",
+        ),
+    ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     as_json: JsonOption = False,
 ) -> None:
     """Show what each batch of a pipeline was made of, and what came of it in every sink."""
     from tidelog.cli.pipeline.pipeline_audit import AuditQuestion, audit_pipeline  # noqa: PLC0415
 
-    asked = AuditQuestion(pipeline, batch, row, query)
+    asked = AuditQuestion(pipeline, batch, row, query, starts)
     exit_with(lambda: audit_pipeline(asked, verify=verify, bootstrap=bootstrap, as_json=as_json))
 
 

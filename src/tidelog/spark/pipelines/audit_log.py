@@ -34,6 +34,7 @@ from tidelog.spark.sink.audit_entry import (
     decode_replacement,
 )
 from tidelog.spark.sink.sink_decisions import AUDIT_TOPIC
+from tidelog.spark.source.partition_offsets import EARLIEST
 
 # Of one pipeline; a batch a second for a day. Those that were written before are left out.
 ENTRIES_MAX = 100_000
@@ -120,6 +121,38 @@ def take(found: dict[tuple[str, int], AuditEntry], entry: AuditEntry, entries_ma
     found[key] = entry
     if len(found) > entries_max:
         del found[next(iter(found))]
+
+
+def starting_offsets(
+    entries: Sequence[AuditEntry], partitions: Sequence[TopicPartition], batch_id: int | None = None
+) -> dict[TopicPartition, int]:
+    """Where a pipeline begins that goes on behind these batches, or at the beginning of one of them. `entries` are those of one
+    query, by batch; -2, earliest, is for partitions of which they have read nothing. SinkError where nobody knows."""
+    if batch_id is not None and all(each.batch_id != batch_id for each in entries):
+        raise SinkError(f"the audit has no batch {batch_id}")
+    if unknown := [each.batch_id for each in entries if each.input_hash is None]:
+        raise SinkError(f"what batch {unknown[0]} has read is not known: Spark's checkpoint could not be read then")
+    found: dict[TopicPartition, int] = {}
+    for entry in entries:
+        for each in entry.input:
+            place = TopicPartition(each.topic, each.partition)
+            if batch_id is None or entry.batch_id < batch_id:
+                found[place] = each.end
+            else:
+                # The first that is read of it later begins where all before have ended.
+                found.setdefault(place, each.start)
+    gone = [each for each in found if each not in partitions]
+    if gone:
+        raise SinkError(f"{gone[0]} was read, and is not there any more")
+    if any(place not in found for place in partitions) and (not entries or entries[0].batch_id != 0):
+        place = next(each for each in partitions if each not in found)
+        raise SinkError(f"the audit does not go back to the first batch, and has nothing of {place}")
+    return {place: _start(found.get(place, EARLIEST)) for place in partitions}
+
+
+def _start(offset: int) -> int:
+    """The first batch begins where the pipeline did, which nobody has written down."""
+    return EARLIEST if offset < 0 else offset
 
 
 def batches_of_row(entries: Sequence[AuditEntry], row: str) -> list[AuditEntry]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 
+from tidelog.spark.pipelines.unfit_state import unfit_state
+
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 _STREAM_FAILED = re.compile(r"terminated with exception: (.+)", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
@@ -81,5 +83,7 @@ def sentence_of(error: object) -> str:
     found = _STREAM_FAILED.search(text)
     if found is not None:
         text = found[1]
+    if (unfit := unfit_state(text)) is not None:
+        return unfit
     text = _CONDITION.sub("", _SQL_STATE.sub("", text)).strip()
     return text.split("\n\n", 1)[0].split("\n=== ", 1)[0].split(";\n", 1)[0].strip().replace("\n", " ")
