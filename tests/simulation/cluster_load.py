@@ -25,6 +25,7 @@ from tidelog.client.producer.async_producer import AsyncProducer
 from tidelog.client.producer.batch_builder import Delivery
 from tidelog.client.seams import ClientSeams
 from tidelog.model.ids import PartitionIndex, TopicName, TopicPartition
+from tidelog.model.slow_work import InlineSlowWork
 from tidelog.simulation.cluster import PORT, SimulatedCluster
 from tidelog.simulation.loop import VirtualClock
 from tidelog.wire.record_batch import each_batch
@@ -41,7 +42,11 @@ FOR_EVER_MS = 600_000
 
 def seams_on(cluster: SimulatedCluster, host: str) -> ClientSeams:
     return ClientSeams(
-        cluster.loop, cluster.network.host(host), VirtualClock(cluster.loop), Random(cluster.random.getrandbits(32))
+        cluster.loop,
+        cluster.network.host(host),
+        VirtualClock(cluster.loop),
+        Random(cluster.random.getrandbits(32)),
+        InlineSlowWork(),
     )
 
 

@@ -10,6 +10,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.net.connection_security import ConnectionSecurity
 from tidelog.security.sasl.client_login import SaslLogin
 from tidelog.security.sasl.plain import PlainClient
+from tidelog.security.sasl.scram_credential import ScramMechanism, salted_password
 from tidelog.simulation.cluster import SimulatedCluster
 from tidelog.wire.messages.acls import CreateAclsRequest, CreateAclsResponse
 from tidelog.wire.messages.client_quotas import (
@@ -19,19 +20,28 @@ from tidelog.wire.messages.client_quotas import (
     EntityData,
     OpData,
 )
+from tidelog.wire.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialUpsertion,
+)
 
 ADMIN, USER, NODE = "admin", "alice", "node"
+# The clients' credential is in the metadata log, that of nodes and administrators in their configuration.
+MECHANISM = ScramMechanism.SCRAM_SHA_256
+ITERATIONS = 4096
+SALT = b"some salt of some length"
 PASSWORDS = {ADMIN: "admin's", USER: "alice's", NODE: "nodes'"}
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _LOGIN = (
     f'{_MODULE} required username="{NODE}" password="{PASSWORDS[NODE]}" '
-    + " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
+    + " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items() if name != USER)
     + ";"
 )
 SECURED = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.enabled.mechanisms": f"PLAIN,{MECHANISM.mechanism_name}",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.plaintext.plain.sasl.jaas.config": _LOGIN,
@@ -63,7 +73,7 @@ def client_options(cluster: SimulatedCluster) -> dict[str, object]:
         return {}
     return {
         "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
+        "sasl_mechanism": MECHANISM.mechanism_name,
         "sasl_username": USER,
         "sasl_password": PASSWORDS[USER],
     }
@@ -83,10 +93,21 @@ def new_asker(cluster: SimulatedCluster, host: str) -> Asker:
 
 
 async def prepare(cluster: SimulatedCluster) -> None:
-    """Give the clients their rights and their quotas, on all nodes; nothing where everybody may do everything."""
+    """Give the clients their password, their rights and their quotas, on all nodes; nothing where everybody may do everything."""
     if not is_secured(cluster):
         return
     asker = new_asker(cluster, "node-1")
+    credential = ScramCredentialUpsertion(
+        name=USER,
+        mechanism=MECHANISM.value,
+        iterations=ITERATIONS,
+        salt=SALT,
+        salted_password=salted_password(MECHANISM, PASSWORDS[USER], SALT, ITERATIONS),
+    )
+    users = await asker.call(
+        AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential]), AlterUserScramCredentialsResponse, 0
+    )
+    assert [each.error_code for each in users.results] == [ErrorCode.NONE]
     acls = await asker.call(
         CreateAclsRequest(creations=[creation(each, user=USER) for each in RIGHTS]), CreateAclsResponse, 3
     )
@@ -123,4 +144,7 @@ def throttled(cluster: SimulatedCluster) -> bool:
 
 def _knows_all(cluster: SimulatedCluster, number: int) -> bool:
     node = cluster.machines[number].node
-    return node is not None and len(node.image.access_control) == len(RIGHTS) and bool(node.image.quotas)
+    if node is None:
+        return False
+    image = node.image
+    return len(image.access_control) == len(RIGHTS) and bool(image.quotas) and bool(image.scram_credentials)

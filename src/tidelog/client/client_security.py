@@ -161,9 +161,9 @@ def _with_password(seams: ClientSeams, options: ClientOptions) -> Callable[[], C
     from tidelog.security.sasl.scram_credential import ScramMechanism
 
     mechanism = next(each for each in ScramMechanism if each.mechanism_name == options.sasl_mechanism)
-    threads = LoginThread(seams.loop)
+    slow_work = seams.slow_work or LoginThread(seams.loop)
     is_token = jaas.get("tokenauth", "").lower() == "true"
-    return lambda: ScramClient(mechanism, username, password, seams.random, threads, is_token=is_token)
+    return lambda: ScramClient(mechanism, username, password, seams.random, slow_work, is_token=is_token)
 
 
 def _with_ticket(seams: ClientSeams, options: ClientOptions) -> Callable[[Address], ClientExchange]:
@@ -177,8 +177,8 @@ def _with_ticket(seams: ClientSeams, options: ClientOptions) -> Callable[[Addres
         new_context = initiator(KerberosLogin.of(jaas, options.sasl_kerberos_service_name))
     except KerberosLoginError as error:
         raise ConfigError(in_python_names(str(error))) from None
-    threads = LoginThread(seams.loop)
-    return lambda address: GssapiClient(lambda: new_context(address.host), threads)
+    slow_work = seams.slow_work or LoginThread(seams.loop)
+    return lambda address: GssapiClient(lambda: new_context(address.host), slow_work)
 
 
 def _jaas_options(options: ClientOptions) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from random import Random, SystemRandom
 from typing import Self
 
 from tidelog.model.clock import Clock, SystemClock
+from tidelog.model.slow_work import SlowWork
 from tidelog.net.transport import LoopTransport, Transport
 
 
@@ -19,6 +20,8 @@ class ClientSeams:
     transport: Transport
     clock: Clock
     random: Random
+    slow_work: SlowWork | None = None
+    """Where logins compute and wait; None: each on a thread of its own."""
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> Self:

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from tidelog.client.errors import AuthenticationError
 from tidelog.client.seams import ClientSeams
-from tidelog.model.slow_work import SlowWork
 from tidelog.model.timers import LoopTimers
 from tidelog.security.access_token import AccessToken
 from tidelog.security.held_token import HeldToken, NoTokenError, TokenSource
@@ -56,7 +55,6 @@ class TokenLogin:
         *,
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 10_000,
-        slow: SlowWork | None = None,
     ) -> None:
         self._held = HeldToken(
             LoopTimers(seams.loop),
@@ -64,7 +62,7 @@ class TokenLogin:
             seams.random,
             source,
             refresh,
-            slow or LoginThread(seams.loop),
+            seams.slow_work or LoginThread(seams.loop),
             source_name="sasl_oauthbearer_token_callback",
             retry_backoff_ms=retry_backoff_ms,
             retry_backoff_max_ms=retry_backoff_max_ms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -44,7 +45,7 @@ def for_an_hour(now_ms: int) -> AccessToken:
 def a_login(world: ScriptedCluster, *outcomes: Outcome | Callable[[int], Outcome]) -> tuple[TokenLogin, Source]:
     source = Source(*outcomes, clock=world.seams.clock.now_ms)
     refresh = TokenRefresh(window_jitter=0.0)
-    return TokenLogin(world.seams, source, refresh, slow=InlineSlowWork()), source
+    return TokenLogin(replace(world.seams, slow_work=InlineSlowWork()), source, refresh), source
 
 
 async def ready(login: TokenLogin) -> AuthenticationError | None:
