@@ -9,11 +9,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from tests.support.simulated_node import Asker
+from tidelog.broker.share.delivery import ACQUIRED, AVAILABLE, Delivery
+from tidelog.broker.share.led_share_partition import LedSharePartition
+from tidelog.broker.share.persister import ShareState
+from tidelog.broker.share.share_partition import Change, SharePartition
+from tidelog.model.bugs import BugError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import PartitionIndex, TopicId, TopicName, uuid_to_text
 from tidelog.net.errors import ConnectionLostError
@@ -291,3 +297,57 @@ def test_every_record_is_settled_once_whoever_dies(seed: int) -> None:
         assert offset in history.tried or history.deliveries.get(offset) == LIMIT, (
             f"{offset} is settled, and nobody has said so: it came {history.deliveries.get(offset)} times"
         )
+
+
+# --- known bugs: a simulation that does not find them proves nothing ----------------------------------------------------------
+
+
+def answer_before_the_write(patch: pytest.MonkeyPatch) -> None:
+    """An acknowledgement is answered before it is committed."""
+    begin_change = LedSharePartition._begin
+
+    def begin(led: LedSharePartition, change: Change) -> None:
+        begin_change(led, change)
+
+    patch.setattr(LedSharePartition, "_begin", begin)
+
+
+def give_what_others_have(patch: pytest.MonkeyPatch) -> None:
+    """A lock keeps nobody from a record."""
+    patch.setattr(
+        Delivery, "can_be_acquired", property(lambda each: each.state in {AVAILABLE, ACQUIRED} and not each.is_changing)
+    )
+
+
+def forget_what_was_written(patch: pytest.MonkeyPatch) -> None:
+    """A new leader knows the start alone."""
+    load = SharePartition.load
+
+    def forgetful(partition: SharePartition, state: ShareState, start_offset: int) -> str | None:
+        return load(partition, state._replace(batches=()), start_offset)
+
+    patch.setattr(SharePartition, "load", forgetful)
+
+
+def keep_what_could_not_be_written(patch: pytest.MonkeyPatch) -> None:
+    """The start passes what is settled in memory alone, and whoever holds what lies behind is passed with it."""
+    patch.setattr(Delivery, "is_terminal", property(lambda each: each.state is not AVAILABLE))
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [answer_before_the_write, give_what_others_have, forget_what_was_written, keep_what_could_not_be_written],
+    ids=lambda bug: bug.__name__,
+)
+def test_a_known_bug_is_found(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+
+    found = None
+    for seed in range(12):
+        try:
+            test_every_record_is_settled_once_whoever_dies(seed)
+        except (AssertionError, BugError) as error:
+            found = error
+            break
+
+    assert found is not None
