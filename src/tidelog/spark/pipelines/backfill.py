@@ -45,6 +45,7 @@ from tidelog.spark.pipelines.plan_state import stateful_parts
 from tidelog.spark.pipelines.query_options import as_text
 from tidelog.spark.pipelines.query_plan import batch_result
 from tidelog.spark.pipelines.query_sinks import arrow_schema, code_version, decider_options
+from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sink_targets import StagedSink, staged_sinks
 from tidelog.spark.pipelines.sink_writing import MESSAGE, BatchPlan, StagedPlan, read_messages
 from tidelog.spark.pipelines.sinks import Sink, ToTable
@@ -123,7 +124,7 @@ class Backfill:
         clock: Clock | None = None,
         on_step: Callable[[str], None] = step_of,
     ) -> None:
-        self._session = spark.newSession()
+        self._session = own_session(spark, pipeline)
         self._file = file
         self._pipeline = pipeline
         self._sink = table_of(pipeline)

@@ -27,6 +27,7 @@ from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.plan_state import unlike_a_stream
 from tidelog.spark.pipelines.query_plan import batch_result
 from tidelog.spark.pipelines.query_sinks import arrow_schema
+from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sink_targets import StagedSink, target_of
 from tidelog.spark.pipelines.sink_writing import BatchPlan
 from tidelog.spark.pipelines.sinks import ToTable
@@ -64,7 +65,7 @@ def plan_beside(
 
 def write_beside(spark: SparkSession, file: PipelineFile, pipeline: Pipeline, plan: BesidePlan, into: str) -> int:
     """How many rows there are now."""
-    session = spark.newSession()
+    session = own_session(spark, pipeline)
     staged = _sink(file, pipeline, into)
     try:
         result = batch_result(session, pipeline, BatchRecords(session, pipeline, plan.ranges))

@@ -26,6 +26,7 @@ from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError, sentence_of
 from tidelog.spark.pipelines.expectations import EXPECTATIONS_MAX
 from tidelog.spark.pipelines.query_plan import transformed
+from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sinks import Sink
 from tidelog.spark.pipelines.source_rows import checked_rows, flat_rows, good_rows, outcome, tolerant, without_own
 
@@ -51,7 +52,7 @@ class PreviewedStep(NamedTuple):
 
 def preview(spark: SparkSession, pipeline: Pipeline, *, rows: int, sample: int) -> Iterator[PreviewedStep]:
     """Step by step, as they are made. SourceError and OptionError where records cannot be had."""
-    session = spark.newSession()
+    session = own_session(spark, pipeline)
     ranges = {index: newest_ranges(pipeline, each, sample) for index, each in enumerate(pipeline.sources)}
     records = BatchRecords(session, pipeline, ranges, keeps=True)
     try:

@@ -24,6 +24,7 @@ from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DiffError, sentence_of
 from tidelog.spark.pipelines.plan_state import unlike_a_stream
 from tidelog.spark.pipelines.query_plan import batch_result
+from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.source.offset_bounds import OffsetBound
 from tidelog.spark.source.offset_ranges import OffsetRange
 
@@ -117,7 +118,7 @@ def _ranges(
 def _result(
     spark: SparkSession, which: str, pipeline: Pipeline, ranges: Mapping[_Place, Sequence[OffsetRange]]
 ) -> DataFrame:
-    session = spark.newSession()
+    session = own_session(spark, pipeline)
     own = {index: ranges[_place(source, pipeline)] for index, source in enumerate(pipeline.sources)}
     try:
         result = batch_result(session, pipeline, BatchRecords(session, pipeline, own)).drop(RECORD)
