@@ -27,8 +27,11 @@ import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.message.FetchResponseData.AbortedTransaction;
 import org.apache.kafka.common.message.ShareFetchResponseData.AcquiredRecords;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.record.internal.ControlRecordType;
+import org.apache.kafka.common.record.internal.EndTransactionMarker;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.common.utils.Time;
@@ -56,7 +59,7 @@ import org.apache.kafka.server.util.timer.TimerTaskEntry;
  *
  * <p>One JSON question a line on standard input, one JSON answer a line on standard output, {"ok": value} or {"error": text}:
  * {"do": "begin", "deliveries_max", "locks_max", "lock_ms", "start", "states"} · {"do": "acquire", "member", "exact", "batch_size",
- * "records", "batches": [[base, last]...]} · {"do": "acknowledge", "member", "said": [[first, last, [types]]...]} · {"do": "release",
+ * "records", "batches": [[base, last, producer, kind]...], "aborted": [[producer, first]...]} · {"do": "acknowledge", "member", "said": [[first, last, [types]]...]} · {"do": "release",
  * "member"} · {"do": "settle", "write", "written"} · {"do": "time", "ms"} · {"do": "log_start", "offset"}.
  * Each answer has what came of it, the writes that it has begun, and all that is known then.
  */
@@ -178,21 +181,33 @@ public class SharePartitionOracle {
             for (int index = 0; index < count; index++) {
                 records[index] = new SimpleRecord(0, null, new byte[1]);
             }
-            ByteBuffer buffer = MemoryRecords.withRecords(each.get(0).asLong(), Compression.NONE, records).buffer();
+            long base = each.get(0).asLong();
+            long producer = each.get(2).asLong();
+            MemoryRecords batch = MemoryRecords.withRecords(base, Compression.NONE, records);
+            if (each.get(3).asText().equals("transaction")) {
+                batch = MemoryRecords.withTransactionalRecords(base, Compression.NONE, producer, (short) 0, 0, 0, records);
+            } else if (each.get(3).asText().equals("abort")) {
+                batch = MemoryRecords.withEndTransactionMarker(
+                    base, 0, 0, producer, (short) 0, new EndTransactionMarker(ControlRecordType.ABORT, 0));
+            }
+            ByteBuffer buffer = batch.buffer();
             buffers.add(buffer);
             size += buffer.remaining();
         }
         ByteBuffer all = ByteBuffer.allocate(size);
         buffers.forEach(all::put);
         all.flip();
+        List<AbortedTransaction> aborted = new ArrayList<>();
+        question.get("aborted").forEach(each -> aborted.add(
+            new AbortedTransaction().setProducerId(each.get(0).asLong()).setFirstOffset(each.get(1).asLong())));
         FetchPartitionData fetched = new FetchPartitionData(Errors.NONE, 1 << 30, 0, MemoryRecords.readableRecords(all),
-            Optional.empty(), OptionalLong.empty(), Optional.empty(), OptionalInt.empty(), false);
+            Optional.empty(), OptionalLong.empty(), Optional.of(aborted), OptionalInt.empty(), false);
         ShareAcquireMode mode = question.get("exact").asBoolean() ? ShareAcquireMode.RECORD_LIMIT : ShareAcquireMode.BATCH_OPTIMIZED;
         ShareAcquiredRecords acquired = (ShareAcquiredRecords) call("acquire",
             new Class<?>[] {String.class, ShareAcquireMode.class, int.class, int.class, long.class, FetchPartitionData.class,
                 FetchIsolation.class},
             question.get("member").asText(), mode, question.get("batch_size").asInt(), question.get("records").asInt(),
-            question.get("offset").asLong(), fetched, FetchIsolation.HIGH_WATERMARK);
+            question.get("offset").asLong(), fetched, FetchIsolation.TXN_COMMITTED);
         ArrayNode rows = JSON.arrayNode();
         for (AcquiredRecords each : acquired.acquiredRecords()) {
             rows.add(JSON.arrayNode().add(each.firstOffset()).add(each.lastOffset()).add(each.deliveryCount()));
