@@ -249,7 +249,7 @@ class Pair:
         ours = sorted(row for each in written for row in each_offset(each))
         assert ours == theirs, question
         self.writes += len(answer["begun"])
-        states = [
+        states: list[list[Any]] = [
             [offset, int(state), count, member]
             for offset, (state, count, member) in sorted(self.world.states().items())
         ]
