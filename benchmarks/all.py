@@ -37,6 +37,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "spark_commit": {},
     "delta_append": {},
     "delta_merge": {},
+    "pipeline_kit": {},
 }
 
 
