@@ -306,6 +306,48 @@ def backfill(
     exit_with(lambda: backfill_pipeline(options))
 
 
+@app.command()
+def chaos(
+    file: FileArgument,
+    only: OnlyOption = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="The order of kills and the rows. Else by chance.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(metavar="N", min=0.1, max=600, help="How long.")] = 2.0,
+    rate: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Rows a second into each topic.")] = 100,
+    late: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How late rows may be, as in '5 minutes'. Else half of what the source's watermark waits for.",
+        ),
+    ] = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC=FILE",
+            help="Rows for a topic, as JSON lines, instead of some that are made up. Several times.",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column that is never the same twice. May be given several times."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Kill drivers, workers and brokers under pipelines, and see whether each row came out once.
+
+    On a cluster and a Spark of their own on this machine: nothing is written to where the pipelines write.
+    """
+    from random import SystemRandom  # noqa: PLC0415
+
+    from tidelog.cli.pipeline.pipeline_chaos import ChaosOptions, chaos as run_chaos  # noqa: PLC0415
+
+    chosen = SystemRandom().randrange(1 << 31) if seed is None else seed
+    options = ChaosOptions(file, only or (), chosen, minutes, rate, late, rows or (), ignore or (), as_json)
+    exit_with(lambda: run_chaos(options))
+
+
 @app.command(name="replay-dead-letters")
 def replay_dead_letters(
     file: FileArgument,

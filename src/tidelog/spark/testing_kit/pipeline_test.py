@@ -136,7 +136,7 @@ class PipelineTest:
         """Have event time go on from the latest event that was given, or from the last call: in all sources with a watermark."""
         duration = duration_of(by)
         templates: dict[str, GivenRecord] = {}
-        timed = {topic: source for topic in self._timed_topics() for source in sources_of(self.declared, topic)}
+        timed = self._timed_sources()
         if not timed:
             raise PipelineTestError("no source has a watermark=: there is no event time that could advance")
         for topic, source in timed.items():
@@ -211,16 +211,16 @@ class PipelineTest:
             raise PipelineTestError(f"no source reads the topic {topic}{_known(topic, known)}")
         return found[0]
 
-    def _timed_topics(self) -> list[str]:
-        named = [name for name in source_topics(self.declared) if sources_of(self.declared, name)]
+    def _timed_sources(self) -> dict[str, FromTopic]:
+        """By topic, one source that has a watermark."""
         # What another pipeline of the test writes brings its own times.
         written = set(written_topics(self.declared))
-        matched = [name for name in self._given if name not in named]
-        return [
-            name
-            for name in [*named, *matched]
-            if name not in written and any(each.watermark is not None for each in sources_of(self.declared, name))
-        ]
+        found: dict[str, FromTopic] = {}
+        for topic in [*source_topics(self.declared), *self._given]:
+            timed = [each for each in sources_of(self.declared, topic) if each.watermark is not None]
+            if timed and topic not in written:
+                found.setdefault(topic, timed[0])
+        return found
 
     def _sink(self, label: str | None) -> tuple[int, int]:
         """The pipeline and its sink, by their places."""
@@ -308,7 +308,8 @@ class World:
         found: dict[str, list[Row]] = {}
         for pipeline in self.pipelines:
             for sink in pipeline.sinks:
-                found[sink.label] = self._sinks.rows(sink)
+                # Where rows change, the last one of each key is what counts.
+                found[sink.label] = self._sinks.rows(sink, is_last_of_key=pipeline.output_mode != "append")
             for source in pipeline.sources:
                 if source.dead_letters is not None:
                     topic = self.place.declared(source.dead_letters)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.client.consumer.consumer import Consumer
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.pipelines.dead_letter import PREFIX
-from tidelog.spark.pipelines.decoders import Avro, Json
+from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf
 from tidelog.spark.pipelines.sinks import Sink, ToDatabase, ToFiles, ToTable, ToTopic
 from tidelog.spark.testing_kit.errors import PipelineTestError
 
@@ -116,10 +116,11 @@ class SeenSinks:
         self._settings = settings
         self._beside = beside
 
-    def rows(self, sink: Sink) -> list[Row]:
+    def rows(self, sink: Sink, *, is_last_of_key: bool = False) -> list[Row]:
+        """All that it has; of a topic the last record of each key, where that is asked for."""
         match sink:
             case ToTopic():
-                return self._topic(sink)
+                return self._topic(sink, is_last_of_key=is_last_of_key)
             case ToTable() if sink.format.lower() == "delta":
                 return self._delta(self._beside(sink.path or ""))
             case ToTable() if sink.format.lower() == "iceberg":
@@ -131,8 +132,10 @@ class SeenSinks:
             case ToDatabase():
                 return self._database(sink)
 
-    def _topic(self, sink: ToTopic) -> list[Row]:
+    def _topic(self, sink: ToTopic, *, is_last_of_key: bool) -> list[Row]:
         records = committed_records(self._settings, sink.topic)
+        if is_last_of_key:
+            records = list({each.key: each for each in records}.values())
         if sink.encode == "json":
             return [_parsed(each, sink) for each in records]
         if sink.encode == "columns":
@@ -143,11 +146,16 @@ class SeenSinks:
         """By the schema that readers of the registry go by."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        if not isinstance(sink.encode, Avro | Json):
-            raise PipelineTestError(f"values of {sink.label} cannot be read here: look at them with `records`")
+        decoder: Decoder
+        match sink.encode:
+            case Avro() | Json():
+                decoder = replace(sink.encode, schema=None, register=False)
+            case Protobuf():
+                decoder = replace(sink.encode, descriptor_set=None, register=False)
+            case _:
+                raise PipelineTestError(f"values of {sink.label} cannot be read here: look at them with `records`")
         if not records:
             return []
-        decoder = replace(sink.encode, schema=None, register=False)
         values = self._spark.createDataFrame([(each.value,) for each in records], "value binary")
         decoded = values.select(decoder.decoded(F.col("value"), keeps_broken=False).columns.alias("row"))
         return [each.asDict(recursive=True) for each in decoded.select("row.*").collect()]
