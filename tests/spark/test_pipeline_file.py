@@ -127,5 +127,5 @@ def test_the_programs_of_the_document_are_pipelines_without_mistakes(tmp_path: P
             assert problems_of(pipelines) == []
             names += [each.name for each in pipelines]
 
-    assert names == ["revenue", "paid-orders", "enriched", "orders"]
-    assert len(programs) == 5
+    assert names == ["revenue", "paid-orders", "enriched", "shop", "orders"]
+    assert len(programs) == 6

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.command_line import tidelog
 from tests.support.documents import ROOT
-from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic, Watermark
+from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic, View, Watermark
 from tidelog.spark.pipelines.checkpoint_files import CheckpointFiles
 from tidelog.spark.pipelines.picture.graph import Graph, Node, graph_of
 from tidelog.spark.pipelines.picture.lag_chart import amount, blocks, duration
@@ -92,6 +92,26 @@ def test_a_graph_says_what_is_read_made_and_written_and_no_secret() -> None:
     assert about["cheap"] == ["Parquet files", "by product", "where price < 2"]
     assert graph.nodes[0].about == ("topic at one:9092, ...",)
     assert SECRET not in str(graph)
+
+
+def test_views_are_steps_between_and_a_sink_hangs_on_what_it_takes_from() -> None:
+    pipeline = Pipeline(
+        name="p",
+        source=FromTopic("orders", Json("id string"), dead_letters="bad"),
+        views=[
+            View("totals", "SELECT count(*) FROM clean"),
+            View("clean", "SELECT * FROM orders", expect={"an id": "id IS NOT NULL"}, dead_letters="bad"),
+        ],
+        transform="SELECT * FROM totals JOIN clean",
+        sink=[ToTopic("out"), ToFiles("all", of="clean")],
+    )
+
+    graph = graph_of(pipeline)
+
+    titles = [each.title for each in graph.nodes]
+    assert titles == ["orders", "orders", "clean", "totals", "SQL", "out", "all", "bad"]
+    assert graph.nodes[2].about == ("view in SQL", "1 expectation")
+    assert set(graph.edges) == {(0, 1), (1, 2), (2, 3), (2, 4), (3, 4), (4, 5), (2, 6), (1, 7), (2, 7)}
 
 
 def test_no_two_boxes_touch_and_no_line_runs_through_one() -> None:
@@ -200,8 +220,8 @@ def test_show_draws_what_the_last_run_has_left(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "jobs.py"
     file.write_text(
-        "from tidelog.spark.pipelines import FromTopic, Pipeline, ToTopic\n"
-        'a = Pipeline(name="a", source=FromTopic("t", dead_letters="d"), sink=ToTopic("u", encode="columns"))\n'
+        "from tidelog.spark.pipelines import FromTopic, Pipeline, ToTable, ToTopic\n"
+        'a = Pipeline(name="a", source=FromTopic("t", dead_letters="d"), sink=ToTable("u"))\n'
         'b = Pipeline(name="b", source=FromTopic("t"), sink=ToTopic("v", encode="columns"))\n'
     )
     files = CheckpointFiles.at(str(tmp_path / "checkpoints" / "a"), {})

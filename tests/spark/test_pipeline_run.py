@@ -118,9 +118,9 @@ def test_orders_become_revenue_and_broken_ones_dead_letters_each_once(
 
     (progress,) = run_to_the_end(spark, tmp_path, pipeline)
 
-    main, dead = progress.queries
+    (main,) = progress.queries
+    # Each record is read once, though some become dead letters and the others are summed up.
     assert (main.query, main.state, main.run_rows, main.lag) == (pipeline.name, "caught up", 25, 0)
-    assert (dead.query, dead.state, dead.run_rows) == (f"{pipeline.name}.dead-letters", "caught up", 25)
     rows = [(key, json.loads(value)) for key, value, _ in committed(cluster, f"{topic}.revenue", 2)]
     minute = {"minute": "2026-11-16T08:00:00.000Z", "orders": 10, "revenue": 15.0}
     assert sorted(rows, key=str) == [(f"p{n}", {"product": f"p{n}", **minute}) for n in range(2)]
@@ -161,7 +161,7 @@ def test_orders_become_revenue_and_broken_ones_dead_letters_each_once(
         )
         """)
     )
-    (status, _) = json_lines(tidelog("pipeline", "status", file, "--bootstrap", cluster.bootstrap_servers, "--json"))
+    (status,) = json_lines(tidelog("pipeline", "status", file, "--bootstrap", cluster.bootstrap_servers, "--json"))
     assert (status["state"], status["lag"], status["batch_rows"]) == ("caught up", 0, 2)
     assert status["query_id"] == main.query_id
 
@@ -253,7 +253,7 @@ def test_a_value_that_cannot_be_decoded_stops_a_pipeline_without_dead_letters(
         ({"transform": "SELEC id FROM orders"}, "Syntax error at or near 'SELEC'"),
         ({"transform": "SELECT product, count(*) FROM orders GROUP BY product"}, "without watermark"),
         ({"transform": "SELECT 1 AS one"}, "does not come from the source"),
-        ({"transform": lambda orders: orders.count}, "transform returns method"),
+        ({"transform": lambda orders: orders.count}, "the function returns method"),
         ({"sink": ToTopic("t", key="nope")}, "`nope` cannot be resolved"),
         ({"sink": ToTopic("t", encode="columns")}, "encode is columns, and what comes out has no column value"),
         ({"source": FromTopic("o", name="orders")}, "nothing but record comes out"),

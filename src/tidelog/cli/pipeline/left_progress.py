@@ -44,6 +44,13 @@ def left_by(file: PipelineFile, pipeline: Pipeline) -> LeftProgress:
         return LeftProgress(None, None, is_known=False)
 
 
+def query_names(pipeline: Pipeline, left: LeftProgress) -> list[str]:
+    """Dead letters are a query of their own where Spark's own sink writes, or where the checkpoint was begun so."""
+    apart = pipeline.dead_letters_query
+    is_apart = pipeline.has_dead_letters and (not pipeline.is_decided or left.query(apart) is not None)
+    return [pipeline.name, *([apart] if is_apart else [])]
+
+
 def state_of(left: LeftProgress, query: str) -> str:
     """As people are told it."""
     known = left.query(query)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidelog.cli.admin_session import EXIT_REFUSED, EXIT_WRONG_QUESTION, complain, print_line
-from tidelog.cli.pipeline.left_progress import left_by, state_of
+from tidelog.cli.pipeline.left_progress import left_by, query_names, state_of
 from tidelog.cli.pipeline.pipeline import COMMAND, load
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import PipelineFileError
@@ -53,11 +53,5 @@ def show_pipelines(path: str, only: Sequence[str], *, svg: str | None, bootstrap
 
 def _shown(file: PipelineFile, pipeline: Pipeline) -> ShownPipeline:
     left = left_by(file, pipeline)
-    queries = [
-        ShownQuery(name, state_of(left, name), left.samples_of(name)) for name in (pipeline.name, *_others(pipeline))
-    ]
+    queries = [ShownQuery(name, state_of(left, name), left.samples_of(name)) for name in query_names(pipeline, left)]
     return ShownPipeline(graph_of(pipeline), queries)
-
-
-def _others(pipeline: Pipeline) -> list[str]:
-    return [pipeline.dead_letters_query] if pipeline.has_dead_letters else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.cli.admin_session import EXIT_REFUSED, EXIT_WRONG_QUESTION, administer, complain, print_json, print_table
-from tidelog.cli.pipeline.left_progress import LeftProgress, left_by, state_of
+from tidelog.cli.pipeline.left_progress import LeftProgress, left_by, query_names, state_of
 from tidelog.cli.pipeline.pipeline import COMMAND, load
 from tidelog.cli.pipeline.pipeline_display import as_row
 from tidelog.cli.rendering import Json
@@ -73,7 +73,7 @@ def _login(pipeline: Pipeline) -> dict[str, Any]:
 def _rows(pipeline: Pipeline, left: LeftProgress) -> list[dict[str, Json]]:
     """One for each query of a pipeline, without its lag."""
     rows: list[dict[str, Json]] = []
-    for name in (pipeline.name, *([pipeline.dead_letters_query] if pipeline.has_dead_letters else [])):
+    for name in query_names(pipeline, left):
         known = left.query(name) or QueryProgress(query=name, query_id="", run_id="")
         rows.append({"pipeline": pipeline.name, **as_row(known), "state": state_of(left, name)})
     return rows

@@ -11,6 +11,7 @@ from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
 from tidelog.spark.pipelines.expectations import Expect
 from tidelog.spark.pipelines.registry import Registry
 from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines.views import View
 
 __all__ = [
     "Avro",
@@ -28,5 +29,6 @@ __all__ = [
     "ToFiles",
     "ToTable",
     "ToTopic",
+    "View",
     "Watermark",
 ]

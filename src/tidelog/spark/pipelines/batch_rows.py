@@ -43,6 +43,8 @@ class SinkRows:
     schema: StructType
     condition: str | None = None
     changes: Changes | None = None
+    origin: int = 0
+    """Sinks of different origins have no row in common."""
     target: Column | None = None
     """Of a topic that each partition is to be written of by one task: the partition that a row goes to."""
 
@@ -191,8 +193,12 @@ def _check_types(schema: StructType, changes: Changes | None) -> None:
 
 
 def is_tagged(sinks: Sequence[SinkRows]) -> bool:
-    """Whether rows have to be tagged: sinks have different keys, or sequences, or one partitions and another keys."""
+    """Whether rows have to be tagged: sinks have different keys, or sequences, or one partitions and another keys; or rows of
+    another origin, which have no such key, would all lie beside each other."""
     placed = sum(each.target is not None for each in sinks)
+    moves = placed or any(each.changes is not None for each in sinks)
+    if moves and len({each.origin for each in sinks}) > 1:
+        return True
     return len({each.order for each in sinks if each.changes is not None}) + placed > 1
 
 
@@ -209,7 +215,8 @@ def rows_to_write(result: DataFrame, sinks: Sequence[SinkRows]) -> DataFrame:
     changing = next((each for each in sinks if each.changes is not None), None)
     if changing is None or changing.changes is None:
         return result.select(*structs)
-    order = [F.col(f"`{name}`").alias(f"k{index}") for index, name in enumerate(changing.order)]
+    own = dict(changing.fields)
+    order = [own[name].alias(f"k{index}") for index, name in enumerate(changing.order)]
     rows = result.select(*structs, *order)
     sorting = [f"k{index}" for index in range(len(order))]
     keys = sorting[: len(changing.changes.merge_on)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +33,36 @@ def read_entry(spark: SparkSession, checkpoint: str, batch_id: int) -> bytes | N
     """The entry of a batch; None where there is none, or it cannot be read."""
     if batch_id < 0:
         return None
-    place = f"{checkpoint}/offsets/{batch_id}"
+    return _read(spark, f"{checkpoint}/offsets/{batch_id}")
+
+
+def topics_read(spark: SparkSession, checkpoint: str) -> list[frozenset[str]] | None:
+    """The topics of each source that the last batch of a query had, in the order of Spark's; None where there is none, or the
+    checkpoint cannot be read."""
+    jvm = spark._jvm  # noqa: SLF001 - Spark has no other way to its file systems
+    if jvm is None:
+        return None
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415 - with Spark
+
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
+        listed = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).listStatus(path)  # noqa: SLF001
+        names = [str(each.getPath().getName()) for each in listed]
+    except Py4JError:
+        return None
+    last = max((int(each) for each in names if each.isascii() and each.isdigit()), default=-1)
+    entry = read_entry(spark, checkpoint, last)
+    return None if entry is None else [frozenset(topic for topic, _ in each.offsets) for each in _sources(entry)]
+
+
+def goes_on(read: Sequence[frozenset[str]], planned: Sequence[frozenset[str]]) -> bool:
+    """Whether a plan that names these topics goes on where a checkpoint is, source by source. A pattern names none."""
+    return len(read) == len(planned) and all(
+        not before or not now or before <= now or now <= before for before, now in zip(read, planned, strict=True)
+    )
+
+
+def _read(spark: SparkSession, place: str) -> bytes | None:
     if is_local(place):
         try:
             with Path(place).open("rb") as file:
@@ -55,7 +85,8 @@ def entry_hash(entry: bytes) -> str:
 def input_ranges(entry: bytes, before: bytes | None) -> tuple[PartitionRange, ...]:
     """What a batch has read, by its entry and that of the batch before. Sources that are no topics are left out."""
     sources, earlier = _sources(entry), [] if before is None else _sources(before)
-    found = []
+    # A plan may name a source several times.
+    found: dict[PartitionRange, None] = {}
     for index, source in enumerate(sources):
         known = earlier[index] if index < len(earlier) else None
         for (topic, partition), end in sorted(source.offsets.items()):
@@ -68,7 +99,7 @@ def input_ranges(entry: bytes, before: bytes | None) -> tuple[PartitionRange, ..
                 # A partition that is new begins at its beginning.
                 start = known.offsets.get((topic, partition), 0)
             if start != end:
-                found.append(PartitionRange(topic, partition, start, end))
+                found.setdefault(PartitionRange(topic, partition, start, end))
     return tuple(found)
 
 
@@ -107,7 +138,7 @@ def _read_by_spark(spark: SparkSession, place: str) -> bytes | None:
     jvm = spark._jvm  # noqa: SLF001 - Spark has no other way to its file systems
     if jvm is None:
         return None
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415 - only for a URL
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - only for a URL
 
     try:
         path = jvm.org.apache.hadoop.fs.Path(place)

@@ -1,6 +1,6 @@
 """What a pipeline is, as a file says it: data that knows nothing of Spark and of clusters.
 
-    Pipeline    from FromTopic, one or several, through SQL or a function, to one or several sinks (`sinks`)
+    Pipeline    from FromTopic, one or several, through views (`views`) and SQL or a function, to one or several sinks (`sinks`)
 
 In the transformation each source is a table of the columns that its values are decoded to, and of one struct more, `record`:
 key, value, topic, partition, offset, timestamp, timestampType, headers. Nothing is checked here, not even whether an argument
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.spark.pipelines.declaration import Declaration, lenient
 from tidelog.spark.pipelines.decoders import Decoder
-from tidelog.spark.pipelines.expectations import Expect
+from tidelog.spark.pipelines.expectations import Expect, as_expectations
 from tidelog.spark.pipelines.sinks import Sink, is_decided
+from tidelog.spark.pipelines.views import View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,7 +78,7 @@ class FromTopic(Declaration):
 
     @property
     def expectations(self) -> dict[str, Expect]:
-        return {name: Expect(each) if isinstance(each, str) else each for name, each in self.expect.items()}
+        return as_expectations(self.expect)
 
     @property
     def view(self) -> str:
@@ -93,7 +94,10 @@ class Pipeline(Declaration):
     """Also the name of its query, and of the consumer group that shows how far it is."""
     source: FromTopic | Sequence[FromTopic]
     transform: Transform | None = None
-    """SQL over the sources by their names; or a function of their DataFrames, in order, that returns one."""
+    """SQL over the sources by their names; or a function of their DataFrames, in order, that returns one. With views SQL is over
+    those as well, and the parameters of a function are their names."""
+    views: Sequence[View] = ()
+    """Tables between sources and sinks, in any order."""
     sink: Sink | Sequence[Sink]
     """One or several. A batch counts in all of them or in none."""
     output_mode: str = "append"
@@ -129,6 +133,11 @@ class Pipeline(Declaration):
         return tuple(cast("Sequence[FromTopic]", self.source)) if several else (cast("FromTopic", self.source),)
 
     @property
+    def tables(self) -> list[str]:
+        """What SQL calls sources and views."""
+        return [*(each.view for each in self.sources), *(each.name for each in self.views)]
+
+    @property
     def sinks(self) -> Sequence[Sink]:
         several = isinstance(self.sink, list | tuple)
         return tuple(cast("Sequence[Sink]", self.sink)) if several else (cast("Sink", self.sink),)
@@ -139,8 +148,14 @@ class Pipeline(Declaration):
         return all(is_decided(each) for each in self.sinks)
 
     @property
+    def dead_letter_topics(self) -> list[str]:
+        """Of sources and views, each once."""
+        named = [*(each.dead_letters for each in self.sources), *(each.dead_letters for each in self.views)]
+        return list(dict.fromkeys(each for each in named if each is not None))
+
+    @property
     def has_dead_letters(self) -> bool:
-        return any(each.dead_letters is not None for each in self.sources)
+        return bool(self.dead_letter_topics)
 
     @property
     def dead_letters_query(self) -> str:

@@ -37,6 +37,11 @@ class Expect(Declaration):
     """warn: nothing, it is counted. drop: the row is left out. quarantine: it is a dead letter. fail: the query stops."""
 
 
+def as_expectations(declared: Mapping[str, str | Expect]) -> dict[str, Expect]:
+    """What a file says, with the action of those that are only a text."""
+    return {name: Expect(each) if isinstance(each, str) else each for name, each in declared.items()}
+
+
 class ExpectationCount(msgspec.Struct, frozen=True, kw_only=True):
     """How often one expectation was met in a run, and in the last batch that had rows."""
 

@@ -12,6 +12,7 @@ from tidelog.spark.pipelines.decoders import Avro, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline, Watermark
 from tidelog.spark.pipelines.expectations import Expect
 from tidelog.spark.pipelines.sinks import ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines.views import View
 
 _Declared = TypeVar("_Declared", bound=Declaration)
 
@@ -64,6 +65,7 @@ _BYTES = Kind("bytes", lambda value: isinstance(value, bytes), b"")
 _TOPIC = _optional(_TEXT)._replace(stand_in="unknown")
 # Of object stores and catalogs: shown as options are, since they may hold secrets.
 _SETTINGS = Kind('a dictionary of texts, as in {"name": "value"}', _is_texts, {})
+_WATERMARK = _optional(Kind("a Watermark", lambda value: isinstance(value, Watermark), None))
 # A text alone has a sentence of its own.
 _COLUMNS = Kind(
     "a list of columns",
@@ -90,6 +92,7 @@ _SUBJECT = {
 _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     Pipeline: {
         "name": _TEXT,
+        "views": Kind("a list of views", lambda value: isinstance(value, list | tuple), ()),
         "output_mode": _TEXT._replace(stand_in="append"),
         "trigger": _optional(_TEXT),
         "checkpoint": _optional(_TEXT),
@@ -107,13 +110,15 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
         "name": _optional(_TEXT),
         "expect": _EXPECTATIONS,
         "dead_letters": _optional(_TEXT),
-        "watermark": _optional(Kind("a Watermark", lambda value: isinstance(value, Watermark), None)),
+        "watermark": _WATERMARK,
         "options": _OPTIONS,
         "bootstrap": _optional(_TEXT),
     },
+    View: {"name": _TEXT, "expect": _EXPECTATIONS, "dead_letters": _optional(_TEXT), "watermark": _WATERMARK},
     ToTopic: {
         "topic": _TEXT,
         "name": _optional(_TEXT),
+        "of": _optional(_TEXT),
         "where": _optional(_TEXT),
         "key": _optional(_TEXT),
         "encode": Kind("text, or Avro, Json or Protobuf with a subject", _is_encoding, "json"),
@@ -125,6 +130,7 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     ToTable: {
         "path": _optional(_TEXT)._replace(stand_in="unknown"),
         "name": _optional(_TEXT),
+        "of": _optional(_TEXT),
         "format": _TEXT._replace(stand_in="parquet"),
         "catalog": _SETTINGS,
         "partition_by": _COLUMNS,
@@ -135,11 +141,19 @@ _FIELDS: Mapping[type[Declaration], Mapping[str, Kind]] = {
     ToFiles: {
         "path": _TEXT,
         "name": _optional(_TEXT),
+        "of": _optional(_TEXT),
         "where": _optional(_TEXT),
         "partition_by": _COLUMNS,
         "storage": _SETTINGS,
     },
-    ToDatabase: {"url": _TEXT, "table": _TEXT, "name": _optional(_TEXT), **_CHANGES, "options": _OPTIONS},
+    ToDatabase: {
+        "url": _TEXT,
+        "table": _TEXT,
+        "name": _optional(_TEXT),
+        "of": _optional(_TEXT),
+        **_CHANGES,
+        "options": _OPTIONS,
+    },
     Watermark: {"column": _TEXT, "delay": _TEXT._replace(stand_in="1 minute"), "expression": _optional(_TEXT)},
     Expect: {"condition": _TEXT._replace(stand_in="true"), "action": _TEXT._replace(stand_in="warn")},
     Json: {

@@ -7,6 +7,7 @@ is left for the next run to clean up.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from tidelog.model.clock import Clock, SystemClock
 from tidelog.spark.errors import LostTransactionError, OutputStoppedError
 from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
 from tidelog.spark.pipelines.checkpoint_files import checkpoint_settings, files_at
+from tidelog.spark.pipelines.checkpoint_offsets import goes_on, topics_read
+from tidelog.spark.pipelines.dead_letters_place import DeadLettersPlace
 from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.lineage.run_lineage import Lineage, RunLineage
@@ -38,6 +41,7 @@ from tidelog.spark.pipelines.query_sinks import (
 )
 from tidelog.spark.pipelines.query_start import start_query
 from tidelog.spark.pipelines.query_watch import QueryWatch
+from tidelog.spark.pipelines.row_steps import topics_in
 from tidelog.spark.pipelines.run_record import RunRecord
 from tidelog.spark.pipelines.sinks import ToTable
 from tidelog.spark.pipelines.topic_ranges import TopicRanges
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger(__name__)
 
 _POLL_S = 0.25
 # A batch that takes longer than this is interrupted; the next run does it again.
@@ -121,7 +127,7 @@ class PipelineRun:
 
     def start(self) -> None:
         """Start every query. DefinitionError before any has started; QueryFailedError, and none runs, if one cannot start."""
-        planned = [(each, plan_pipeline(self._spark, each)) for each in self._file.pipelines]
+        planned = [(each, self._planned(each)) for each in self._file.pipelines]
         try:
             for pipeline, queries in planned:
                 checkpoint = self._file.checkpoint_of(pipeline)
@@ -187,6 +193,41 @@ class PipelineRun:
     @property
     def _queries(self) -> list[_Running]:
         return [each for pipeline in self._pipelines for each in pipeline.queries]
+
+    def _planned(self, pipeline: Pipeline) -> list[PlannedQuery]:
+        """In the form in which the checkpoint was begun: Spark knows a source there by where the plan names it, and dead letters
+        that were a query of their own stay one, since it and the pipeline's are not equally far. QueryFailedError where it cannot
+        go on, or letters would be written twice."""
+        checkpoint = self._file.checkpoint_of(pipeline)
+        letters = DeadLettersPlace(self._spark, f"{checkpoint}/{pipeline.dead_letters_query}")
+        can_be_within = pipeline.has_dead_letters and pipeline.is_decided
+        is_apart = can_be_within and letters.are_apart
+        planned = plan_pipeline(self._spark, pipeline, letters_apart=is_apart)
+        read = topics_read(self._spark, f"{checkpoint}/{pipeline.name}")
+        fits = read is None or goes_on(read, topics_in(planned[0].rows))
+        if not fits and can_be_within and not is_apart and not letters.are_within:
+            # Dead letters that come to a pipeline which had none.
+            planned = plan_pipeline(self._spark, pipeline, letters_apart=True)
+            fits = is_apart = goes_on(read or (), topics_in(planned[0].rows))
+        if not fits:
+            raise QueryFailedError(
+                f"{pipeline.name}: sinks, views or dead letters take from its sources in other places than when its checkpoint"
+                " was begun, by which Spark knows how far each of them is: give it another checkpoint="
+            )
+        if len(planned) > 1 and letters.are_within:
+            raise QueryFailedError(
+                f"{pipeline.name}: its dead letters were written with its rows so far, and would now be a query of their own,"
+                " which begins with the first record and writes all of them again: give it another checkpoint="
+            )
+        if is_apart:
+            log.warning(
+                "%s: dead letters are a query of their own in this checkpoint, with a second read, and stay one; from a new"
+                " checkpoint on they are written with its rows",
+                pipeline.name,
+            )
+        elif can_be_within:
+            letters.keep_within()
+        return planned
 
     def _started(self, running: _RunningPipeline, planned: PlannedQuery) -> _Running:
         pipeline = running.pipeline

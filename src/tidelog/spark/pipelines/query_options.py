@@ -50,7 +50,8 @@ def source_options(pipeline: Pipeline, source: FromTopic, *, group_id: str) -> d
         options["startingOffsets"] = "earliest"
     if "kafka.isolation.level" not in lower:
         options["kafka.isolation.level"] = "read_committed"
-    if source.dead_letters is not None and "includeheaders" not in lower:
+    sets_apart = source.dead_letters is not None or any(each.dead_letters is not None for each in pipeline.views)
+    if sets_apart and "includeheaders" not in lower:
         # A dead letter has all that the record had.
         options["includeHeaders"] = "true"
     return {**client_options(pipeline), **options, **chosen}
@@ -104,6 +105,14 @@ def dead_letter_options(pipeline: Pipeline) -> dict[str, str]:
         options |= {name: text for name, text in as_text(first.options).items() if name.lower() != "includetimestamp"}
         options["kafka.bootstrap.servers"] = cluster_of(pipeline, first)
     return options
+
+
+def letter_sinks(pipeline: Pipeline) -> list[ToTopic]:
+    """The topics of dead letters, as sinks beside the pipeline's own: on the cluster of its first topic, by the same producer."""
+    first = next((each for each in pipeline.sinks if isinstance(each, ToTopic)), None)
+    options = {} if first is None else {n: text for n, text in first.options.items() if n.lower() != "includetimestamp"}
+    place = None if first is None else first.bootstrap
+    return [ToTopic(each, encode="columns", options=options, bootstrap=place) for each in pipeline.dead_letter_topics]
 
 
 def as_text(options: Mapping[str, str | int | bool]) -> dict[str, str]:

@@ -1,10 +1,12 @@
 """A pipeline's definition as Spark's own plans: what it reads, makes of it and writes. Thin: each step is one of Spark's.
 
-    source    record and the decoded columns; broken and unexpected records apart, as dead letters
-    result    the transformation of all sources
+    tables    sources and views (`table_plan`); broken and unexpected records apart, as dead letters
+    result    the transformation
     written   a query of its own, started by a DataStreamWriter
 
-Each pipeline has a session of its own (`own_session`), because its sources are temporary views there.
+Dead letters are written by the same query, beside the rows of its sinks (`branches`), unless its sink is Spark's own.
+
+Each pipeline has a session of its own (`own_session`), because its tables are temporary views there.
 """
 
 from __future__ import annotations
@@ -21,24 +23,22 @@ from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812 - 
 
 from tidelog.spark.errors import OptionError
 from tidelog.spark.pipelines.batch_rows import SinkRows, rows_of
+from tidelog.spark.pipelines.branches import Origin, branches_of, forks_of, joined
 from tidelog.spark.pipelines.debezium.decoder import Debezium
 from tidelog.spark.pipelines.decoders import LEFT_OUT
-from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
+from tidelog.spark.pipelines.definition import RECORD, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError, sentence_of
 from tidelog.spark.pipelines.expectations import ExpectationCount, no_counts
-from tidelog.spark.pipelines.plan_checks import (
-    check_condition,
-    check_expression,
-    check_format,
-    check_streaming,
-    check_syntax,
-)
-from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, sink_options
+from tidelog.spark.pipelines.plan_checks import check_expression, check_format, check_streaming
+from tidelog.spark.pipelines.query_options import as_text, dead_letter_options, letter_sinks, sink_options
+from tidelog.spark.pipelines.row_steps import has_chance, has_watermark, is_stateful
 from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sink_targets import in_order
 from tidelog.spark.pipelines.sinks import Sink, ToTable, ToTopic
-from tidelog.spark.pipelines.source_rows import Records, checked_rows, dead_rows, flat_rows, good_rows, streamed
+from tidelog.spark.pipelines.source_rows import Records, checked_rows, flat_rows, good_rows, streamed
+from tidelog.spark.pipelines.table_plan import Table, TablePlan, made_of
 from tidelog.spark.pipelines.validation import UNKNOWN_MODE, CheckedPipeline
+from tidelog.spark.pipelines.views import taken_by
 from tidelog.spark.sink.sink_options import parse_sink_options
 from tidelog.spark.sink.sink_rows import check_columns
 
@@ -57,7 +57,7 @@ class PlannedQuery:
     rows: DataFrame
     output_mode: str
     sink: ToTopic | ToTable | None
-    """Spark's own; None for dead letters, and where `sinks` are written by one decision."""
+    """Spark's own; None for dead letters that are a query of their own, and where `sinks` are written by one decision."""
     options: dict[str, str]
     sinks: tuple[SinkRows, ...] = ()
     """In the order in which a batch ends in them: `sink_targets.in_order`."""
@@ -79,20 +79,26 @@ class PlannedQuery:
         return writer.format("tidelog").options(**self.options)
 
 
-def plan_pipeline(spark: SparkSession, pipeline: Pipeline) -> list[PlannedQuery]:
-    """The queries of a pipeline. DefinitionError for all that Spark finds wrong with it; no cluster is asked."""
-    queries, problems = plan_checked(spark, CheckedPipeline(pipeline.name, (), pipeline))
+def plan_pipeline(spark: SparkSession, pipeline: Pipeline, *, letters_apart: bool = False) -> list[PlannedQuery]:
+    """The queries of a pipeline. DefinitionError for all that Spark finds wrong with it; no cluster is asked.
+
+    `letters_apart`: dead letters stay a query of their own, as they were when its checkpoint was begun.
+    """
+    checked = CheckedPipeline(pipeline.name, (), pipeline)
+    queries, problems = plan_checked(spark, checked, letters_apart=letters_apart)
     if problems:
         raise DefinitionError(problems)
     return queries
 
 
-def plan_checked(spark: SparkSession, checked: CheckedPipeline) -> tuple[list[PlannedQuery], list[str]]:
+def plan_checked(
+    spark: SparkSession, checked: CheckedPipeline, *, letters_apart: bool = False
+) -> tuple[list[PlannedQuery], list[str]]:
     """The queries of a pipeline as far as they can be planned, and all that Spark finds wrong, each with the pipeline's name.
 
     What depends on something that is wrong is read by Spark's parser alone.
     """
-    planning = _Planning(own_session(spark, checked.sound), checked)
+    planning = _Planning(spark, checked, letters_apart=letters_apart)
     queries = planning.run()
     return queries, [f"{checked.name}: {each}" for each in dict.fromkeys(planning.problems)]
 
@@ -104,111 +110,190 @@ def batch_result(session: SparkSession, pipeline: Pipeline, records: Records) ->
     return transformed(session, pipeline, frames)
 
 
+def transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
+    """The transformation over sources alone. DefinitionError for what the file's own code raises, and where there is more."""
+    if pipeline.views or any(each.of is not None for each in pipeline.sinks):
+        raise DefinitionError(
+            ["what views make, and what sinks take by of=, is not looked at: only sources and transform"]
+        )
+    if pipeline.transform is None:
+        return frames[0]
+    known = {each.view.lower(): frame for each, frame in zip(pipeline.sources, frames, strict=True)}
+    if isinstance(pipeline.transform, str):
+        for name, frame in known.items():
+            frame.createOrReplaceTempView(name)
+    return made_of(session, pipeline.transform, known, by_name=False)
+
+
 class _Planning:
     """One pipeline, part by part: a part that fails leaves a sentence, and the others go on."""
 
-    def __init__(self, session: SparkSession, checked: CheckedPipeline) -> None:
+    def __init__(self, spark: SparkSession, checked: CheckedPipeline, *, letters_apart: bool) -> None:
         self.problems: list[str] = []
-        self._session = session
+        self._spark = spark
         self._checked = checked
         self._pipeline = checked.sound
+        self._has_letters_apart = self._pipeline.has_dead_letters and (letters_apart or not self._pipeline.is_decided)
 
     def run(self) -> list[PlannedQuery]:
-        session, pipeline = self._session, self._pipeline
-        frames = [self._source(index, source) for index, source in enumerate(pipeline.sources)]
-        # Dead letters are made of nothing but the sources, and would only tell the same once more.
-        has_dead_letters = pipeline.has_dead_letters and None not in frames and not self.problems
-        result = self._result(frames)
-        self._check_left_out(result)
-        main = self._main_query(result)
+        pipeline = self._pipeline
+        tables = self._tables(frozenset())
+        result = tables.result()
+        for each in self._taken(tables, result).values():
+            self._check_left_out(each)
+        main, rows = self._main_query(tables, result)
         dead = None
-        if has_dead_letters:
-            dead = self._tried("dead letters", lambda: _dead_letters(session, pipeline))
-        if main is not None:
-            counts = [no_counts(each.view, each.expectations) for each in pipeline.sources if each.decode is not None]
-            main = replace(main, expectations=tuple(chain.from_iterable(counts)))
+        # Dead letters are made of nothing but tables, and would only tell the same once more.
+        if self._has_letters_apart and not self.problems:
+            dead = self._tried("dead letters", self._dead_letters)
         queries = [each for each in (main, dead) if each is not None]
-        rows = [(each.rows, each.output_mode) for each in queries]
-        if main is None and result is not None and result.isStreaming:
-            rows.append((result, pipeline.output_mode))
-        for each, output_mode in rows:
+        planned = [(each.rows, each.output_mode) for each in queries]
+        if main is None:
+            planned += [(each, pipeline.output_mode) for each in rows]
+        for each, output_mode in planned:
             if output_mode != UNKNOWN_MODE:
-                self._tried(None, partial(check_streaming, session, each, output_mode))
+                self._tried(None, partial(check_streaming, self._spark, each, output_mode))
         return queries
 
-    def _source(self, index: int, source: FromTopic) -> DataFrame | None:
-        session, pipeline = self._session, self._pipeline
-        where = "source" if len(pipeline.sources) == 1 else f"source {index + 1}"
-        rows = None
-        if index not in self._checked.unknown_sources:
-            rows = self._tried(where, lambda: flat_rows(source, streamed(session, pipeline, pipeline.name)))
-        found = len(self.problems)
-        for name, each in source.expectations.items():
-            self._tried(f"{where}: expect {name!r}", partial(check_condition, session, rows, each.condition))
-        if rows is not None:
-            # A condition that is wrong takes no column away.
-            usable = source if len(self.problems) == found else replace(source, expect={})
-            return self._tried(where, lambda: good_rows(usable, checked_rows(usable, rows)))
-        if source.watermark is not None and source.watermark.expression is not None:
-            self._tried(f"{where}: watermark", partial(check_expression, session, source.watermark.expression))
-        return None
+    def _tables(self, shared: frozenset[str]) -> TablePlan:
+        session = own_session(self._spark, self._pipeline)
+        records = streamed(session, self._pipeline, self._pipeline.name)
+        return TablePlan(session, self._checked, self._tried, records, shared=shared)
 
-    def _result(self, frames: Sequence[DataFrame | None]) -> DataFrame | None:
-        session, pipeline = self._session, self._pipeline
-        transform = pipeline.transform
-        known = [each for each in frames if each is not None]
-        if not self._checked.has_transform:
-            return None
-        if self._checked.has_all_sources and len(known) == len(frames):
-            return self._tried("transform", lambda: transformed(session, pipeline, known))
-        if isinstance(transform, str):
-            self._tried("transform", partial(check_syntax, session, transform))
-        return None
-
-    def _check_left_out(self, result: DataFrame | None) -> None:
+    def _check_left_out(self, taken: DataFrame | None) -> None:
         """Nulls would be written in place of values that only stay as they are."""
         decoders = [each.decode for each in self._pipeline.sources]
         may_leave_out = any(isinstance(each, Debezium) and each.leaves_out for each in decoders)
-        if may_leave_out and result is not None and LEFT_OUT not in result.columns:
+        if may_leave_out and taken is not None and LEFT_OUT not in taken.columns:
             self.problems.append(
                 f"transform: what comes out has no column {LEFT_OUT}, which names the values that an event leaves out because"
                 " they stay as they are: select it as well, or tell Debezium() unchanged='refuse' or unchanged='null'"
             )
 
-    def _main_query(self, result: DataFrame | None) -> PlannedQuery | None:
+    def _main_query(self, tables: TablePlan, result: DataFrame | None) -> tuple[PlannedQuery | None, list[DataFrame]]:
+        """And the rows that its sinks take, as far as they can be had."""
         pipeline = self._pipeline
         if not self._checked.has_sink:
-            return None
-        if result is not None and not result.isStreaming:
-            self.problems.append("sink: what the transformation gives does not come from the source: it is no stream")
-            return None
+            return None, [] if result is None else [result]
+        taken = self._taken(tables, result)
+        streams = {label: each for label, each in taken.items() if each is None or each.isStreaming}
+        if len(streams) < len(taken):
+            self.problems.append("sink: what it takes does not come from the source: it is no stream")
+            return None, []
+        known = [each for each in taken.values() if each is not None]
         if not pipeline.is_decided:
             (sink,) = pipeline.sinks
-            if isinstance(sink, ToTable):
-                self._tried("sink", partial(check_format, self._session, sink.format))
-            if result is not None:
-                return self._tried("sink", lambda: _own_query(pipeline, sink, result))
+            return self._own_query(sink, taken[sink.label]), known
+        origins = self._origins(tables, taken)
+        if origins is None:
+            return None, known
+        counts = [
+            no_counts(each.name, each.expectations) for each in tables.tables.values() if each.expectations is not None
+        ]
+        query = PlannedQuery(
+            pipeline.name,
+            known[0],
+            pipeline.output_mode,
+            None,
+            {},
+            expectations=tuple(chain.from_iterable(counts)),
+        )
+        order = [each.label for each in (*in_order(pipeline), *self._letter_sinks)]
+        if len(origins) == 1:
+            rows = {each.label: each for each in origins[0].sinks}
+            return replace(query, sinks=tuple(rows[label] for label in order)), known
+        made = self._tried(None, lambda: self._joined(tables, origins, order))
+        return (None, known) if made is None else (replace(query, rows=made[0], sinks=tuple(made[1])), known)
+
+    @property
+    def _letter_sinks(self) -> list[ToTopic]:
+        return [] if self._has_letters_apart else letter_sinks(self._pipeline)
+
+    def _origins(self, tables: TablePlan, taken: dict[str, DataFrame | None]) -> list[Origin] | None:
+        """Rows with the sinks that take them, dead letters among them; None where something is wrong with any."""
+        pipeline = self._pipeline
+        found: dict[int, Origin] = {}
+        is_whole = True
+        for index, sink in enumerate(pipeline.sinks):
+            where = "sink" if len(pipeline.sinks) == 1 else f"sink {index + 1}"
+            frame = taken[sink.label]
+            if frame is None:
+                self._read_only(where, sink)
+                is_whole = False
+                continue
+            rows = self._tried(where, partial(_sink_rows, pipeline, sink, frame))
+            if rows is None:
+                is_whole = False
+            else:
+                origin = found.setdefault(id(frame), Origin(frame, (), self._takes(sink)))
+                found[id(frame)] = replace(origin, sinks=(*origin.sinks, rows))
+        letters = [self._letters(tables, each) for each in self._letter_sinks] if is_whole else []
+        return [*found.values(), *chain.from_iterable(letters)] if is_whole else None
+
+    def _takes(self, sink: Sink) -> Sequence[str]:
+        """Names of tables that the rows of a sink are made of at once."""
+        pipeline = self._pipeline
+        if sink.of is not None:
+            return (sink.of,)
+        if pipeline.transform is None or not pipeline.views:
+            return [each.view for each in pipeline.sources]
+        return taken_by(pipeline.transform, pipeline.tables)
+
+    def _letters(self, tables: TablePlan, sink: ToTopic) -> list[Origin]:
+        """Dead letters of one topic, which several tables may have."""
+        pipeline = self._pipeline
+        found = []
+        for table in tables.with_dead_letters:
+            if table.dead_letters == sink.topic:
+                rows = table.dead_rows(pipeline).drop("topic")
+                found.append(Origin(rows, (_sink_rows(pipeline, sink, rows),), (table.name,)))
+        return found
+
+    def _joined(
+        self, tables: TablePlan, origins: Sequence[Origin], order: Sequence[str]
+    ) -> tuple[DataFrame, list[SinkRows]]:
+        branches = branches_of(origins, tables.bases)
+        if len(branches) == 1:
+            return joined(branches, order)
+        takes = {name: each.takes for name, each in tables.tables.items()}
+        forks = forks_of(branches, takes, tables.made_by_row)
+        problems = _fork_problems([tables.tables[name] for name in sorted(forks)])
+        if problems:
+            raise DefinitionError(problems)
+        # Once more, with rows that several branches take from shared by them.
+        tables = self._tables(forks)
+        again = self._origins(tables, self._taken(tables, tables.result()))
+        assert again is not None, "it was planned before"
+        return joined(branches_of(again, tables.bases), order)
+
+    def _taken(self, tables: TablePlan, result: DataFrame | None) -> dict[str, DataFrame | None]:
+        """What each sink takes, by its label."""
+        return {each.label: result if each.of is None else tables.usable(each.of) for each in self._pipeline.sinks}
+
+    def _own_query(self, sink: Sink, rows: DataFrame | None) -> PlannedQuery | None:
+        """One whose sink is Spark's own."""
+        if isinstance(sink, ToTable):
+            self._tried("sink", partial(check_format, self._spark, sink.format))
+        if rows is None:
             self._read_only("sink", sink)
             return None
-        rows = []
-        for index, each in enumerate(pipeline.sinks):
-            where = "sink" if len(pipeline.sinks) == 1 else f"sink {index + 1}"
-            if result is None:
-                self._read_only(where, each)
-            else:
-                rows.append(self._tried(where, partial(_sink_rows, pipeline, each, result)))
-        if result is None or None in rows:
-            return None
-        by_label = {each.label: each for each in rows if each is not None}
-        sinks = tuple(by_label[each.label] for each in in_order(pipeline))
-        return PlannedQuery(pipeline.name, result, pipeline.output_mode, None, {}, sinks)
+        return self._tried("sink", lambda: _own_query(self._pipeline, sink, rows))
+
+    def _dead_letters(self) -> PlannedQuery:
+        """As a query of their own, which reads what they are made of a second time."""
+        pipeline = self._pipeline
+        name = pipeline.dead_letters_query
+        session = own_session(self._spark, pipeline)
+        tables = TablePlan(session, self._checked, self._tried, streamed(session, pipeline, name), counts=False)
+        parts = [each.dead_rows(pipeline) for each in tables.with_dead_letters]
+        return PlannedQuery(name, reduce(DataFrame.union, parts), "append", None, dead_letter_options(pipeline))
 
     def _read_only(self, where: str, sink: Sink) -> None:
         """Expressions of a sink, read by Spark's parser: nobody knows the columns."""
         for name in ("key", "where", "deletes"):
             text = getattr(sink, name, None)
             if text is not None:
-                self._tried(where, partial(check_expression, self._session, text))
+                self._tried(where, partial(check_expression, self._spark, text))
 
     def _tried(self, where: str | None, step: Callable[[], _Made]) -> _Made | None:
         """What a step makes; None where Spark finds something wrong in it, which is kept as a sentence."""
@@ -232,25 +317,27 @@ def _with_advice(sentence: str) -> str:
     return "the Python that Spark runs has no tidelog: install it there, or leave spark.pyspark.python to this one"
 
 
-def transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
-    """The transformation over its sources. DefinitionError for what the file's own code raises."""
-    transform = pipeline.transform
-    if transform is None:
-        return frames[0]
-    if isinstance(transform, str):
-        for source, frame in zip(pipeline.sources, frames, strict=True):
-            frame.createOrReplaceTempView(source.view)
-        return session.sql(transform)
-    try:
-        result = transform(*frames)
-    except PySparkException:
-        raise
-    except Exception as error:
-        # It is the file's own code, and may do anything wrong.
-        raise DefinitionError([f"the function raises {type(error).__name__}: {error}"]) from error
-    if not isinstance(result, DataFrame):
-        raise DefinitionError([f"transform returns {type(result).__name__}; it has to return a DataFrame"])
-    return result
+def _fork_problems(tables: Sequence[Table]) -> list[str]:
+    """Of tables that several branches take from, and that Spark would compute for each of them."""
+    found = []
+    for each in tables:
+        assert each.checked is not None, "it was planned"
+        if has_watermark(each.checked):
+            found.append(
+                f"view {each.name}: several take from it, and Spark loses the watermark from before it on the way to them:"
+                " give the view watermark=, and the source none"
+            )
+        elif is_stateful(each.checked):
+            found.append(
+                f"view {each.name}: Spark would keep its state (of an aggregation, a join or the like) once for each of those"
+                " that take from it, unless they only choose rows and compute columns: make pipelines of them"
+            )
+        elif has_chance(each.checked):
+            found.append(
+                f"view {each.name}: a value in it is by chance (rand, uuid, shuffle), and Spark would draw another one for each"
+                " of those that take from it: compute it where one takes it, or write the view to a topic first"
+            )
+    return found
 
 
 def _own_query(pipeline: Pipeline, sink: Sink, result: DataFrame) -> PlannedQuery:
@@ -273,13 +360,3 @@ def _sink_rows(pipeline: Pipeline, sink: Sink, result: DataFrame) -> SinkRows:
         except OptionError as error:
             raise DefinitionError([str(error)]) from error
     return found
-
-
-def _dead_letters(session: SparkSession, pipeline: Pipeline) -> PlannedQuery:
-    name = pipeline.dead_letters_query
-    parts = []
-    for each in pipeline.sources:
-        if each.decode is not None and each.dead_letters is not None:
-            checked = checked_rows(each, flat_rows(each, streamed(session, pipeline, name)), counts=False)
-            parts.append(dead_rows(pipeline, each, checked))
-    return PlannedQuery(name, reduce(DataFrame.union, parts), "append", None, dead_letter_options(pipeline))

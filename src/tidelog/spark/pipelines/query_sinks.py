@@ -17,7 +17,7 @@ from tidelog.spark.pipelines.batch_accounts import QuerySinks, TopicGroup
 from tidelog.spark.pipelines.batch_rows import SinkRows
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError
-from tidelog.spark.pipelines.query_options import cluster_of, decision_options, sink_options
+from tidelog.spark.pipelines.query_options import cluster_of, decision_options, letter_sinks, sink_options
 from tidelog.spark.pipelines.sink_targets import Beside, StagedSink, cluster_target, staged_sinks
 from tidelog.spark.pipelines.sink_writing import TopicCluster, TopicPlan
 from tidelog.spark.pipelines.sinks import ToTopic
@@ -61,8 +61,9 @@ def decider_options(pipeline: Pipeline) -> SinkOptions:
 def topic_groups(pipeline: Pipeline, labels: Sequence[str]) -> list[TopicGroup]:
     """Topics by cluster, in declared order. `labels` are those of all sinks, in the order of their columns."""
     groups: dict[str, list[ToTopic]] = {}
-    for each in pipeline.sinks:
-        if isinstance(each, ToTopic):
+    for each in (*pipeline.sinks, *letter_sinks(pipeline)):
+        # Dead letters that are a query of their own are not among them.
+        if isinstance(each, ToTopic) and each.label in labels:
             groups.setdefault(cluster_of(pipeline, each), []).append(each)
     found = []
     for sinks in groups.values():

@@ -5,7 +5,7 @@
     ToFiles      Parquet files in a directory
     ToDatabase   a table of SQLite, PostgreSQL or MariaDB
 
-A pipeline has one or several. All of them see the same rows, and a batch counts in all of them or in none. `sink_validation`
+A pipeline has one or several. All of them see one computation, and a batch counts in all of them or in none. `sink_validation`
 finds what is wrong with them, `sink_targets` makes of them what a decision names.
 """
 
@@ -33,6 +33,8 @@ class ToTopic(Declaration):
     _: KW_ONLY
     name: str | None = None
     """What the pipeline calls this sink. Without it the topic's name."""
+    of: str | None = None
+    """The view or source that it takes from. Without it what the transformation gives."""
     where: str | None = None
     """A condition in SQL over the columns that come out: which rows are for this sink."""
     key: str | None = None
@@ -61,6 +63,7 @@ class ToTable(Declaration):
     _: KW_ONLY
     name: str | None = None
     """Of a table in a catalog, instead of a path. Of a Delta table what the pipeline calls this sink."""
+    of: str | None = None
     format: str = "parquet"
     catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Iceberg: the properties of the catalog, as in {"type": "rest", "uri": "http://127.0.0.1:8181"}."""
@@ -99,6 +102,7 @@ class ToFiles(Declaration):
     path: str
     _: KW_ONLY
     name: str | None = None
+    of: str | None = None
     where: str | None = None
     partition_by: Sequence[str] = ()
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -118,6 +122,7 @@ class ToDatabase(Declaration):
     _: KW_ONLY
     table: str
     name: str | None = None
+    of: str | None = None
     where: str | None = None
     merge_on: Sequence[str] = ()
     sequence_by: str | None = None

@@ -5,7 +5,6 @@ What SQL and schemas say about columns needs Spark: `query_plan` finds that, whe
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.spark.errors import OptionError
 from tidelog.spark.pipelines.declaration import Declaration, missing
-from tidelog.spark.pipelines.definition import (
-    AVAILABLE_NOW,
-    RECORD,
-    FromTopic,
-    Pipeline,
-    Watermark,
-)
-from tidelog.spark.pipelines.expectations import ACTIONS, EXPECTATIONS_MAX, QUARANTINE, WARN, Expect
+from tidelog.spark.pipelines.definition import AVAILABLE_NOW, FromTopic, Pipeline
+from tidelog.spark.pipelines.expectations import QUARANTINE
 from tidelog.spark.pipelines.field_types import with_right_types
 from tidelog.spark.pipelines.query_options import (
     CLIENT_FIELDS,
@@ -32,6 +25,15 @@ from tidelog.spark.pipelines.query_options import (
 )
 from tidelog.spark.pipelines.sink_validation import check_sinks, is_topic, parse_sink
 from tidelog.spark.pipelines.sinks import ToTopic
+from tidelog.spark.pipelines.view_validation import (
+    VIEW_NAME,
+    check_expectations,
+    check_views,
+    origin_problems,
+    transform_problems,
+)
+from tidelog.spark.pipelines.views import View
+from tidelog.spark.pipelines.watermark_validation import INTERVAL, check_watermark
 from tidelog.spark.source.source_options import parse_source_options, stream_start
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 # Names of topics have the same characters, and so may be part of a path.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_VIEW = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_INTERVAL = re.compile(r"(\d+ (nano|micro|milli)?(second|minute|hour|day|week|month|year)s?( |$))+", re.IGNORECASE)
 _OUTPUT_MODES = ("append", "update", "complete")
 _LOGIN = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
 # For an output mode that is wrong: what it would allow is not to be looked at.
@@ -58,6 +58,8 @@ class CheckedPipeline:
     """The same with stand-ins for what is wrong, so that one mistake hides no other."""
     unknown_sources: frozenset[int] = frozenset()
     """Those whose columns nobody knows, because their decoding is wrong."""
+    unknown_views: frozenset[str] = frozenset()
+    """Names of views that are not among the sound ones."""
     has_all_sources: bool = True
     has_transform: bool = True
     """False where it is neither SQL nor a function of so many sources."""
@@ -92,7 +94,8 @@ def problems_of_file(checked: Sequence[CheckedPipeline]) -> list[str]:
 
 
 def wrong_arguments(pipeline: Pipeline) -> list[str]:
-    """Arguments of the pipeline and its sources that are missing, or none, or of a wrong type: nobody can work with those."""
+    """Arguments of the pipeline, its sources and its views that are missing, or none, or of a wrong type: with those nobody can
+    work."""
     found = [f"{pipeline.name}: {each}" for each in with_right_types(pipeline)[1]]
     sources: Sequence[object] = pipeline.sources
     for each in sources:
@@ -100,11 +103,19 @@ def wrong_arguments(pipeline: Pipeline) -> list[str]:
             found += [f"{pipeline.name}: source: {problem}" for problem in with_right_types(each)[1]]
         elif each is not None:
             found.append(f"{pipeline.name}: source: expected FromTopic, not {type(each).__name__}")
+    views: Sequence[object] = pipeline.views if isinstance(pipeline.views, list | tuple) else ()
+    for index, each in enumerate(views):
+        if isinstance(each, View):
+            found += [f"{pipeline.name}: view {index + 1}: {problem}" for problem in with_right_types(each)[1]]
+        else:
+            found.append(f"{pipeline.name}: view {index + 1}: expected View, not {type(each).__name__}")
     return found
 
 
 def check_pipeline(declared: Pipeline) -> CheckedPipeline:
     pipeline, found = with_right_types(declared)
+    declared_views: Sequence[object] = pipeline.views
+    pipeline = replace(pipeline, views=[each for each in declared_views if isinstance(each, View)])
     name = declared.name if isinstance(declared.name, str) else "a pipeline without a name"
     if name == pipeline.name and (not _NAME.fullmatch(name) or name in {".", ".."}):
         found.append(f"{name!r} cannot be the name of a pipeline: letters, digits, '.', '_' and '-', 200 at most")
@@ -125,13 +136,15 @@ def check_pipeline(declared: Pipeline) -> CheckedPipeline:
             unknown.add(len(sources))
         sources.append(sound)
     has_sources = is_source_given and len(sources) == len(pipeline.sources)
-    transform_problems = _transform_problems(pipeline.transform, sources) if has_sources else []
+    transform_wrong = transform_problems(pipeline, sources) if has_sources else []
+    views = check_views(declared_views, sources)
     if has_sources:
         for view, times in Counter(source.view.lower() for source in sources).items():
             if times > 1:
                 found.append(f"{times} sources have the name {view}: give one of them name=")
-    found += transform_problems
-    pipeline = replace(pipeline, source=sources)
+    found += views.problems
+    found += transform_wrong
+    pipeline = replace(pipeline, source=sources, views=views.views)
     is_sink_given = cast("object", declared.sink) is not None
     has_sinks = False
     if not is_sink_given and not _is_told_missing("sink", found):
@@ -140,6 +153,10 @@ def check_pipeline(declared: Pipeline) -> CheckedPipeline:
         sinks, sink_problems = check_sinks(pipeline, _option_problems)
         found += sink_problems
         has_sinks = len(sinks) == len(pipeline.sinks) > 0
+        if has_sources and has_sinks and not transform_wrong and not views.problems:
+            found += origin_problems(pipeline, sinks)
+        if has_sources and not sink_problems:
+            found += _letter_problems(pipeline)
         pipeline = replace(pipeline, sink=sinks)
         if has_sources and pipeline.has_dead_letters and not any(isinstance(each, ToTopic) for each in sinks):
             found += [
@@ -155,7 +172,8 @@ def check_pipeline(declared: Pipeline) -> CheckedPipeline:
         pipeline,
         frozenset(unknown),
         has_all_sources=has_sources,
-        has_transform=not transform_problems,
+        unknown_views=views.unknown,
+        has_transform=not transform_wrong,
         has_sink=has_sinks,
     )
 
@@ -168,7 +186,7 @@ def _setting_problems(pipeline: Pipeline) -> list[str]:
     found = _given_elsewhere(pipeline.kafka, CLIENT_FIELDS)
     if pipeline.output_mode not in _OUTPUT_MODES:
         found.append(f"output_mode is {pipeline.output_mode!r}; it can be {', '.join(_OUTPUT_MODES)}")
-    if pipeline.trigger is not None and pipeline.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(pipeline.trigger):
+    if pipeline.trigger is not None and pipeline.trigger != AVAILABLE_NOW and not INTERVAL.fullmatch(pipeline.trigger):
         found.append(f"trigger is {pipeline.trigger!r}; it is a time such as '10 seconds', or {AVAILABLE_NOW}")
     if pipeline.checkpoint is not None and not pipeline.checkpoint.strip():
         found.append("checkpoint is empty: name a directory")
@@ -187,7 +205,7 @@ def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, b
     if source.pattern is not None and source.name is None:
         found.append("a pattern is no name for a table: give name= as well")
         is_known = False
-    elif not _VIEW.fullmatch(source.view):
+    elif not VIEW_NAME.fullmatch(source.view):
         found.append(f"{source.view!r} cannot be the name of a table in SQL: give name=")
         is_known = False
     decoder_problems = _decoder_problems(source)
@@ -198,7 +216,7 @@ def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, b
             found.append("expect is about columns, and without decode= there are none but record")
         if source.dead_letters is not None:
             found.append("dead_letters without decode=: no value can be broken")
-    expectations, wrong = _check_expectations(source.expectations)
+    expectations, wrong = check_expectations(source.expectations)
     found += wrong
     if source.dead_letters is None and any(each.action == QUARANTINE for each in expectations.values()):
         found.append(
@@ -207,31 +225,10 @@ def _check_source(pipeline: Pipeline, declared: FromTopic) -> tuple[FromTopic, b
     source = replace(source, expect=expectations)
     if source.dead_letters is not None and not is_topic(source.dead_letters):
         found.append(f"{source.dead_letters!r} cannot be the name of a topic")
-    if source.watermark is not None:
-        watermark, wrong = with_right_types(source.watermark)
-        wrong += _watermark_problems(watermark)
-        found += wrong
-        source = replace(source, watermark=None if wrong else watermark)
+    watermark, wrong = check_watermark(source.watermark)
+    found += wrong
+    source = replace(source, watermark=watermark)
     return _with_right_options(pipeline, source, found), is_known, found
-
-
-def _check_expectations(declared: Mapping[str, Expect]) -> tuple[dict[str, Expect], list[str]]:
-    """Those that Spark can look at, and what is wrong with the others."""
-    if len(declared) > EXPECTATIONS_MAX:
-        return {}, [f"there are {len(declared)} expectations: {EXPECTATIONS_MAX} are the most"]
-    sound = {}
-    found = []
-    for name, each in declared.items():
-        expectation, wrong = with_right_types(each)
-        if expectation.action not in ACTIONS:
-            wrong.append(f"action is {expectation.action!r}; it can be {', '.join(ACTIONS)}")
-            expectation = replace(expectation, action=WARN)
-        found += [f"expect {name!r}: {problem}" for problem in wrong]
-        if expectation.condition.strip():
-            sound[name] = expectation
-        else:
-            found.append(f"expect {name!r} has no condition")
-    return sound, found
 
 
 def _decoder_problems(source: FromTopic) -> list[str]:
@@ -263,34 +260,14 @@ def _with_right_options(pipeline: Pipeline, source: FromTopic, found: list[str])
     return own if elsewhere or wrong else source
 
 
-def _watermark_problems(watermark: Watermark) -> list[str]:
-    found = []
-    if not _VIEW.fullmatch(watermark.column):
-        found.append(
-            f"the watermark's column is {watermark.column!r}; it is the name of a column. "
-            "An expression can make one: Watermark('at', '1 minute', 'record.timestamp')"
-        )
-    elif watermark.column == RECORD:
-        found.append("the watermark cannot be record: its time is record.timestamp, as the expression")
-    if not _INTERVAL.fullmatch(watermark.delay):
-        found.append(f"the watermark's delay is {watermark.delay!r}; it is a time such as '10 minutes'")
-    return found
-
-
-def _transform_problems(transform: object, sources: Sequence[FromTopic]) -> list[str]:
-    if transform is None:
-        return [] if len(sources) <= 1 else ["several sources need a transform, which makes one of them"]
-    if isinstance(transform, str):
-        return [] if transform.strip() else ["transform is empty: leave it out, or write a SELECT"]
-    if not callable(transform):
-        return [f"transform is SQL or a function, not {type(transform).__name__}"]
-    try:
-        inspect.signature(transform).bind(*sources)
-    except TypeError:
-        return [f"transform is given {len(sources)} DataFrames, one for each source, and does not take so many"]
-    except ValueError:  # one written in C has none to look at
-        return []
-    return []
+def _letter_problems(pipeline: Pipeline) -> list[str]:
+    """A topic of dead letters is one more sink."""
+    labels = {each.label for each in pipeline.sinks} if pipeline.is_decided else set()
+    return [
+        f"dead_letters is {each}, which is the name of a sink as well: give that another one by name="
+        for each in pipeline.dead_letter_topics
+        if each in labels
+    ]
 
 
 def _loops(pipeline: Pipeline) -> list[str]:
@@ -299,7 +276,7 @@ def _loops(pipeline: Pipeline) -> list[str]:
     topics = [each for each in pipeline.sinks if isinstance(each, ToTopic)]
     written = [("sink", each.topic) for each in topics if each.bootstrap is None]
     if all(each.bootstrap is None for each in topics[:1]):
-        written += [("dead_letters", each.dead_letters) for each in pipeline.sources if each.dead_letters is not None]
+        written += [("dead_letters", each) for each in pipeline.dead_letter_topics]
     here = all(each.bootstrap is None for each in pipeline.sources)
     return [f"{what} writes to {topic}, which the pipeline reads" for what, topic in written if here and topic in read]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline
 from tidelog.spark.pipelines.sinks import Sink, ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines.views import View
 from tidelog.spark.testing_kit.errors import PipelineTestError
 from tidelog.spark.testing_kit.time_marks import MarkedWatermark, mark_of
 
@@ -73,7 +74,7 @@ def source_topics(pipelines: Sequence[Pipeline]) -> list[str]:
 def written_topics(pipelines: Sequence[Pipeline]) -> list[str]:
     """Those of sinks and of dead letters, each once."""
     sinks = [sink.topic for each in pipelines for sink in each.sinks if isinstance(sink, ToTopic)]
-    dead = [source.dead_letters for each in pipelines for source in each.sources if source.dead_letters is not None]
+    dead = [topic for each in pipelines for topic in each.dead_letter_topics]
     return list(dict.fromkeys([*sinks, *dead]))
 
 
@@ -104,6 +105,7 @@ def _isolated(pipeline: Pipeline, place: Place) -> Pipeline:
         pipeline,
         name=name,
         source=[_own_source(each, place) for each in pipeline.sources],
+        views=[_own_view(each, place) for each in pipeline.views],
         sink=[_own_sink(pipeline, each, place) for each in pipeline.sinks],
         checkpoint=f"checkpoints/{name}",
         staging=None,
@@ -134,6 +136,10 @@ def _own_source(source: FromTopic, place: Place) -> FromTopic:
         options=_without_login(options),
         bootstrap=None,
     )
+
+
+def _own_view(view: View, place: Place) -> View:
+    return view if view.dead_letters is None else replace(view, dead_letters=place.topic(view.dead_letters))
 
 
 def _own_sink(pipeline: Pipeline, sink: Sink, place: Place) -> Sink:

@@ -169,7 +169,7 @@ class PipelineTest:
 
     def dead_letters(self, topic: str | None = None) -> list[DeadLetter]:
         """What was set apart, of one topic of dead letters or of all."""
-        known = [each.dead_letters for one in self.declared for each in one.sources if each.dead_letters is not None]
+        known = [each for one in self.declared for each in one.dead_letter_topics]
         if topic is not None and topic not in known:
             raise PipelineTestError(f"no source has dead_letters={topic!r}{_known(topic, known)}")
         if not known:
@@ -310,11 +310,10 @@ class World:
             for sink in pipeline.sinks:
                 # Where rows change, the last one of each key is what counts.
                 found[sink.label] = self._sinks.rows(sink, is_last_of_key=pipeline.output_mode != "append")
-            for source in pipeline.sources:
-                if source.dead_letters is not None:
-                    topic = self.place.declared(source.dead_letters)
-                    letters = self.dead_letters(topic)
-                    found[topic] = [{"value": each.text, "reason": each.reason} for each in letters]
+            for each_topic in pipeline.dead_letter_topics:
+                topic = self.place.declared(each_topic)
+                letters = self.dead_letters(topic)
+                found[topic] = [{"value": each.text, "reason": each.reason} for each in letters]
         return found
 
     def rows(self, number: int, place: int) -> list[Row]:

@@ -63,6 +63,6 @@ class MarkedWatermark(Watermark):
         time = F.timestamp_micros(F.substring_index(key, ":", -1).cast("bigint")).cast(kind)
         timed = rows.withColumn(self.column, F.when(is_mark, time).otherwise(own))
         # What may be chance is not moved below the watermark by Spark, which would never see a mark then. This is never true,
-        # which Spark would find out of a `rand` alone.
-        never = F.rand() + F.col("record.offset") < 0
+        # which Spark would find out of the number of a partition alone; `rand` would be another one to each that takes the rows.
+        never = F.spark_partition_id() + F.col("record.offset") < 0
         return timed.withWatermark(self.column, self.delay).where(~is_mark | never)

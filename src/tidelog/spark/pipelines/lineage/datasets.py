@@ -46,8 +46,7 @@ def source_topics(pipeline: Pipeline, source: FromTopic, seen: list[str]) -> lis
 
 def dead_letter_topics(pipeline: Pipeline) -> list[Dataset]:
     bootstrap = dead_letter_options(pipeline)["kafka.bootstrap.servers"]
-    topics = dict.fromkeys(each.dead_letters for each in pipeline.sources if each.dead_letters is not None)
-    return [topic_of(bootstrap, each) for each in topics]
+    return [topic_of(bootstrap, each) for each in pipeline.dead_letter_topics]
 
 
 def sink_dataset(pipeline: Pipeline, sink: Sink, beside: Beside) -> Dataset:

@@ -128,4 +128,6 @@ def _topics(offsets: object) -> list[str]:
 def _outputs(pipeline: Pipeline, query: str, beside: Callable[[str], str]) -> Sequence[tuple[str, Dataset]]:
     if query == pipeline.dead_letters_query:
         return [(each.name, each) for each in dead_letter_topics(pipeline)]
-    return [(each.label, sink_dataset(pipeline, each, beside)) for each in pipeline.sinks]
+    # By a query of their own only beside a sink of Spark's, and in older checkpoints.
+    dead = [(each.name, each) for each in dead_letter_topics(pipeline)] if pipeline.is_decided else []
+    return [*((each.label, sink_dataset(pipeline, each, beside)) for each in pipeline.sinks), *dead]

@@ -1,6 +1,6 @@
 """What a pipeline reads, makes and writes, as a graph: data for a picture, made of the declaration alone. Pure.
 
-    topics     ->  sources  ->  transformation  ->  sinks
+    topics     ->  sources  ->  views  ->  transformation  ->  sinks
                            \\->  dead letters
 
 What is shown of a sink holds no secret: of a URL only where it is.
@@ -8,13 +8,14 @@ What is shown of a sink holds no secret: of a URL only where it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf, Text
 from tidelog.spark.pipelines.definition import DEFAULT_BOOTSTRAP, FromTopic, Pipeline
 from tidelog.spark.pipelines.sinks import EXACTLY_ONCE, Sink, ToDatabase, ToTable, ToTopic
+from tidelog.spark.pipelines.views import View, in_order, taken_by
 
 Kind: TypeAlias = Literal["topic", "source", "transform", "sink", "dead letters"]
 
@@ -44,15 +45,27 @@ def graph_of(pipeline: Pipeline) -> Graph:
     """For a declaration whose arguments are of the right types; whether they are right otherwise does not matter."""
     making = _Making(pipeline)
     sources = [making.source(each) for each in pipeline.sources]
+    tables = {each.view.lower(): index for each, index in zip(pipeline.sources, sources, strict=True)}
+
+    def taken(query: object) -> list[int]:
+        return [tables[name.lower()] for name in taken_by(query, pipeline.tables) if name.lower() in tables]
+
+    ordered, _ = in_order(pipeline.views, pipeline.tables)
+    for view in (*ordered, *(each for each in pipeline.views if each not in ordered)):
+        tables[view.name.lower()] = making.node(_view(view), taken(view.query))
     result = sources
-    if pipeline.transform is not None or len(sources) > 1:
-        result = [making.node(_transform(pipeline), sources)]
+    has_result = any(each.of is None for each in pipeline.sinks)
+    if pipeline.transform is not None or (len(sources) > 1 and has_result):
+        result = [making.node(_transform(pipeline), taken(pipeline.transform) if pipeline.views else sources)]
     for sink in pipeline.sinks:
-        making.node(_sink(pipeline, sink), result)
+        origin = None if sink.of is None else tables.get(sink.of.lower())
+        making.node(_sink(pipeline, sink), result if origin is None else [origin])
     dead: dict[str, list[int]] = {}
-    for index, source in zip(sources, pipeline.sources, strict=True):
-        if source.dead_letters is not None:
-            dead.setdefault(source.dead_letters, []).append(index)
+    named = [*((each.view, each.dead_letters) for each in pipeline.sources)]
+    named += [(each.name, each.dead_letters) for each in pipeline.views]
+    for name, letters in named:
+        if letters is not None:
+            dead.setdefault(letters, []).append(tables[name.lower()])
     for topic, origins in dead.items():
         making.node(Node("dead letters", topic, ("dead letters",)), origins)
     return Graph(pipeline.name, making.nodes, making.edges)
@@ -85,10 +98,18 @@ def _source_lines(source: FromTopic) -> list[str]:
     lines = [_decoder(source.decode)]
     if source.watermark is not None:
         lines.append(f"late after {source.watermark.delay}")
-    expected = len(source.expect)
-    if expected:
-        lines.append(f"{expected} expectation{'s' if expected > 1 else ''}")
-    return lines
+    return lines + _expected(source.expect)
+
+
+def _view(view: View) -> Node:
+    about = ["view in SQL" if isinstance(view.query, str) else "view in Python"]
+    if view.watermark is not None:
+        about.append(f"late after {view.watermark.delay}")
+    return Node("transform", view.name, (*about, *_expected(view.expect)))
+
+
+def _expected(expect: Mapping[str, object]) -> list[str]:
+    return [f"{len(expect)} expectation{'s' if len(expect) > 1 else ''}"] if expect else []
 
 
 def _decoder(decoder: Decoder | None) -> str:
