@@ -104,7 +104,7 @@ def validate_pipelines(path: str, only: Sequence[str], *, without_spark: bool, a
     try:
         file = load(path, only, None)
     except PipelineFileError as error:
-        tell([str(error)])
+        tell(error.problems)
         return EXIT_WRONG_QUESTION
     checked = [check_pipeline(each) for each in file.pipelines]
     tell(problems_of_file(checked))
@@ -314,7 +314,7 @@ def _table_problems(file: PipelineFile, pipeline: Pipeline, queries: Sequence[Pl
 def _complain(error: Exception, code: int, *, is_verbose: bool) -> int:
     if is_verbose:
         traceback.print_exception(error)
-    problems = error.problems if isinstance(error, DefinitionError) else [str(error)]
+    problems = error.problems if isinstance(error, DefinitionError | PipelineFileError) else [str(error)]
     for each in problems:
         complain(COMMAND, each, code)
     return code

@@ -11,7 +11,9 @@ from tidelog.cli.command_group import command_group, exit_with
 from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, JsonOption, MetricsHostOption, MetricsPortOption
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A Python file that defines pipelines.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="A file that defines pipelines, in Python or in SQL.")
+]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="NAME", help="Only the pipeline of this name. May be given several times."),

@@ -30,7 +30,11 @@ class PipelineError(Exception):
 
 
 class PipelineFileError(PipelineError, ValueError):
-    """Found while the file is loaded."""
+    """Found while the file is loaded: one sentence, or several."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = list(problems)
 
 
 class DefinitionError(PipelineError, ValueError):

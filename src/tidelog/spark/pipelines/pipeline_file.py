@@ -1,4 +1,5 @@
-"""A file with pipelines: Python that is run, and the `Pipeline` objects that it leaves in its names, alone or several in a list.
+"""A file with pipelines: Python that is run, and the `Pipeline` objects that it leaves in its names, alone or several in a list;
+or SQL with a header for each of them (`sql_file`).
 
 Modules beside the file may be imported. Functions of theirs and of the file itself reach Spark's workers by value: nothing has
 to be installed there for them.
@@ -16,6 +17,11 @@ from types import ModuleType
 
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import PipelineFileError
+from tidelog.spark.pipelines.sql_file import pipelines_of_sql
+
+_SQL = ".sql"
+# All of it is read before anything is known of it.
+SQL_BYTES_MAX = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ class PipelineFile:
     path: Path
     pipelines: Sequence[Pipeline]
     modules: Sequence[ModuleType]
-    """The file's own, and those beside it that it has imported."""
+    """The file's own, and those beside it that it has imported; none of one in SQL."""
 
     @property
     def directory(self) -> Path:
@@ -48,11 +54,15 @@ def load_pipelines(path: str | Path, only: Sequence[str] = ()) -> PipelineFile:
     file = Path(path).absolute()
     if not file.is_file():
         raise PipelineFileError(f"there is no file {path}")
-    if str(file.parent) not in sys.path:
-        sys.path.insert(0, str(file.parent))
     before = set(sys.modules)
-    module = _run(file)
-    pipelines = _pipelines_of(module, path)
+    modules: list[ModuleType] = []
+    if file.suffix == _SQL:
+        pipelines = _read_sql(file, path)
+    else:
+        if str(file.parent) not in sys.path:
+            sys.path.insert(0, str(file.parent))
+        modules.append(_run(file))
+        pipelines = _pipelines_of(modules[0], path)
     if not pipelines:
         raise PipelineFileError(f"{path} defines no pipeline: give a name of it a Pipeline(...), or a list of them")
     if only:
@@ -64,9 +74,22 @@ def load_pipelines(path: str | Path, only: Sequence[str] = ()) -> PipelineFile:
     beside = [
         imported
         for name, imported in sys.modules.items()
-        if name not in before and _is_in(imported, file.parent) and imported is not module
+        if modules and name not in before and _is_in(imported, file.parent) and imported is not modules[0]
     ]
-    return PipelineFile(file, pipelines, [module, *beside])
+    return PipelineFile(file, pipelines, [*modules, *beside])
+
+
+def _read_sql(file: Path, path: str | Path) -> list[Pipeline]:
+    try:
+        if file.stat().st_size > SQL_BYTES_MAX:
+            raise PipelineFileError(f"{path} is larger than {SQL_BYTES_MAX} bytes, which no pipelines are")
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineFileError(f"{path} cannot be read: {error}") from error
+    pipelines, problems = pipelines_of_sql(text, lambda place: (file.parent / place).read_bytes())
+    if problems:
+        raise PipelineFileError(*(f"{path}, {each}" for each in problems))
+    return pipelines
 
 
 def _pipelines_of(module: ModuleType, path: str | Path) -> list[Pipeline]:
@@ -87,7 +110,7 @@ def _run(file: Path) -> ModuleType:
     name = f"tidelog_pipeline_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise PipelineFileError(f"{file} is no Python file: its name has to end with .py")
+        raise PipelineFileError(f"{file} is no Python file: its name has to end with .py, or with .sql for one in SQL")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
