@@ -87,7 +87,9 @@ def _topic(account: SinkAudit, settings: Mapping[str, Any]) -> Verified:
     if not account.ranges:
         return Verified(account.sink, Outcome.UNKNOWN, reason="its offsets were not known when it was written")
     rows = checksum = 0
-    options = {**settings, "auto_offset_reset": "none", "enable_auto_commit": False, "allow_auto_create_topics": False}
+    # Where to begin is said for each range. The consumer asks itself before it is said, and must not take that for an error.
+    begins = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "allow_auto_create_topics": False}
+    options = {**settings, **begins}
     starts = _starts(account.ranges, options)
     with Consumer(**options, isolation_level="read_committed") as consumer:
         for each in account.ranges:
