@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(1800)]
 DEADLINE_S = 1500
 
 
-def chaos(name: str, directory: Path) -> tuple[int, dict[str, Any]]:
+def chaos(name: str, directory: Path, *more: str) -> tuple[int, dict[str, Any]]:
     """What it answers. What planted pipelines keep beside their sinks lies in the directory."""
     command = [sys.executable, "-m", "tidelog.cli", "pipeline", "chaos", str(PLANTED / f"{name}.py"), "--json"]
     done = subprocess.run(
-        [*command, "--seed", SEED, "--minutes", "1.5", "--rate", "20"],
+        [*command, "--seed", SEED, "--minutes", "1.5", "--rate", "20", *more],
         env={**os.environ, "TMPDIR": str(directory)},
         capture_output=True,
         text=True,
@@ -45,9 +45,12 @@ def test_a_right_pipeline_has_each_row_once_under_kills_of_everything(tmp_path: 
     assert list(tmp_path.glob("tidelog-chaos-*")) == [], "nothing is left of it"
 
 
-@pytest.mark.parametrize(("name", "sink"), [("counts_twice", "numbered"), ("commits_first", "new")])
-def test_a_planted_mistake_is_found(tmp_path: Path, name: str, sink: str) -> None:
-    code, answer = chaos(name, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "sink", "more"),
+    [("counts_twice", "numbered", ()), ("commits_first", "new", ()), ("loses_late", "sums", ("--late", "5 minutes"))],
+)
+def test_a_planted_mistake_is_found(tmp_path: Path, name: str, sink: str, more: tuple[str, ...]) -> None:
+    code, answer = chaos(name, tmp_path, *more)
 
     assert (code, answer["each_row_once"]) == (1, False)
     assert [each.partition(":")[0] for each in answer["differences"]] == [sink]

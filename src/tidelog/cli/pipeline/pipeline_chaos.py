@@ -73,6 +73,8 @@ _AWAY_S = (0.5, 3.0)
 _BATCH_TIMEOUT_S = 60.0
 _LOOK_S = 0.02
 _WITHIN_S = 0.6
+# Of all queries, between two kills that a driver feels.
+_BATCHES_BETWEEN = 3
 # Steps that every batch has which is decided here; where Spark itself writes the driver dies at any time.
 _STEPS = (BEGIN, WRITE, "decision", "finish", RETURN)
 DRIVER, WORKER, BROKER = "driver", "worker", "broker"
@@ -174,6 +176,7 @@ class _Course:
         from tidelog.spark.testing_kit.tested_pipelines import travel_by_value  # noqa: PLC0415
 
         self.kills: list[str] = []
+        self._batches = 0
         self.rows_in = self.rows_out = self.verified = self.unknown = 0
         self._options = options
         self._given = given
@@ -208,11 +211,12 @@ class _Course:
             self._driver.ensure_up()
             if self._driver.failures > FAILURES_MAX + len(self.kills):
                 raise PipelineError(f"the driver stops by itself, again and again: {self._driver.sentence}")
-            if now_s >= next_kill_s and self._driver.is_running:
-                # Each kind as often as the others, in an order that the seed gives.
-                kinds = kinds or self._random.sample([DRIVER, WORKER, BROKER], 3)
+            # Each kind as often as the others, in an order that the seed gives.
+            kinds = kinds or self._random.sample([DRIVER, WORKER, BROKER], 3)
+            if now_s >= next_kill_s and self._driver.is_running and self._may_kill(kinds[-1]):
                 if self._kill(kinds[-1]):
                     self.kills.append(kinds.pop())
+                    self._batches = self._committed()
                 next_kill_s = time.monotonic() + self._times.uniform(*_PAUSE_S)
             _wait(now_s + _TICK_S - time.monotonic())
         self.rows_in = self._sources.count
@@ -290,6 +294,16 @@ class _Course:
             _wait(away_s)
             self._cluster.start(node)
         return True
+
+    def _may_kill(self, kind: str) -> bool:
+        """Whether some batches are done since the last kill: drivers that all die in one batch would show one batch."""
+        return kind == BROKER or self._committed() >= self._batches + _BATCHES_BETWEEN
+
+    def _committed(self) -> int:
+        """Batches that Spark has written down as done, of all queries."""
+        world = self.test.world
+        places = [Path(world.file.checkpoint_of(each)) for each in world.pipelines]
+        return sum(_newest(commits) + 1 for place in places for commits in place.glob("*/commits"))
 
     def _wait_for_a_batch(self) -> None:
         """Until a batch is under way, and has been for a moment: between batches there is little that a kill could spoil."""
