@@ -301,7 +301,7 @@ MUTANTS: dict[Callable[[Patch], None], tuple[int, ...]] = {
     apply_uncommitted_metadata: (11,),
     answer_before_the_coordinators_log: (43, 58),
     take_markers_of_old_coordinators: (373, 124),
-    skip_fencing: (118, 265),
+    skip_fencing: (85, 352),
     show_what_is_not_stable: (1,),
     take_commits_of_old_generations: (5, 17),
     forget_generations: (5,),
