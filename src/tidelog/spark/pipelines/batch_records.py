@@ -20,6 +20,7 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.client_settings import common_settings
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline
 from tidelog.spark.pipelines.query_options import source_options
+from tidelog.spark.pipelines.session import frame_of
 from tidelog.spark.source.offset_bounds import OffsetBound
 from tidelog.spark.source.offset_ranges import OffsetRange
 from tidelog.spark.source.partition_offsets import to_json
@@ -129,7 +130,7 @@ class BatchRecords:
         options = _batch_options(self._pipeline, source)
         if not ranges:
             columns = parse_source_options({**options, "subscribe": "none"}).columns
-            return self._session.createDataFrame([], spark_schema(columns))
+            return frame_of(self._session, [], spark_schema(columns))
         rows = reduce(DataFrame.union, [self._read(options, each) for each in _pieces(ranges)])
         if self._keeps:
             self._kept.append(rows.persist())

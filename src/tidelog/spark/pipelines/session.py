@@ -21,7 +21,8 @@ from tidelog.spark.pipelines.spark_log import SparkLog
 from tidelog.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # Where a worker of Spark's unpacks the archive that `tidelog pipeline package` has built.
 PACKAGES = "tidelog_packages"
@@ -123,6 +124,17 @@ def own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
             if name not in told and session.conf.isModifiable(name):
                 session.conf.set(name, value)
     return session
+
+
+def frame_of(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: StructType | str) -> DataFrame:
+    """`createDataFrame`, but for its side effect: it makes its session the active one, in which Spark then looks for the data
+    sources of whoever else writes in this process."""
+    before = type(spark).getActiveSession()
+    try:
+        return spark.createDataFrame(rows, schema)
+    finally:
+        if before is not None and before is not spark:
+            before.createDataFrame([], "nothing int")
 
 
 def _launch_quietly(conf: Mapping[str, str]) -> None:

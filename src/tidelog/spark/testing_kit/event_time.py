@@ -32,6 +32,7 @@ def latest_event(spark: SparkSession, source: FromTopic, records: Sequence[Given
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     from tidelog.spark.pipelines.errors import sentence_of  # noqa: PLC0415
+    from tidelog.spark.pipelines.session import frame_of  # noqa: PLC0415
     from tidelog.spark.pipelines.source_rows import checked_rows, flat_rows, good_rows  # noqa: PLC0415
 
     watermark = source.watermark
@@ -43,7 +44,7 @@ def latest_event(spark: SparkSession, source: FromTopic, records: Sequence[Given
         for index, each in enumerate(records)
     ]
     try:
-        raw = spark.createDataFrame(rows, _SCHEMA)
+        raw = frame_of(spark, rows, _SCHEMA)
         timeless = replace(source, watermark=None)
         good = good_rows(timeless, checked_rows(timeless, flat_rows(timeless, lambda _: raw), counts=False))
         time = F.col(watermark.column) if watermark.expression is None else F.expr(watermark.expression)

@@ -17,6 +17,7 @@ from tidelog.client.consumer.consumer import Consumer
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.pipelines.dead_letter import PREFIX
 from tidelog.spark.pipelines.decoders import Avro, Decoder, Json, Protobuf
+from tidelog.spark.pipelines.session import frame_of
 from tidelog.spark.pipelines.sinks import Sink, ToDatabase, ToFiles, ToTable, ToTopic
 from tidelog.spark.testing_kit.errors import PipelineTestError
 
@@ -156,7 +157,7 @@ class SeenSinks:
                 raise PipelineTestError(f"values of {sink.label} cannot be read here: look at them with `records`")
         if not records:
             return []
-        values = self._spark.createDataFrame([(each.value,) for each in records], "value binary")
+        values = frame_of(self._spark, [(each.value,) for each in records], "value binary")
         decoded = values.select(decoder.decoded(F.col("value"), keeps_broken=False).columns.alias("row"))
         return [each.asDict(recursive=True) for each in decoded.select("row.*").collect()]
 
