@@ -5,6 +5,7 @@ Outside of a command there is nothing to end in order, and an exception amid an 
 
 import os
 import signal
+import warnings
 
 EXIT_INTERRUPTED = 130
 """What shells give for a command that Ctrl-C has ended."""
@@ -22,6 +23,12 @@ def raise_when_interrupted() -> bool:
     if is_exit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return is_exit
+
+
+def forget_what_was_interrupted() -> None:
+    """In the `except` that takes Ctrl-C for an end: a call that it came before is not waited for any more, which is no mistake.
+    Python would say so on standard error when the exception goes, and the call with it."""
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
 
 
 def _exit(_number: int, _frame: object) -> None:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from tidelog.cli.admin_session import QuestionError, RefusalError, remark
 from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.groups.offset_plan import parse_topics
+from tidelog.cli.interrupts import forget_what_was_interrupted
 from tidelog.cli.moments import parse_time
 from tidelog.cli.records.client_session import with_cluster
 from tidelog.cli.records.output_records import OutputFormat, Row, renderer
@@ -74,7 +75,7 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
                     reading.run(_GroupEnd(admin, consumer, options.group))
             except KeyboardInterrupt:
                 # Ctrl-C is how a person ends a command that follows a topic.
-                pass
+                forget_what_was_interrupted()
             finally:
                 # Raises where the reader of standard output has gone; then nothing more is committed.
                 out.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import PurePosixPath
@@ -44,11 +43,9 @@ def _is_avro_of_debezium(decoder: object) -> bool:
 def dockerfile(pipelines: Iterable[Pipeline], files: Iterable[str], base: str) -> str:
     """`files` are copied beside one another, by their paths relative to the pipelines' own."""
     extras = ",".join(needed_extras(pipelines))
-    python = ".".join(map(str, sys.version_info[:2]))
     copies = "\n".join(f"COPY [{_quoted(each)}, {_quoted(str(PurePosixPath(HOME) / each))}]" for each in files)
     return f"""\
-# The driver and the executors, which need one Python and one Spark: that of this image has to be {python}, as here, for
-# pipelines whose functions were pickled elsewhere; here driver and executors are the same image, so that any will do.
+# Driver and executors are this one image, so that they have the same Python and the same Spark.
 ARG SPARK_IMAGE={base}
 FROM ${{SPARK_IMAGE}}
 USER root
