@@ -480,6 +480,27 @@ def test_a_topic_of_decisions_that_forgets_is_refused() -> None:
         tasks.close()
 
 
+def test_a_first_batch_without_rows_makes_the_topic_of_accounts_as_any_other(
+    clusters: tuple[str, str], tmp_path: Path
+) -> None:
+    with EmbeddedCluster() as one, Admin(bootstrap_servers=one.bootstrap_servers) as admin:
+        pipeline = Pipeline((one.bootstrap_servers, clusters[1]), tmp_path)
+        audit = pipeline.work("run1", 0).audit
+        assert audit is not None
+        empty = BatchWork(0, BatchInput("hash of 0", 0, 0), audit=msgspec.structs.replace(audit, sinks=()))
+
+        with pipeline.committer("run1") as sink:
+            sink.commit(empty)
+
+        topic = ConfigResource(ResourceKind.TOPIC, AUDIT_TOPIC)
+        configs = admin.describe_configs([topic])[topic]
+        assert not isinstance(configs, Exception)
+        assert configs["retention.ms"].value == str(AUDIT_RETENTION_MS)
+        assert configs["unclean.leader.election.enable"].value == "false"
+        assert [each.batch_id for each in pipeline.audit] == [0]
+        pipeline.close()
+
+
 def test_a_batch_whose_account_is_too_large_for_its_topic_is_not_decided(
     clusters: tuple[str, str], tmp_path: Path
 ) -> None:

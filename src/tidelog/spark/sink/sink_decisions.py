@@ -110,6 +110,10 @@ class SinkDecisions:
         try:
             if account is not None:
                 await self._prove(decider, account)
+            elif audit is not None and self._audit_bytes_proven < 0:
+                # Of a batch without rows, which has nothing to prove. A topic that brokers make by themselves has one replica.
+                await ensure_audit_topic(self._admin)
+                self._audit_bytes_proven = 0
             await decider.begin_transaction()
             await decider.send(TOPIC, value, key=encode_key(self._identity), partition=0)
             if audit is not None:
