@@ -20,7 +20,7 @@ from tidelog.model.slow_work import ThreadSlowWork
 from tidelog.net.address import Address
 from tidelog.net.errors import NetError
 from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess
-from tidelog.net.transport import LoopTransport
+from tidelog.net.transport import LoopTransport, Transport
 from tidelog.storage.errors import StorageError
 from tidelog.storage.os_files import OsFiles
 from tidelog.storage.seams import Seams
@@ -52,8 +52,10 @@ class HostedNode:
         *,
         metrics_address: Address | None = None,
         metrics_access: HttpAccess = OPEN_ACCESS,
+        transport: Transport | None = None,
     ) -> Self:
-        """START_ERRORS say why it cannot be. With an address for them, the node shows its metrics and its health there."""
+        """START_ERRORS say why it cannot be. With an address for them, the node shows its metrics and its health there.
+        `transport` is the machine's own unless another is given."""
         loop = asyncio.get_running_loop()
         slow_work = ThreadSlowWork(loop.call_soon_threadsafe)
         seams = Seams(OsFiles(), SystemClock(), slow_work, SystemRandom())
@@ -62,7 +64,7 @@ class HostedNode:
                 config,
                 seams,
                 loop,
-                LoopTransport(loop),
+                LoopTransport(loop) if transport is None else transport,
                 metrics_address=metrics_address,
                 metrics_access=metrics_access,
                 crashes=CrashHandler.of(loop),

@@ -34,13 +34,15 @@ def format_nodes(
     clock: Clock,
     random: Random,
     first_records: Sequence[FramedRecord] = (),
+    cluster_id: str | None = None,
 ) -> None:
-    """Make the directories of several nodes ready to be one cluster. FormatError where they belong to several already.
+    """Make the directories of several nodes ready to be one cluster. FormatError where they belong to several already, or to
+    another than `cluster_id`.
 
     All of them vote. A node that has lost its directory comes back without a vote: what it voted for is not known any more.
     `first_records` are what the cluster's log begins with beside its feature levels.
     """
-    known = [check_identity(files, node.directory, None, NodeId(node.node_id)) for node in nodes]
+    known = [check_identity(files, node.directory, cluster_id, NodeId(node.node_id)) for node in nodes]
     for node, identity in zip(nodes, known, strict=True):
         if identity is None:
             refuse_lost_identity(files, node.directory)
@@ -54,7 +56,7 @@ def format_nodes(
     else:
         # The first start was killed between two nodes. None has voted yet, and each knows all voters.
         voters = _first_voters(files, next(node for node, each in zip(nodes, known, strict=True) if each is not None))
-    cluster_id = ids[0] if ids else new_cluster_id(random)
+    cluster_id = ids[0] if ids else cluster_id or new_cluster_id(random)
     for node in nodes:
         format_directories(
             files,

@@ -41,6 +41,7 @@ from tidelog.security.listener_settings import ListenerSettings
 
 if TYPE_CHECKING:
     from tidelog.broker.requests.caller import Authorizer
+    from tidelog.broker.requests.handling import Interposer
     from tidelog.broker.requests.node_view import Node
 
 
@@ -150,6 +151,12 @@ class NodeListeners:
     def serve(self) -> None:
         for dispatcher in self._dispatchers:
             dispatcher.is_ready = True
+
+    def interpose(self, interposer: Interposer | None) -> None:
+        """Have each request of clients and other brokers go through `interposer`; None ends that."""
+        for dispatcher in self._dispatchers:
+            if not isinstance(dispatcher, ControllerDispatcher):
+                dispatcher.interpose(interposer)
 
     async def drain_clients(self, timeout_ms: int) -> None:
         """Answer what clients and brokers have asked, and close them. The controllers' listeners go on."""

@@ -158,6 +158,15 @@ class Caller:
         self.meter: Meter | None = None
         """What the request at hand takes of its sender's quotas, while its handler is called and there are any."""
 
+    def apart(self) -> Caller:
+        """The same for a request whose answer is not to be gathered with others. What was gathered before it is done first."""
+        gather = self.gather
+        if gather is not None and gather.is_open:
+            gather.close()
+        caller = Caller(self.connection, self.client_id, self.api_key, self.api_version, self.authorizer)
+        caller.meter = self.meter
+        return caller
+
     @property
     def principal(self) -> Principal:
         return self.connection.principal

@@ -26,6 +26,7 @@ cdef class Dispatcher:
     cdef object _counts
     cdef NodeQuotas _quotas
     cdef readonly list _served
+    cdef object _interposer
     cdef RequestHeader _header
     cdef Caller _caller
     cdef long long _begun_ns

@@ -13,11 +13,15 @@ What an API in one version takes is looked up once a listener (`Served`). A type
 through `tidelog.wire.codec`, which also says what is wrong with bytes.
 
 Where clients have quotas, each request has a `Meter` (`quotas.meter`); without any, one look at a flag is all.
+
+Something may be put between a listener and its handlers (`interpose`), as tests do that make requests fail. It takes the place of
+the handler in what is looked up, so that requests pay nothing while there is none.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog import plain_cython
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     import cython
 
     from tidelog.broker.requests.caller import Authorizer
+    from tidelog.broker.requests.handling import Interposer
     from tidelog.broker.requests.node_view import Node
     from tidelog.net.connection import Connection
 else:
@@ -73,6 +78,7 @@ class Dispatcher:
         "_counts",
         "_gather",
         "_header",
+        "_interposer",
         "_listener_kind",
         "_node",
         "_now_ns",
@@ -93,6 +99,7 @@ class Dispatcher:
         self._gather = ProduceGather(node)
         # By key and version; None where nobody has asked yet.
         self._served: list[Served | None] = [None] * (_KEYS * _VERSIONS)
+        self._interposer: Interposer | None = None
         # That of the request at hand, until its handler is called.
         self._header: Any = RequestHeader(request_api_key=0, request_api_version=0, correlation_id=0, client_id=None)
         # That of the last request: most of them come from the same client, and ask for the same.
@@ -103,6 +110,11 @@ class Dispatcher:
         self.is_ready = False
         self.on_closed: Callable[[int], None] | None = None
         """Hears of the end of each connection, by its id."""
+
+    def interpose(self, interposer: Interposer | None) -> None:
+        """Have each request of this listener go through `interposer` on its way to its handler, from the next one on."""
+        self._interposer = interposer
+        self._served = [None] * (_KEYS * _VERSIONS)
 
     def connection_opened(self, connection: Connection) -> None:
         if not self.is_ready:
@@ -272,6 +284,8 @@ class Dispatcher:
             raise UnsupportedVersionError(f"{asked.name} is not served in version {version}")
         served = self._served[key * _VERSIONS + version]
         if served is None:
+            if self._interposer is not None:
+                handler = handler._replace(answer=partial(self._interposer, handler.answer))
             metering = metering_of(key, self._listener_kind == "controller")
             served = Served(asked, version, handler, self._counts[key, version], metering)
             self._served[key * _VERSIONS + version] = served

@@ -37,6 +37,10 @@ class Handler(NamedTuple):
     """Whether an answer that comes later wakes somebody who sleeps: it leaves at once, not at the end of the loop's turn."""
 
 
+Interposer: TypeAlias = Callable[[Callable[[Any, Any, Any], Any], Any, Any, Any], Any]
+"""What stands between a listener and its handlers: it is given the handler and what that would be, and answers as a handler does.
+To hold the answer of a Produce in its hands it asks for a caller without a gather (`Caller.apart`)."""
+
 HANDLERS: dict[int, Handler] = {}
 
 
