@@ -100,7 +100,7 @@ class _Asked:
 class _Node:
     """One connection, and what its node speaks."""
 
-    __slots__ = ("connection", "greeting", "has_answered", "last_used_s", "throttle", "versions", "waiting")
+    __slots__ = ("connection", "greeting", "has_answered", "is_silent", "last_used_s", "throttle", "versions", "waiting")
 
     def __init__(self) -> None:
         self.connection: NodeConnection
@@ -108,6 +108,8 @@ class _Node:
         self.greeting = False
         self.has_answered = False
         """Whether it has ever answered anything but a greeting: then it expects of this client what this client does."""
+        self.is_silent = False
+        """Whether the last request to it timed out. One that is cut off from the controllers greets, and answers little else."""
         # Requests that came before the node was ready.
         self.waiting: deque[_Asked] = deque()
         self.throttle: asyncio.TimerHandle | None = None
@@ -205,8 +207,8 @@ class Connections:
             self._drop(node_id, channel, NotReachedError("the client went back to its bootstrap servers"))
 
     def least_loaded(self) -> int | None:
-        """A node to ask what any node knows: best one that is ready and has little to do, at worst one that was down when it was
-        last tried. None while all have just failed."""
+        """A node to ask what any node knows: best one that is ready and has little to do, at worst one that was down or silent
+        when it was last tried. None while all have just failed."""
         candidates = list(self._brokers or self._bootstrap)
         self._random.shuffle(candidates)
         best: tuple[int, int] | None = None
@@ -214,11 +216,12 @@ class Connections:
         for node_id in candidates:
             node = self._nodes.get((node_id, Channel.DATA))
             address = self._addresses.get(node_id)
-            unready = 2 if address is not None and self.reachability.is_down(address) else 1
+            is_doubtful = address is not None and self.reachability.is_down(address)
+            unready = 2 if is_doubtful or (node is not None and node.is_silent) else 1
             if node is None:
                 rank = (unready, 0)
             elif node.is_ready:
-                rank = (0, node.in_flight)
+                rank = (2 if node.is_silent else 0, node.in_flight)
             elif node.connection.state is State.BACKING_OFF or node.throttle is not None:
                 continue
             else:
@@ -428,9 +431,12 @@ class Connections:
 
         def answered(frame: memoryview | RequestFailedError) -> None:
             if isinstance(frame, RequestFailedError):
+                if isinstance(frame, RequestTimedOutError):
+                    node.is_silent = True
                 callback(self._failed(frame, node, is_greeted=True))
             else:
                 node.has_answered = True
+                node.is_silent = False
                 callback(self._decode(node, answer, version, frame))
 
         remaining_ms = int((asked.deadline_s - self._loop.time()) * 1000) + 1
