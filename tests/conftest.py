@@ -22,6 +22,9 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
+# pytest-asyncio is here to be tested with, and warns where it is not configured: runs of pytest that tests start are without it.
+os.environ["PYTEST_ADDOPTS"] = "-p no:asyncio"
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints what tests recorded under the name "summary": figures that a reader of the run wants to see."""

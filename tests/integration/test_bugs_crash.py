@@ -34,7 +34,7 @@ from tidelog.replication.replica_fetcher import ReplicaFetcher
 from tidelog.storage.durability import Durability
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.testing import EmbeddedCluster
-from tidelog.testing.embedded_cluster import ClusterError
+from tidelog.testing.errors import ClusterError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -219,7 +219,7 @@ def test_a_follower_that_fails_at_its_leaders_answer_stops(monkeypatch: pytest.M
     def live() -> None:
         with EmbeddedCluster(nodes=2) as cluster:
             cluster.create_topic(TOPIC, replication_factor=2)
-            nodes = [hosted.node for hosted in cluster._hosted]
+            nodes = [hosted.node for hosted in cluster._hosted._hosted.values()]
             monkeypatch.setattr(ReplicaFetcher, "_answered", planted)
             wait_until(lambda: all(node.stopped.done() for node in nodes), "the nodes stop")
             monkeypatch.undo()

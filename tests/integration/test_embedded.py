@@ -194,10 +194,10 @@ def test_a_fault_of_the_node_is_told_at_the_stop(before: set[threading.Thread]) 
     directory = cluster.directory
 
     async def fail() -> None:
-        (hosted,) = cluster._hosted
+        (hosted,) = cluster._hosted._hosted.values()
         hosted.node._metadata_failed(StorageError(directory, "write", errno.ENOSPC))
 
-    cluster._call(fail())
+    cluster._thread.call(fail())
 
     with pytest.raises(ClusterError, match=r"did not stop cleanly: cannot write .*No space left"):
         cluster.stop()

@@ -9,7 +9,7 @@ import pytest
 
 from tidelog import Admin, Consumer, Producer
 from tidelog.testing import EmbeddedCluster
-from tidelog.testing.embedded_cluster import ClusterError
+from tidelog.testing.errors import ClusterError
 
 
 @pytest.fixture(scope="module")

@@ -124,3 +124,86 @@ def test_a_mistake_in_a_mark_is_one_sentence_and_no_other_test_suffers(
     assert [sentence for sentence in MARKS.values() if sentence not in lines] == []
     assert f"1 passed, {len(MARKS) + 1} errors" in run.stdout
     assert "Traceback" not in run.stdout
+
+
+FAULTS = """
+import pytest
+
+def test_one_breaks_the_cluster(tidelog_cluster, tidelog_topic):
+    tidelog_cluster.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED", times=None)
+    tidelog_cluster.fail("DeleteTopics", error="CLUSTER_AUTHORIZATION_FAILED", times=None)
+    tidelog_cluster.kill_node(1)
+
+def test_the_next_one_has_a_whole_one(tidelog_cluster, tidelog_topic, tidelog_producer, tidelog_consumer):
+    tidelog_producer.send(tidelog_topic, b"order").result()
+    rows = []
+    while not rows:
+        rows = tidelog_consumer.poll(timeout_ms=1000)
+    assert [row.value for row in rows] == [b"order"]
+
+@pytest.mark.tidelog_own_cluster(nodes=2, config={"num.partitions": 3})
+def test_a_cluster_of_its_own(tidelog_own_cluster):
+    tidelog_own_cluster.create_topic("orders", partitions=2, replication_factor=2)
+    tidelog_own_cluster.kill_node(2)
+    assert tidelog_own_cluster.running_nodes == (1,)
+
+def test_another_cluster_of_its_own(tidelog_own_cluster):
+    assert tidelog_own_cluster.nodes == (1,)
+"""
+
+COROUTINES = """
+import pytest
+
+MARK
+
+async def test_coroutines_have_clients_on_their_loop(tidelog_async_producer, tidelog_async_consumer, tidelog_topic):
+    await (await tidelog_async_producer.send(tidelog_topic, b"order"))
+    rows = []
+    while not rows:
+        rows = await tidelog_async_consumer.poll(timeout_ms=1000)
+    assert [row.value for row in rows] == [b"order"]
+"""
+
+
+def test_what_a_test_does_to_the_cluster_ends_with_it(project: Path) -> None:
+    (project / "test_it.py").write_text(FAULTS)
+
+    run = pytest_in(project)
+
+    assert run.returncode == 0, run.stdout
+    assert "4 passed" in run.stdout
+
+
+BY_ANYIO = "pytestmark = pytest.mark.anyio\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'"
+
+
+@pytest.mark.parametrize(
+    ("options", "mark"),
+    [("", "pytestmark = pytest.mark.asyncio"), ("-p no:asyncio", BY_ANYIO)],
+    ids=["pytest-asyncio", "anyio"],
+)
+def test_coroutines_have_fixtures_of_their_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch, options: str, mark: str
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", options)
+    with (project / "pytest.ini").open("a") as settings:
+        settings.write("" if options else "asyncio_default_fixture_loop_scope = function\n")
+    (project / "test_it.py").write_text(COROUTINES.replace("MARK", mark))
+
+    run = pytest_in(project)
+
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def test_a_mark_of_a_cluster_that_says_something_else_fails_its_test(project: Path) -> None:
+    (project / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.tidelog_own_cluster(node=3)\ndef test_it(tidelog_own_cluster): pass\n"
+        "@pytest.mark.tidelog_own_cluster(nodes=0)\ndef test_that(tidelog_own_cluster): pass\n"
+    )
+
+    run = pytest_in(project)
+
+    assert run.returncode == 1
+    assert "the mark tidelog_own_cluster has no argument node; did you mean nodes?" in run.stdout
+    assert "the mark tidelog_own_cluster(nodes=0) cannot be: nodes is a number from 1 on" in run.stdout

@@ -115,6 +115,8 @@ class TypedPage:
             _like_a_clone(self.home)
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("TIDELOG_", "PYTEST_"))},
+            # A reader need not have pytest-asyncio, which the tests of the plugin do.
+            "PYTEST_ADDOPTS": "-p no:asyncio",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.home),
             "TMPDIR": str(directory / "tmp"),

@@ -1,19 +1,30 @@
-"""A real cluster inside of a test: `EmbeddedCluster`, and the pytest fixtures `tidelog_cluster` and `tidelog_topic`."""
+"""A real cluster inside of a test: `EmbeddedCluster`, fixtures of pytest around it, and `KafkaContainer`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelog.testing.embedded_cluster import ClusterError, EmbeddedCluster
+    from tidelog.testing.container import KafkaContainer
+    from tidelog.testing.embedded_cluster import EmbeddedCluster
+    from tidelog.testing.errors import ClusterError
+    from tidelog.testing.faults import Fault
 
-__all__ = ["ClusterError", "EmbeddedCluster"]
+__all__ = ["ClusterError", "EmbeddedCluster", "Fault", "KafkaContainer"]
+
+# pytest imports this package in every run on a machine where Tidelog is installed; the broker is for those who use it.
+_PUBLIC = {
+    "ClusterError": "tidelog.testing.errors",
+    "EmbeddedCluster": "tidelog.testing.embedded_cluster",
+    "Fault": "tidelog.testing.faults",
+    "KafkaContainer": "tidelog.testing.container",
+}
 
 
 def __getattr__(name: str) -> object:
-    # pytest imports this package in every run on a machine where Tidelog is installed; the broker is for those who use it.
-    if name in __all__:
-        from tidelog.testing import embedded_cluster  # noqa: PLC0415
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415
 
-        return getattr(embedded_cluster, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(module), name)
