@@ -18,6 +18,7 @@ import pytest
 import uvloop
 
 from tests.support.cluster_load import wait_until
+from tests.support.embedded_nodes import nodes_of
 from tests.support.raw_client import RawClient
 from tests.support.running_node import RunningNode
 from tidelog.broker.handlers import create_topics
@@ -219,7 +220,7 @@ def test_a_follower_that_fails_at_its_leaders_answer_stops(monkeypatch: pytest.M
     def live() -> None:
         with EmbeddedCluster(nodes=2) as cluster:
             cluster.create_topic(TOPIC, replication_factor=2)
-            nodes = [hosted.node for hosted in cluster._hosted._hosted.values()]
+            nodes = nodes_of(cluster)
             monkeypatch.setattr(ReplicaFetcher, "_answered", planted)
             wait_until(lambda: all(node.stopped.done() for node in nodes), "the nodes stop")
             monkeypatch.undo()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.support.embedded_nodes import call_on, nodes_of
 from tidelog.storage.errors import StorageError
 from tidelog.testing import ClusterError, EmbeddedCluster
 
@@ -194,10 +195,10 @@ def test_a_fault_of_the_node_is_told_at_the_stop(before: set[threading.Thread]) 
     directory = cluster.directory
 
     async def fail() -> None:
-        (hosted,) = cluster._hosted._hosted.values()
-        hosted.node._metadata_failed(StorageError(directory, "write", errno.ENOSPC))
+        (node,) = nodes_of(cluster)
+        node._metadata_failed(StorageError(directory, "write", errno.ENOSPC))
 
-    cluster._thread.call(fail())
+    call_on(cluster, fail())
 
     with pytest.raises(ClusterError, match=r"did not stop cleanly: cannot write .*No space left"):
         cluster.stop()

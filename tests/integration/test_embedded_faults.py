@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka import Message
 
 from tidelog import Admin, Consumer, Producer
+from tidelog.client.consumer.fetched_partition import Row
 from tidelog.client.errors import ClientError
 from tidelog.model.errors import ErrorCode
 from tidelog.testing import ClusterError, EmbeddedCluster
@@ -48,7 +50,7 @@ def produced(cluster: EmbeddedCluster, topic: str, value: bytes, **settings: obj
     producer.produce(topic, value, on_delivery=delivered)
     assert producer.flush(20) == 0
     (error,) = told
-    return None if error is None else ErrorCode(error.code())
+    return None if error is None else ErrorCode.of(error.code())
 
 
 # --- records ---------------------------------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def test_an_answer_that_is_late_times_out(cluster: EmbeddedCluster) -> None:
 
 def test_a_delay_holds_back_the_answer_and_not_the_deed(cluster: EmbeddedCluster, topic: str) -> None:
     fault = cluster.delay("Produce", ms=60_000, client_id="slow")
-    options = {"client_id": "slow", "request_timeout_ms": 500, "retries": 0, "delivery_timeout_ms": 600}
+    options: dict[str, Any] = {"client_id": "slow", "request_timeout_ms": 500, "retries": 0, "delivery_timeout_ms": 600}
     with Producer(**cluster.client_options(), **options) as producer:
         delivery = producer.send(topic, b"order")
         fault.wait_until_met()
@@ -298,12 +300,12 @@ def test_a_node_that_was_killed_comes_back_where_it_was() -> None:
         cluster.write("orders", [str(number) for number in range(30)])
 
         cluster.kill_node(2)
-        assert cluster.running_nodes == (1, 3)
+        assert list(cluster.running_nodes) == [1, 3]
         assert "down: 2" in repr(cluster)
         cluster.write("orders", [str(number) for number in range(30, 60)])
 
         cluster.restart_node(2)
-        assert cluster.running_nodes == (1, 2, 3)
+        assert list(cluster.running_nodes) == [1, 2, 3]
         assert cluster.bootstrap_servers == bootstrap
         cluster.write("orders", [str(number) for number in range(60, 90)])
         found = sorted(int(row.value) for row in cluster.read("orders", 90))
@@ -366,7 +368,11 @@ def test_a_node_that_answers_only_some_requests_does_not_keep_a_producer_from_ot
         for node in cluster.nodes:
             with cluster.delay("InitProducerId", ms=60_000, node=node) as fault:
                 bootstrap = cluster.bootstrap_servers.split(",")[node - 1]
-                options = {"bootstrap_servers": bootstrap, "request_timeout_ms": 400, "delivery_timeout_ms": 20_000}
+                options: dict[str, Any] = {
+                    "bootstrap_servers": bootstrap,
+                    "request_timeout_ms": 400,
+                    "delivery_timeout_ms": 20_000,
+                }
                 with Producer(**options) as producer:
                     producer.send("orders", b"order").result()
                 assert fault.met == 1
@@ -392,11 +398,13 @@ def test_clients_that_are_cut_off_hear_nothing_until_the_network_heals(cluster: 
 
 def leader_of(cluster: EmbeddedCluster, topic: str) -> int:
     with Admin(**cluster.client_options(), request_timeout_ms=1000) as admin:
-        return admin.describe_topic(topic).partitions[0].leader
+        leader = admin.describe_topic(topic).partitions[0].leader
+        assert leader is not None
+        return leader
 
 
-def polled(consumer: Consumer, count: int) -> list[object]:
-    found: list[object] = []
+def polled(consumer: Consumer, count: int) -> list[Row]:
+    found: list[Row] = []
     deadline = time.monotonic() + 20
     while len(found) < count and time.monotonic() < deadline:
         found += consumer.poll(timeout_ms=200)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.embedded_nodes import nodes_of
 from tests.support.raw_client import RawClient
 from tidelog.broker.requests.handling import HANDLERS
 from tidelog.controller import requests as controller_requests
@@ -53,7 +54,7 @@ class Cluster:
     """Three nodes, and a client of a broker that is not the active controller."""
 
     def __init__(self, embedded: EmbeddedCluster) -> None:
-        self._nodes = [hosted.node for hosted in embedded._hosted]
+        self._nodes = nodes_of(embedded)
         self.asked = next(node for node in self._nodes if not node.health.is_active_controller)
         self.active = next(node for node in self._nodes if node.health.is_active_controller)
         self._epochs = self._sessions()

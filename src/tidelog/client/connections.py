@@ -100,7 +100,16 @@ class _Asked:
 class _Node:
     """One connection, and what its node speaks."""
 
-    __slots__ = ("connection", "greeting", "has_answered", "is_silent", "last_used_s", "throttle", "versions", "waiting")
+    __slots__ = (
+        "connection",
+        "greeting",
+        "has_answered",
+        "is_silent",
+        "last_used_s",
+        "throttle",
+        "versions",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.connection: NodeConnection
