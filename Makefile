@@ -17,13 +17,14 @@ COMPILED_PACKAGES += tests/unit/coordination tests/unit/broker/handlers/test_gro
 	tests/property/test_consumer_groups.py
 COMPILED_PACKAGES += tests/unit/broker/quotas tests/property/test_client_quotas.py
 
-.PHONY: help demo up test check format bench compat soak wheels environment clean
+.PHONY: help demo up test check coverage format bench compat soak wheels environment clean
 
 help:
 	@echo "make demo     set-up, and the main job: a cluster, live orders, an exactly-once Spark pipeline, a verified result"
 	@echo "make up       a node on this machine until Ctrl-C (ARGUMENTS=\"--port 9092 --dir data\")"
 	@echo "make test     set-up, all checks and every test that needs PyPI alone"
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
+	@echo "make coverage which lines the unit, property and integration tests run through, as Python: by package, and in build/coverage/html"
 	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java, go, valgrind and, once, mvn); AGAINST=CHECKOUT: beside the node of another checkout"
 	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat, go, node, npm, postgresql and mariadb-server)"
 	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then processes in turmoil: groups and transactions (SOAK_MINUTES=3), voters, full disks, a replaced node"
@@ -49,6 +50,12 @@ check: environment
 	$(RUN) -m mypy
 	.venv/bin/lint-imports
 	$(RUN) -m pytest -q tests/repo
+
+coverage: environment
+	mkdir -p build/coverage
+	TIDELOG_KERNELS=python $(RUN) -m pytest -q -n 2 --dist worksteal --cov --cov-report= tests/unit tests/property tests/integration
+	$(RUN) tools/coverage_by_package.py
+	$(RUN) -m coverage html -q
 
 format: environment
 	$(RUN) -m ruff check --fix
