@@ -36,20 +36,6 @@ def test_the_cluster_has_the_id_that_it_is_given() -> None:
         kafka.get_bootstrap_server()
 
 
-@pytest.mark.parametrize(
-    ("variable", "key"),
-    [
-        ("KAFKA_LOG_RETENTION_MS", "log.retention.ms"),
-        ("KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS", "group.initial.rebalance.delay.ms"),
-        ("KAFKA_A__B___C", "a_b-c"),
-    ],
-)
-def test_variables_stand_for_keys_as_in_the_images(variable: str, key: str) -> None:
-    from tidelog.testing.container import _property_of
-
-    assert _property_of(variable) == key
-
-
 def test_what_only_a_container_has_is_refused_in_a_sentence() -> None:
     kafka = KafkaContainer()
     with pytest.raises(AttributeError, match="has no with_volume_mapping: it is a node in this process"):

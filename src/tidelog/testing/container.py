@@ -16,14 +16,13 @@ import re
 from types import TracebackType
 from typing import NoReturn, Self
 
+from tidelog.broker.config.image_variables import key_of
 from tidelog.broker.node.local_cluster import HOST
 from tidelog.testing.embedded_cluster import EmbeddedCluster
 from tidelog.testing.errors import ClusterError
 
 KAFKA_PORT = 9093
 """The port that clients are given in the container of testcontainers-python."""
-
-_PREFIX = "KAFKA_"
 
 # What the images are told and what is decided here: where the node listens, and what it is made of.
 _DECIDED_HERE = frozenset(
@@ -32,14 +31,12 @@ _DECIDED_HERE = frozenset(
         "broker.id",
         "controller.listener.names",
         "controller.quorum.voters",
-        "heap.opts",
         "inter.broker.listener.name",
         "listener.security.protocol.map",
         "listeners",
         "log.dirs",
         "node.id",
         "process.roles",
-        "zookeeper.connect",
     }
 )
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -91,7 +88,7 @@ class KafkaContainer:
         self._check_not_started()
         if key == "CLUSTER_ID":
             return self.with_cluster_id(value)
-        name = _property_of(key)
+        name = key_of(key)
         if name in _DECIDED_HERE:
             raise ClusterError(f"{key} cannot be set: KafkaContainer decides {name} itself")
         self.env[key] = str(value)
@@ -104,7 +101,7 @@ class KafkaContainer:
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002 - a start has its own limit, and takes a tenth of a second
         self._check_not_started()
-        config = {name: value for key, value in self.env.items() if (name := _property_of(key)) is not None}
+        config = {name: value for key, value in self.env.items() if (name := key_of(key)) is not None}
         self._cluster = EmbeddedCluster(config=config, security=self._security, cluster_id=self._cluster_id)
         self._cluster.start()
         return self
@@ -136,14 +133,6 @@ class KafkaContainer:
     def _check_not_started(self) -> None:
         if self._cluster is not None:
             raise ClusterError("the container runs already")
-
-
-def _property_of(variable: str) -> str | None:
-    """The key of `server.properties` that a variable stands for, by the rule of the images."""
-    if not variable.startswith(_PREFIX):
-        return None
-    text = variable.removeprefix(_PREFIX).lower()
-    return re.sub(r"_+", lambda run: {1: ".", 2: "_", 3: "-"}.get(len(run[0]), run[0]), text)
 
 
 def _refusal(name: str) -> str:
