@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
+from pathlib import Path
 from typing import Self
 
 from tests.support.running_node import DEADLINE_S, RunningNode
@@ -51,3 +53,13 @@ class Peer:
             return self.socket.recv(1) != b""
         except TimeoutError:
             return True
+
+
+class TlsPeer(Peer):
+    """The same over TLS. An end without the word of TLS for it raises."""
+
+    def __init__(self, bootstrap: str, truststore: Path) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = ssl.create_default_context(cafile=str(truststore)).wrap_socket(
+            socket.create_connection((host, int(port)), DEADLINE_S), server_hostname=host, suppress_ragged_eofs=False
+        )

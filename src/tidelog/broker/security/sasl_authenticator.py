@@ -9,7 +9,7 @@
     REAUTH_HANDSHAKE         the SaslHandshake that begins a re-authentication; with another mechanism -> REAUTH_BAD_MECHANISM;
                              with an unknown one the connection ends at once, without an answer
     REAUTH_BAD_MECHANISM     anything                            -> FAILED, without an answer
-    FAILED                   nothing more is looked at; the answer, if any, and the end come `failure_delay_ms` later
+    FAILED                   nothing more is looked at; the answer, if any, comes `failure_delay_ms` later, and the end behind it
 
 What is not among these ends the connection at once, without an answer. Only the four bytes of key and version of any other
 request are ever looked at. Whoever has authenticated gets the listener's ordinary handler, from the very next request on; a
@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long a refused client is given to read why, and to close its side.
+# How far the end of a refused connection stays behind its answer. There are clients (kafka-python) that drop what they read
+# in one go with the end, and would never learn why. Kafka's brokers need some time between the two, if not as long.
+ANSWER_ALONE_MS = 20
+# How long a refused client is given to close its side.
 LINGER_MS_MAX = 500
 # To its last bare token Java's server of GSSAPI has no answer, not even an empty one.
 _WITHOUT_LAST_WORD = frozenset({"GSSAPI"})
@@ -351,9 +354,14 @@ class SaslAuthenticator:
         connection = self._connection
         if connection.is_closed:
             return
-        if answer is not None:
-            self._send(answer)
-        connection.finish(self._half_close)
+        if answer is None:
+            connection.finish(self._half_close)
+            return
+        self._send(answer)
+        connection.finish(self._half_close_later)
+
+    def _half_close_later(self) -> None:
+        self._listener.timers.after(ANSWER_ALONE_MS, self._half_close)
 
     def _half_close(self) -> None:
         # Closing at once could reset the connection, and the client might never read why it was refused.
