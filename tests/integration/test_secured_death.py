@@ -31,10 +31,9 @@ def test_a_node_dies_while_certificates_are_replaced_and_nothing_is_lost(tmp_pat
     alice = secured.client("alice")
 
     def replace_certificate(admin: Admin, number: int) -> None:
-        new = secured.new_certificate(number)
-        admin.alter_config(
-            ResourceKind.BROKER, str(number), set={"ssl.keystore.location": new["ssl.keystore.location"]}
-        )
+        new = secured.new_certificate(number)["ssl.keystore.location"]
+        changes = {f"listener.name.{name}.ssl.keystore.location": new for name in ("sasl_ssl", "controller")}
+        admin.alter_config(ResourceKind.BROKER, str(number), set=changes)
 
     with secured.processes.running(), secured.admin() as admin:
         value_of(admin.create_topics([NewTopic(TOPIC, replicas=REPLICAS)])[TOPIC])

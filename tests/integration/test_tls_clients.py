@@ -273,7 +273,10 @@ def test_a_node_that_cannot_serve_so_does_not_start(tmp_path: Path, changed: dic
 
 
 def alter(admin: AdminClient, changes: Mapping[str, str]) -> None:
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()]
+    entries = [
+        ConfigEntry(f"listener.name.clients.{name}", value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in changes.items()
+    ]
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(DEADLINE_S)
@@ -344,17 +347,6 @@ def test_a_certificate_that_must_not_replace_another_is_refused(
             alter(admin, changes)
 
         assert serial_shown(node.bootstrap, files) == before
-
-
-def test_a_listener_has_its_store_replaced_by_its_own_key(tmp_path: Path) -> None:
-    files = ClientFiles(tmp_path)
-    with RunningNode(tmp_path / "data", settings=tls_settings(tmp_path)) as node:
-        admin = AdminClient(files.confluent(node.bootstrap))
-        before = serial_shown(node.bootstrap, files)
-        renewed = key_settings("PEM", tmp_path, "renewed", AUTHORITY.node_certificate(HOSTS))
-        alter(admin, {f"listener.name.clients.{name}": value for name, value in renewed.items()})
-
-        until_another_is_shown(node.bootstrap, files, before)
 
 
 def test_a_file_that_is_written_again_is_read_again_where_that_is_wanted(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
@@ -13,6 +15,12 @@ from tidelog.wire.apis import api
 from tidelog.wire.codec import decode, decode_from, encode
 from tidelog.wire.messages.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tidelog.wire.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from tidelog.wire.schema import Request, Response
 
 _R = TypeVar("_R", bound=Response)
@@ -31,10 +39,27 @@ class Sent(NamedTuple):
 class RawClient:
     """A connection on which requests are answered one after another."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, truststore: Path | None = None) -> None:
+        """With a trust store the connection is one of TLS."""
         host, port = bootstrap.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), 30)
+        if truststore is not None:
+            context = ssl.create_default_context(cafile=str(truststore))
+            self._socket = context.wrap_socket(self._socket, server_hostname=host)
         self._correlation_id = 0
+
+    def log_in(self, user: str, password: str) -> bool:
+        """By PLAIN. Whether the node lets that user in."""
+        handshake = SaslHandshakeRequest(mechanism="PLAIN")
+        assert self.call(handshake, SaslHandshakeResponse, 1).error_code == 0
+        token = f"\0{user}\0{password}".encode()
+        return self.call(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, 2).error_code == 0
+
+    @property
+    def certificate_serial(self) -> str:
+        """Of what the node shows over TLS."""
+        assert isinstance(self._socket, ssl.SSLSocket)
+        return str((self._socket.getpeercert() or {})["serialNumber"])
 
     def call(self, request: Request, answer: type[_R], version: int) -> _R:
         return self.receive(self.send(request, version), answer)

@@ -48,6 +48,8 @@ A = TypeVar("A", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 
 _AT_LEAST_ONE_ON_LISTENERS = frozenset({MAX_CONNECTIONS.name, MAX_CONNECTION_CREATION_RATE.name})
+# What may be set of a listener for all brokers at a time.
+_LISTENERS_OF_ALL_BROKERS = _AT_LEAST_ONE_ON_LISTENERS | {"num.network.threads"}
 
 
 class Outcome(NamedTuple):
@@ -278,10 +280,7 @@ def _broker_problem(resource: ResourceChanges, broker: BrokerConfig, *, incremen
     problem = _values_problem(wanted, broker.table, per_broker=per_broker)
     if problem is None:
         for change in resource.changes:
-            is_known = change.name in broker.table or listener_key(change.name) is not None
-            if is_known and _is_read_at_the_start(change.name):
-                log.warning("%s is stored without effect: a node goes by what it is started with", change.name)
-            elif not is_known and change.operation != Operation.DELETE:
+            if change.operation != Operation.DELETE:
                 _log_without_effect(change.name, broker.table)
     return problem
 
@@ -328,22 +327,17 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
     fixed = [name for name in values if _is_fixed(name, table)]
     if fixed:
         return _invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    known = {name: key for name in values if (key := _key(name, table)) is not None}
-    for name, key in known.items():
-        try:
-            value = key.parse(values[name])
-        except ConfigError as error:
-            return _invalid(str(error))
-        unused = unused_keys().get(name)
-        if unused is not None and unused.effect is Effect.REFUSED and not unused.is_done_anyway(values[name]):
-            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {unused.reason}")
-        if name != key.name and key.name in _AT_LEAST_ONE_ON_LISTENERS and value <= 0:
-            # As in Kafka: of the node both may be 0.
-            return _invalid(f"Invalid {key.name} {value}")
-        # A node may start with none; one that runs would only seem to go on compacting.
-        if name == LOG_CLEANER_THREADS.name and value == 0:
-            return _invalid("Log cleaner threads should be at least 1")
-    single = [name for name, key in known.items() if key.update_mode is UpdateMode.PER_BROKER or name != key.name]
+    stores = [name for name in values if name in STORE_NAMES]
+    if stores:
+        return _invalid(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(stores)}]"
+        )
+    for name, text in values.items():
+        problem = _value_problem(name, text, table)
+        if problem is not None:
+            return problem
+    single = [name for name in values if _is_of_one_broker(name, table)]
     if single and not per_broker:
         return _invalid(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
@@ -351,31 +345,64 @@ def _values_problem(values: Mapping[str, str], table: ConfigKeys, *, per_broker:
     return None
 
 
-def _is_fixed(name: str, table: ConfigKeys) -> bool:
+def _value_problem(name: str, text: str, table: ConfigKeys) -> Outcome | None:
     key = _key(name, table)
+    if key is None or (_is_of_listener(name) and listener_key(name) is None and _is_fixed(key.name, table)):
+        # As in Kafka: of a listener's names those alone have a type that change at run time.
+        return None
+    try:
+        value = key.parse(text)
+    except ConfigError as error:
+        return _invalid(str(error))
+    unused = unused_keys().get(key.name)
+    if unused is not None and unused.effect is Effect.REFUSED and not unused.is_done_anyway(text):
+        return Outcome(ErrorCode.INVALID_CONFIG, f"{name} cannot be set: {unused.reason}")
+    if name != key.name and key.name in _AT_LEAST_ONE_ON_LISTENERS and value <= 0:
+        # As in Kafka: of the node both may be 0.
+        return _invalid(f"Invalid {key.name} {value}")
+    # A node may start with none; one that runs would only seem to go on compacting.
+    if name == LOG_CLEANER_THREADS.name and value == 0:
+        return _invalid("Log cleaner threads should be at least 1")
+    return None
+
+
+def _is_fixed(name: str, table: ConfigKeys) -> bool:
+    """Kafka takes any name with a listener's prefix, at least for a single broker."""
+    key = None if _is_of_listener(name) else _key(name, table)
     return key is not None and key.update_mode is UpdateMode.READ_ONLY
 
 
-def _is_read_at_the_start(name: str) -> bool:
-    """Kafka, too, takes such keys of a listener at any time, and goes by them when it opens the listener."""
-    base = without_listener(name)
-    return base in TLS_KEYS and base not in STORE_NAMES
+def _is_of_one_broker(name: str, table: ConfigKeys) -> bool:
+    if _is_of_listener(name):
+        return without_listener(name) not in _LISTENERS_OF_ALL_BROKERS
+    key = _key(name, table)
+    return key is not None and key.update_mode is UpdateMode.PER_BROKER
+
+
+def _is_of_listener(name: str) -> bool:
+    return without_listener(name) not in ("", name)
 
 
 def _key(name: str, table: ConfigKeys) -> ConfigKey[Any] | None:
-    """The key of this name, whether it acts or not; None where nobody knows it."""
+    """The key of this name, whether it acts or not, with a listener's prefix or without; None where nobody knows it."""
     key = table.get(name) or listener_key(name)
-    if key is None and name in unused_keys():
-        return unused_keys()[name].key
-    return key
+    if key is not None:
+        return key
+    base = without_listener(name)
+    return unused_keys()[base].key if base in unused_keys() else table.get(base)
 
 
 def _log_without_effect(name: str, table: ConfigKeys) -> None:
-    unused = unused_keys().get(name)
-    if unused is not None:
-        log.info("%s is stored without effect: %s", name, unused.reason)
-        return
-    log.warning("%s is stored without effect: there is no such key%s", name, did_you_mean(name, table))
+    """Says so of a value that is stored for nothing. Kafka, too, takes keys of a listener that it reads at its start."""
+    key = _key(name, table)
+    if key is None:
+        log.warning("%s is stored without effect: there is no such key%s", name, did_you_mean(name, table))
+    elif key.name in unused_keys():
+        log.info("%s is stored without effect: %s", name, unused_keys()[key.name].reason)
+    elif _is_of_listener(name) and listener_key(name) is None:
+        log.warning("%s is stored without effect: %s holds for the whole node", name, key.name)
+    elif key.update_mode is UpdateMode.READ_ONLY or (key.name in TLS_KEYS and key.name not in STORE_NAMES):
+        log.warning("%s is stored without effect: a node goes by what it is started with", name)
 
 
 def _invalid(message: str) -> Outcome:

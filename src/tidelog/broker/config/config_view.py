@@ -24,6 +24,7 @@ from tidelog.model.broker_config import BROKER_ID, NODE_ID
 from tidelog.model.config import ConfigError, ConfigKey, ConfigKeys, ConfigSource, ConfigValues, UpdateMode
 from tidelog.model.ids import NodeId, TopicName
 from tidelog.model.throttle_config import SHOWN_WHEN_SET
+from tidelog.model.tls_config import STORE_NAMES
 from tidelog.model.topic_config import TOPIC_KEYS
 from tidelog.model.unused_config import unused_keys
 from tidelog.wire.messages.configs import DescribeConfigsSynonym
@@ -180,8 +181,8 @@ def effective_config(static: ConfigValues, view: BrokerConfigView) -> ConfigValu
     ):
         for name, text in layer.items():
             key = view.table.get(name) or listener_key(name)
-            # Another release may have stored what this one does not know or allow.
-            if key is not None and key.update_mode in modes and _is_allowed(key, text):
+            # Another release may have stored what this one does not know or allow. Stores change for one listener at a time.
+            if key is not None and key.update_mode in modes and name not in STORE_NAMES and _is_allowed(key, text):
                 given[name] = key.parse(text)
     return ConfigValues(static.table, given)
 

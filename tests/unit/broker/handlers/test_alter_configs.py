@@ -261,7 +261,57 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
             "",
             ("ssl.keystore.type", SET, "PEM"),
             42,
-            "Cannot update these configs at default cluster level, broker id must be specified: [ssl.keystore.type]",
+            (
+                "These security configs can be dynamically updated only per-listener using the listener prefix: "
+                "[ssl.keystore.type]"
+            ),
+        ),
+        (
+            "1",
+            ("ssl.truststore.location", SET, "/ca.pem"),
+            42,
+            (
+                "These security configs can be dynamically updated only per-listener using the listener prefix: "
+                "[ssl.truststore.location]"
+            ),
+        ),
+        (
+            "",
+            ("listener.name.clients.num.io.threads", SET, "4"),
+            42,
+            (
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                "[listener.name.clients.num.io.threads]"
+            ),
+        ),
+        (
+            "",
+            ("listener.name.clients.someones.plug.in", SET, "4"),
+            42,
+            (
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                "[listener.name.clients.someones.plug.in]"
+            ),
+        ),
+        (
+            "1",
+            ("listener.name.clients.num.io.threads", SET, "many"),
+            42,
+            "Invalid value many for configuration num.io.threads: Not a number of type INT",
+        ),
+        (
+            "",
+            ("listener.name.clients.max.connections", SET, "0"),
+            42,
+            "Invalid max.connections 0",
+        ),
+        (
+            "1",
+            ("listener.name.clients.principal.builder.class", SET, "org.example.Builder"),
+            40,
+            (
+                "listener.name.clients.principal.builder.class cannot be set: it names Java classes, which do not run here"
+            ),
         ),
         ("2", ("num.io.threads", SET, "4"), 42, "Unexpected broker id, expected 1, but received 2"),
         ("x", ("num.io.threads", SET, "4"), 42, "Node id must be an integer, but it is: x"),
@@ -272,6 +322,35 @@ def test_changes_that_a_broker_refuses(name: str, change: Change, error: int, me
 
     assert changed(node, (BROKER, name, [change])) == [(error, message)]
     assert node.forwarded == []
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate", "num.network.threads"])
+def test_three_keys_of_a_listener_may_be_set_for_all_brokers(name: str) -> None:
+    node = node_with()
+
+    assert changed(node, (BROKER, "", [(f"listener.name.clients.{name}", SET, "4")])) == [(0, None)]
+    assert passed_on(node) == [(BROKER, "")]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("num.io.threads", "it tunes"),
+        ("log.retention.ms", "log.retention.ms holds for the whole node"),
+        ("num.partitions", "num.partitions holds for the whole node"),
+        ("connections.max.reauth.ms", "a node goes by what it is started with"),
+    ],
+)
+def test_what_is_no_key_of_a_running_listener_is_stored_for_one_and_the_log_says_so(
+    name: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = node_with()
+
+    with caplog.at_level(logging.INFO):
+        assert changed(node, (BROKER, "1", [(f"listener.name.clients.{name}", SET, "4")])) == [(0, None)]
+
+    assert f"listener.name.clients.{name} is stored without effect: {reason}" in caplog.text
+    assert passed_on(node) == [(BROKER, "1")]
 
 
 def test_keys_that_only_tune_apache_kafka_are_stored_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
