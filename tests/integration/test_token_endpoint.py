@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from tidelog.security.token_endpoint import ANSWER_BYTES_MAX, TokenEndpoint, TokenEndpointError, read_token_file
+from tidelog.security.token_request import ClientSecret
+
+ASKED = ClientSecret("c", "s")
 
 
 @dataclass
@@ -27,7 +30,7 @@ class Endpoint:
     asked: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
     def client(self, **more: object) -> TokenEndpoint:
-        return TokenEndpoint(self.url, " orders ", " s3cret:/ ", **more)  # type: ignore[arg-type]
+        return TokenEndpoint(self.url, ClientSecret(" orders ", " s3cret:/ ", **more))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -136,7 +139,7 @@ def test_a_refusal_is_one_sentence_that_says_whether_to_try_again(
 def test_an_endpoint_that_is_not_there_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(TokenEndpointError) as caught:
-        TokenEndpoint("http://127.0.0.1:1/token?key=hidden", "c", "s").fetch()
+        TokenEndpoint("http://127.0.0.1:1/token?key=hidden", ASKED).fetch()
 
     assert str(caught.value) == "the token endpoint http://127.0.0.1:1/token was not reached: Connection refused"
     assert not caught.value.is_final
@@ -147,14 +150,14 @@ def test_a_silent_endpoint_is_waited_for_no_longer_than_the_read_timeout(monkeyp
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         with pytest.raises(TokenEndpointError, match="was not reached: no answer in time"):
-            TokenEndpoint(url, "c", "s", connect_timeout_s=30, read_timeout_s=0.05).fetch()
+            TokenEndpoint(url, ASKED, connect_timeout_s=30, read_timeout_s=0.05).fetch()
 
 
 def test_plain_http_where_tls_was_expected_is_one_sentence(endpoint: Endpoint) -> None:
     url = endpoint.url.replace("http:", "https:")
 
     with pytest.raises(TokenEndpointError) as caught:
-        TokenEndpoint(url, "c", "s", tls=ssl.create_default_context).fetch()
+        TokenEndpoint(url, ASKED, tls=ssl.create_default_context).fetch()
 
     assert "was not reached" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -32,9 +32,6 @@ _UNDERSTOOD_CLASSES = {
             f"{_OAUTH}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
         }
     ),
-    "sasl.oauthbearer.jwt.retriever.class": frozenset(
-        f"{_OAUTH}.{each}" for each in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
-    ),
     "sasl.oauthbearer.jwt.validator.class": frozenset(
         f"{_OAUTH}.{each}" for each in ("DefaultJwtValidator", "ClientJwtValidator")
     ),

@@ -29,6 +29,16 @@ from tidelog.client.option_kinds import (
     word,
     words,
 )
+from tidelog.model.token_names import (
+    ASSERTION_ALGORITHMS,
+    BEARER_RETRIEVER,
+    CREDENTIALS_RETRIEVER,
+    DEFAULT_RETRIEVER,
+    FILE_RETRIEVER,
+    RETRIEVERS,
+    RS256,
+    retriever_names,
+)
 
 PLAINTEXT = "PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -47,6 +57,7 @@ Token = str | tuple[str, float]
 _REFRESH_PERIOD_MAX_S = 900
 _REFRESH_BUFFER_MAX_S = 3600
 
+_ASSERTION = "sasl_oauthbearer_assertion_"
 _ENDPOINT = (
     "sasl_oauthbearer_token_endpoint_url",
     "sasl_oauthbearer_client_credentials_client_id",
@@ -75,6 +86,15 @@ def _check_identification(name: str, value: object) -> str:
     if not isinstance(value, str) or value.lower() not in {"https", ""}:
         raise ConfigError(f"{name} is {value!r}; it can be 'https', or '' to accept a certificate of any host")
     return value.lower()
+
+
+def _check_retriever(name: str, value: object) -> str:
+    if not isinstance(value, str) or value.strip() not in RETRIEVERS:
+        raise ConfigError(
+            f"{name} names a class of Java, which cannot be loaded here; it can be {retriever_names()} of Kafka's, "
+            f"each as in {DEFAULT_RETRIEVER}"
+        )
+    return value.strip()
 
 
 _TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -146,6 +166,35 @@ class SecurityOptions:
     sasl_oauthbearer_header_urlencode: bool = flag(
         False, doc="Whether id, secret and scope are sent in a URL's encoding, which RFC 6749 asks for and few need."
     )
+    sasl_oauthbearer_jwt_retriever_class: str = option(
+        DEFAULT_RETRIEVER,
+        _check_retriever,
+        doc="Kafka's name for how a token is got: DefaultJwtRetriever, ClientCredentialsJwtRetriever, FileJwtRetriever or "
+        "JwtBearerJwtRetriever, which exchanges an assertion for it.",
+    )
+    sasl_oauthbearer_assertion_file: str | None = optional_text(
+        doc="A file with an assertion, a signed JWT that says who this is, instead of an id and a secret."
+    )
+    sasl_oauthbearer_assertion_private_key_file: str | None = optional_text(
+        doc="A file with the key (PEM, PKCS#8) that assertions are signed with."
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = secret(doc="The passphrase of that key.")
+    sasl_oauthbearer_assertion_template_file: str | None = optional_text(
+        doc="A file with the header and the payload of assertions, as JSON."
+    )
+    sasl_oauthbearer_assertion_algorithm: str = word(
+        RS256, ASSERTION_ALGORITHMS, doc="What assertions are signed with: RS256 or ES256."
+    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = optional_text(doc="Whom assertions are for: their claim aud.")
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = whole(300, at_most=86_400, doc="How long an assertion is good.")
+    sasl_oauthbearer_assertion_claim_iss: str | None = optional_text(
+        doc="Who issues them, mostly the client's id; with it an assertion takes the place of the secret."
+    )
+    sasl_oauthbearer_assertion_claim_jti_include: bool = flag(False, doc="Whether each has an id of its own, jti.")
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = whole(
+        60, at_most=3600, doc="How long before now an assertion begins to be good."
+    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = optional_text(doc="Whom they are about: their claim sub.")
     sasl_login_connect_timeout_ms: int = whole(
         10_000, at_least=1, doc="How long connecting to the token's endpoint may take; without end in Kafka."
     )
@@ -211,6 +260,18 @@ class SecurityArguments(TypedDict, total=False):
     sasl_oauthbearer_client_credentials_client_secret: str | None
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_jwt_retriever_class: str
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_sub: str | None
     sasl_login_connect_timeout_ms: int
     sasl_login_read_timeout_ms: int
     sasl_login_retry_backoff_ms: int
@@ -345,16 +406,58 @@ def _check_token_source(options: SecurityOptions) -> None:
             raise ConfigError(
                 f"sasl_oauthbearer_token_endpoint_url is {url!r}; it begins with https://, http:// or file:/"
             )
-        if url.lower().startswith("file:"):
+        retriever = options.sasl_oauthbearer_jwt_retriever_class
+        is_file = url.lower().startswith("file:")
+        if (is_file and retriever in (CREDENTIALS_RETRIEVER, BEARER_RETRIEVER)) or (
+            not is_file and retriever == FILE_RETRIEVER
+        ):
+            raise ConfigError(
+                f"sasl_oauthbearer_token_endpoint_url is {'a file' if is_file else 'no file'}, which is not for "
+                f"sasl_oauthbearer_jwt_retriever_class {retriever.rpartition('.')[2]}"
+            )
+        if is_file:
             return
         if "@" in url.partition("//")[2].partition("/")[0]:
             raise ConfigError(
                 "sasl_oauthbearer_token_endpoint_url names a user; sasl_oauthbearer_client_credentials_* are for that"
             )
+        if _uses_assertion(options):
+            return
         missing = next((each for each in _ENDPOINT[1:] if not getattr(options, each)), None)
         if missing is not None and options.sasl_jaas_config is None:
             raise ConfigError(f"sasl_oauthbearer_token_endpoint_url needs {missing}")
         return
     unused = [each for each in (*_ENDPOINT[1:], "sasl_oauthbearer_scope") if getattr(options, each) is not None]
+    unused += _given(options, _ASSERTION) + _given(options, "sasl_oauthbearer_jwt_")
     if unused:
         raise ConfigError(f"{unused[0]} needs sasl_oauthbearer_token_endpoint_url")
+
+
+def _uses_assertion(options: SecurityOptions) -> bool:
+    """Whether an assertion says who the client is. What it leaves unused is refused, where Kafka ignores it."""
+    is_bearer = options.sasl_oauthbearer_jwt_retriever_class == BEARER_RETRIEVER
+    has_file = options.sasl_oauthbearer_assertion_file is not None
+    given = _given(options, _ASSERTION)
+    if not (is_bearer or has_file or options.sasl_oauthbearer_assertion_claim_iss is not None):
+        if given:
+            raise ConfigError(
+                f"{given[0]} needs sasl_oauthbearer_assertion_file or sasl_oauthbearer_assertion_claim_iss: "
+                "an assertion takes the place of the secret with one of them"
+            )
+        return False
+    if has_file and len(given) > 1:
+        other = next(each for each in given if each != "sasl_oauthbearer_assertion_file")
+        raise ConfigError(f"{other} is of no use with sasl_oauthbearer_assertion_file, which has a whole assertion")
+    if not has_file and options.sasl_oauthbearer_assertion_private_key_file is None:
+        raise ConfigError(
+            "an assertion needs sasl_oauthbearer_assertion_private_key_file to be signed, or sasl_oauthbearer_assertion_file"
+        )
+    if options.sasl_oauthbearer_client_credentials_client_secret is not None:
+        raise ConfigError(
+            "sasl_oauthbearer_client_credentials_client_secret is of no use with an assertion: one of them says who this is"
+        )
+    if is_bearer and options.sasl_oauthbearer_client_credentials_client_id is not None:
+        raise ConfigError(
+            "sasl_oauthbearer_client_credentials_client_id is of no use with JwtBearerJwtRetriever: the assertion says it"
+        )
+    return True

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidelog.client.errors import ConfigError
+from tidelog.client.kafka_properties import in_python_names
 from tidelog.client.options import ClientOptions
 from tidelog.client.seams import ClientSeams
 from tidelog.client.security_options import Token
 from tidelog.client.token_login import TokenLogin
 from tidelog.model.pending import Pending
+from tidelog.model.token_names import BEARER_RETRIEVER
 from tidelog.security.access_token import (
     AccessToken,
     AccessTokenError,
@@ -20,11 +22,13 @@ from tidelog.security.access_token import (
     read_jwt,
     unsecured_token,
 )
+from tidelog.security.client_assertion import AssertionConfigError, AssertionSettings, ClientAssertion
 from tidelog.security.held_token import TokenSource
 from tidelog.security.sasl.exchange import SaslError
 from tidelog.security.sasl.oauthbearer import OAuthBearerClient
 from tidelog.security.token_endpoint import TokenEndpoint, read_token_file
 from tidelog.security.token_refresh import TokenRefresh
+from tidelog.security.token_request import AssertedClient, ClientSecret, JwtBearer, TokenRequest
 
 if TYPE_CHECKING:
     import ssl
@@ -96,7 +100,7 @@ def _source(
         return lambda: unsecured_token(jaas, seams.clock.now_ms())
     if url.lower().startswith("file:"):
         return lambda: read_jwt(read_token_file(url))
-    endpoint = _endpoint(url, options, jaas, tls_context)
+    endpoint = _endpoint(url, _request(options, jaas, seams), options, tls_context)
     return lambda: read_jwt(endpoint.fetch())
 
 
@@ -108,9 +112,20 @@ def _constant(text: str) -> TokenSource:
     return lambda: token
 
 
-def _endpoint(
-    url: str, options: ClientOptions, jaas: Mapping[str, str], tls_context: Callable[[], ssl.SSLContext]
-) -> TokenEndpoint:
+def _request(options: ClientOptions, jaas: Mapping[str, str], seams: ClientSeams) -> TokenRequest:
+    scope = options.sasl_oauthbearer_scope or jaas.get("scope")
+    assertion = _assertion_settings(options)
+    is_bearer = options.sasl_oauthbearer_jwt_retriever_class == BEARER_RETRIEVER
+    if is_bearer or assertion.proves_client:
+        try:
+            made = ClientAssertion.of(assertion, seams.clock.now_ms)
+        except AssertionConfigError as error:
+            raise ConfigError(in_python_names(str(error))) from None
+        if is_bearer:
+            return JwtBearer(options.sasl_oauthbearer_scope, made)
+        return AssertedClient(
+            options.sasl_oauthbearer_client_credentials_client_id or jaas.get("clientId"), scope, made
+        )
     client_id = options.sasl_oauthbearer_client_credentials_client_id or jaas.get("clientId", "")
     secret = options.sasl_oauthbearer_client_credentials_client_secret or jaas.get("clientSecret", "")
     if not client_id.strip() or not secret.strip():
@@ -118,7 +133,28 @@ def _endpoint(
         raise ConfigError(
             f"sasl_oauthbearer_token_endpoint_url needs sasl_oauthbearer_client_credentials_client_{missing}"
         )
+    return ClientSecret(client_id, secret, scope, options.sasl_oauthbearer_header_urlencode)
 
+
+def _assertion_settings(options: ClientOptions) -> AssertionSettings:
+    return AssertionSettings(
+        file=options.sasl_oauthbearer_assertion_file,
+        private_key_file=options.sasl_oauthbearer_assertion_private_key_file,
+        private_key_passphrase=options.sasl_oauthbearer_assertion_private_key_passphrase,
+        template_file=options.sasl_oauthbearer_assertion_template_file,
+        algorithm=options.sasl_oauthbearer_assertion_algorithm,
+        claim_aud=options.sasl_oauthbearer_assertion_claim_aud,
+        claim_exp_seconds=options.sasl_oauthbearer_assertion_claim_exp_seconds,
+        claim_iss=options.sasl_oauthbearer_assertion_claim_iss,
+        claim_jti_include=options.sasl_oauthbearer_assertion_claim_jti_include,
+        claim_nbf_seconds=options.sasl_oauthbearer_assertion_claim_nbf_seconds,
+        claim_sub=options.sasl_oauthbearer_assertion_claim_sub,
+    )
+
+
+def _endpoint(
+    url: str, request: TokenRequest, options: ClientOptions, tls_context: Callable[[], ssl.SSLContext]
+) -> TokenEndpoint:
     def trusting() -> ssl.SSLContext:
         """The endpoint seldom is of the cluster's authority: those of the system are trusted as well, and names are checked."""
         context = tls_context()
@@ -132,10 +168,7 @@ def _endpoint(
         trusting()
     return TokenEndpoint(
         url,
-        client_id,
-        secret,
-        options.sasl_oauthbearer_scope or jaas.get("scope"),
-        options.sasl_oauthbearer_header_urlencode,
+        request,
         options.sasl_login_connect_timeout_ms / 1000,
         options.sasl_login_read_timeout_ms / 1000,
         trusting if is_https else None,

@@ -209,29 +209,6 @@ without effect: the library of Kerberos fetches tickets again by itself
         The random part of the time of renewal.
     sasl.kerberos.ticket.renew.window.factor  double  0.8  -  per-broker
         Which part of a ticket's life passes before it is renewed.
-without effect: nodes get tokens with an id and a secret, or from a file; assertions are not supported
-    sasl.oauthbearer.assertion.algorithm  string  RS256  -  read-only
-        The algorithm that signs an assertion.
-    sasl.oauthbearer.assertion.claim.aud  string  -  -  read-only
-        The `aud` claim of an assertion.
-    sasl.oauthbearer.assertion.claim.exp.seconds  int  300  0..86400  read-only
-        How long an assertion is valid.
-    sasl.oauthbearer.assertion.claim.iss  string  -  -  read-only
-        The `iss` claim of an assertion.
-    sasl.oauthbearer.assertion.claim.jti.include  boolean  false  -  read-only
-        Whether an assertion has a `jti` claim.
-    sasl.oauthbearer.assertion.claim.nbf.seconds  int  60  0..3600  read-only
-        How long before now an assertion begins to be valid.
-    sasl.oauthbearer.assertion.claim.sub  string  -  -  read-only
-        The `sub` claim of an assertion.
-    sasl.oauthbearer.assertion.file  string  -  -  read-only
-        A file with an assertion.
-    sasl.oauthbearer.assertion.private.key.file  string  -  -  read-only
-        The file of the key that signs assertions.
-    sasl.oauthbearer.assertion.private.key.passphrase  password  -  -  read-only
-        The passphrase of that key.
-    sasl.oauthbearer.assertion.template.file  string  -  -  read-only
-        A file with the headers and claims of an assertion.
 without effect: it chooses among what a JVM has for TLS, and OpenSSL does it here
     ssl.keymanager.algorithm  string  SunX509  -  per-broker
         The algorithm of Java's key manager.
@@ -257,8 +234,6 @@ refused: it names Java classes, which do not run here
         The class that answers the questions of the client's side.
     sasl.login.class  class  -  -  read-only
         The class that logs in.
-    sasl.oauthbearer.jwt.retriever.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  -  read-only
-        The class that gets tokens.
     sasl.oauthbearer.jwt.validator.class  class  org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  -  read-only
         The class that checks tokens.
     security.providers  string  -  -  read-only

@@ -27,10 +27,16 @@ class _Block(NamedTuple):
 
 def key_store_from_pem(key_text: str, chain_text: str, password: str | None) -> StoreContent:
     """A key and its chain, which may stand in one text."""
-    keys = [block for block in _blocks(key_text) if block.label.endswith(_PLAIN_KEY)]
+    key = private_key_from_pem(key_text, password)
+    return StoreContent((KeyMaterial(key, _certificates(chain_text)),), ())
+
+
+def private_key_from_pem(text: str, password: str | None) -> bytes:
+    """The one key in a text, as PKCS#8 that is not encrypted."""
+    keys = [block for block in _blocks(text) if block.label.endswith(_PLAIN_KEY)]
     if len(keys) != 1:
         raise StoreError("it holds no private key" if not keys else f"it holds {len(keys)} private keys instead of one")
-    return StoreContent((KeyMaterial(_private_key(keys[0], password), _certificates(chain_text)),), ())
+    return _private_key(keys[0], password)
 
 
 def trust_store_from_pem(text: str) -> StoreContent:

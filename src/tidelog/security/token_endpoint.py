@@ -1,25 +1,26 @@
-"""Where an OAUTHBEARER token comes from: an endpoint that is asked with a client's credentials, or a file.
+"""Where an OAUTHBEARER token comes from: an endpoint that is asked, or a file.
 
-    endpoint = TokenEndpoint("https://id.example/token", "orders", secret, scope="kafka")
+    endpoint = TokenEndpoint("https://id.example/token", ClientSecret("orders", secret, scope="kafka"))
     text = endpoint.fetch()                 # blocks: for a thread that may wait
     text = read_token_file("file:///var/run/token")
 
-The request is that of Kafka's ClientSecretRequestFormatter: Basic authentication, and a form with grant_type and scope. Nothing
-is tried twice here; `TokenEndpointError.is_final` says whether trying again can help, by the same HTTP status codes as Kafka's.
+What is asked says a `TokenRequest`. Nothing is tried twice here; `TokenEndpointError.is_final` says whether trying again can
+help, by the same HTTP status codes as Kafka's.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote_plus, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     import ssl
+
+    from tidelog.security.token_request import TokenRequest
 
 # A token has some kilobytes; a page that is sent instead of one must not fill the memory.
 ANSWER_BYTES_MAX = 1_048_576
@@ -40,34 +41,13 @@ class TokenEndpointError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """One endpoint, and as whom it is asked. `tls` makes the context for https, when it is first needed."""
+    """One endpoint, and what it is asked. `tls` makes the context for https, when it is first needed."""
 
     url: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    scope: str | None = None
-    header_urlencode: bool = False
+    request: TokenRequest
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 10.0
     tls: Callable[[], ssl.SSLContext] | None = None
-
-    def headers(self) -> dict[str, str]:
-        client_id, secret = self.client_id.strip(), self.client_secret.strip()
-        if self.header_urlencode:
-            client_id, secret = quote_plus(client_id), quote_plus(secret)
-        credentials = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
-        return {
-            "Accept": "application/json",
-            "Authorization": f"Basic {credentials}",
-            "Cache-Control": "no-cache",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-
-    def body(self) -> bytes:
-        scope = (self.scope or "").strip()
-        if self.header_urlencode:
-            scope = quote_plus(scope)
-        return (f"grant_type=client_credentials&scope={scope}" if scope else "grant_type=client_credentials").encode()
 
     def fetch(self) -> str:
         """Ask once, and wait for the answer: the token's text. TokenEndpointError where there is none."""
@@ -95,7 +75,8 @@ class TokenEndpoint:
 
         from tidelog.security.http_post import opener  # noqa: PLC0415
 
-        request = Request(self.url, self.body(), self.headers(), method="POST")  # noqa: S310 - the scheme was checked
+        asked = self.request
+        request = Request(self.url, asked.body(), asked.headers(), method="POST")  # noqa: S310 - the scheme was checked
         is_https = self.url.lower().startswith("https:")
         context = self.tls() if self.tls is not None and is_https else None
         try:

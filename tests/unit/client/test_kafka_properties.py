@@ -62,7 +62,7 @@ def test_classes_that_do_what_clients_do_by_themselves_are_left_out() -> None:
         AdminOptions,
         {
             "sasl.login.callback.handler.class": f"{OAUTH}.secured.OAuthBearerLoginCallbackHandler",
-            "sasl.oauthbearer.jwt.retriever.class": f"{OAUTH}.DefaultJwtRetriever",
+            "sasl.oauthbearer.jwt.validator.class": f"{OAUTH}.DefaultJwtValidator",
         },
     )
 

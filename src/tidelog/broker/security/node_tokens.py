@@ -7,6 +7,7 @@ OAuthBearerClient(lambda: text_of(tokens), ...)      for each connection
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.security.sasl_mechanisms import allowed_url
@@ -14,15 +15,19 @@ from tidelog.model import token_login_config as keys
 from tidelog.model.clock import Clock
 from tidelog.model.config import ConfigError, ConfigKey
 from tidelog.model.pending import Pending
+from tidelog.model.sasl_config import OAUTHBEARER_ALLOWED_FILES
 from tidelog.model.slow_work import SlowWork
 from tidelog.model.timers import Timers
+from tidelog.model.token_names import BEARER_RETRIEVER, CREDENTIALS_RETRIEVER, FILE_RETRIEVER
 from tidelog.security.access_token import AccessToken, read_jwt
+from tidelog.security.client_assertion import AssertionConfigError, AssertionSettings, ClientAssertion
 from tidelog.security.held_token import HeldToken, NoTokenError
 from tidelog.security.listener_settings import ListenerSettings
 from tidelog.security.sasl import oauthbearer
 from tidelog.security.sasl.exchange import SaslError
 from tidelog.security.token_endpoint import TokenEndpoint, read_token_file
 from tidelog.security.token_refresh import TokenRefresh
+from tidelog.security.token_request import AssertedClient, ClientSecret, JwtBearer, TokenRequest
 
 if TYPE_CHECKING:
     import ssl
@@ -47,7 +52,7 @@ def endpoint_token(settings: ListenerSettings, login: Mapping[str, str], parts: 
         parts.timers,
         parts.clock,
         parts.random,
-        _source(settings, login),
+        _source(settings, login, parts.clock.now_ms),
         TokenRefresh(
             settings.of_mechanism(name, keys.SASL_LOGIN_REFRESH_WINDOW_FACTOR),
             settings.of_mechanism(name, keys.SASL_LOGIN_REFRESH_WINDOW_JITTER),
@@ -75,25 +80,82 @@ def text_of(held: HeldToken) -> str | Pending[str | SaslError]:
     return later
 
 
-def _source(settings: ListenerSettings, login: Mapping[str, str]) -> Callable[[], AccessToken]:
+def _source(
+    settings: ListenerSettings, login: Mapping[str, str], now_ms: Callable[[], int]
+) -> Callable[[], AccessToken]:
     url = allowed_url(
         settings,
         keys.SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL,
         f"this node's token for listener {settings.listener_name} is to be got",
         "where tokens are got",
     )
-    if url.lower().startswith("file:"):
+    retriever = settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS)
+    is_file = url.lower().startswith("file:")
+    if (is_file and retriever in (CREDENTIALS_RETRIEVER, BEARER_RETRIEVER)) or (
+        not is_file and retriever == FILE_RETRIEVER
+    ):
+        raise ConfigError(
+            f"{keys.SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL.name} is {url}, which is not for "
+            f"{keys.SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS.name} {retriever.rpartition('.')[2]}"
+        )
+    if is_file:
         return lambda: read_jwt(read_token_file(url))
     endpoint = TokenEndpoint(
         url,
-        _required(settings, login, keys.SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID, "clientId"),
-        _required(settings, login, keys.SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET, "clientSecret"),
-        _text(settings, login, keys.SASL_OAUTHBEARER_SCOPE, "scope") or None,
+        _request(settings, login, now_ms, is_bearer=retriever == BEARER_RETRIEVER),
         connect_timeout_s=_timeout_s(settings, keys.SASL_LOGIN_CONNECT_TIMEOUT_MS),
         read_timeout_s=_timeout_s(settings, keys.SASL_LOGIN_READ_TIMEOUT_MS),
         tls=_of_the_system,
     )
     return lambda: read_jwt(endpoint.fetch())
+
+
+def _request(
+    settings: ListenerSettings, login: Mapping[str, str], now_ms: Callable[[], int], *, is_bearer: bool
+) -> TokenRequest:
+    scope = _text(settings, login, keys.SASL_OAUTHBEARER_SCOPE, "scope") or None
+    assertion = _assertion_settings(settings)
+    if not is_bearer and not assertion.proves_client:
+        return ClientSecret(
+            _required(settings, login, keys.SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID, "clientId"),
+            _required(settings, login, keys.SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET, "clientSecret"),
+            scope,
+        )
+    for name, path in assertion.files.items():
+        # No dynamic setting may have this node read any file.
+        if str(Path(path).absolute()) not in settings[OAUTHBEARER_ALLOWED_FILES]:
+            raise ConfigError(f"{name} is not allowed: set {OAUTHBEARER_ALLOWED_FILES.name}={Path(path).absolute()}")
+    try:
+        made = ClientAssertion.of(assertion, now_ms)
+    except AssertionConfigError as error:
+        raise ConfigError(str(error)) from None
+    if is_bearer:
+        return JwtBearer(settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_SCOPE), made)
+    client_id = _text(settings, login, keys.SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID, "clientId")
+    return AssertedClient(client_id or None, scope, made)
+
+
+def _assertion_settings(settings: ListenerSettings) -> AssertionSettings:
+    passphrase = settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE)
+    return AssertionSettings(
+        file=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_FILE),
+        private_key_file=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE),
+        private_key_passphrase=None if passphrase is None else str(passphrase),
+        template_file=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE),
+        algorithm=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_ALGORITHM),
+        claim_aud=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_CLAIM_AUD),
+        claim_exp_seconds=settings.of_mechanism(
+            oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_CLAIM_EXP_SECONDS
+        ),
+        claim_iss=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_CLAIM_ISS),
+        claim_jti_include=settings.of_mechanism(
+            oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_CLAIM_JTI_INCLUDE
+        ),
+        claim_nbf_seconds=settings.of_mechanism(
+            oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_CLAIM_NBF_SECONDS
+        ),
+        claim_sub=settings.of_mechanism(oauthbearer.MECHANISM, keys.SASL_OAUTHBEARER_ASSERTION_CLAIM_SUB),
+    )
 
 
 def _text(settings: ListenerSettings, login: Mapping[str, str], key: ConfigKey[str | None], option: str) -> str:
