@@ -6,7 +6,7 @@ Producing is left to librdkafka, so that a mistake of our own producer cannot hi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -64,7 +64,7 @@ def read(consumer: Consumer, count: int) -> list[Record]:
     return rows
 
 
-def numbers(rows: list[Record]) -> list[int]:
+def numbers(rows: Sequence[Record]) -> list[int]:
     return sorted(int(row.value) for row in rows)
 
 

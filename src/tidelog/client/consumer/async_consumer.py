@@ -11,9 +11,7 @@ Between two calls of the application fetches, heartbeats and rounds of positions
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -22,10 +20,12 @@ from tidelog.client.arrow_extra import require_arrow
 from tidelog.client.closing import AsyncClosedAtExit
 from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
+from tidelog.client.consumer.blocking import CLOSE_TIMEOUT_MS
+from tidelog.client.consumer.callbacks import call_here
 from tidelog.client.consumer.classic_group import ClassicGroup
 from tidelog.client.consumer.committed_offsets import CommittedOffsets
 from tidelog.client.consumer.consumer_group import ConsumerGroup
-from tidelog.client.consumer.errors import ConsumerStateError, WakeupError
+from tidelog.client.consumer.errors import ConsumerStateError
 from tidelog.client.consumer.fetched_partition import Row
 from tidelog.client.consumer.fetcher import Fetcher
 from tidelog.client.consumer.group import GroupParts
@@ -33,6 +33,7 @@ from tidelog.client.consumer.membership import CallbackListener, RebalanceListen
 from tidelog.client.consumer.offset_commits import OffsetCommits, Told
 from tidelog.client.consumer.offset_lookup import OffsetLookup
 from tidelog.client.consumer.options import ConsumerOptions
+from tidelog.client.consumer.poll_waiting import PollWaiting
 from tidelog.client.consumer.positions import Positions
 from tidelog.client.consumer.records import (
     GroupMetadata,
@@ -68,7 +69,6 @@ Partition = tuple[str, int]
 _HOPELESS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 # An iteration polls again and again; this is only how long one poll of it waits.
 _ITERATION_POLL_MS = 60_000
-_CLOSE_TIMEOUT_MS = 30_000
 
 
 class AsyncConsumer(AsyncClosedAtExit):
@@ -84,7 +84,7 @@ class AsyncConsumer(AsyncClosedAtExit):
 
     def __init__(self, *topics: str, **options: Any) -> None:
         parsed = parse_options(ConsumerOptions, options)
-        self._start(ClientSeams.of(asyncio.get_running_loop()), parsed, _call_here)
+        self._start(ClientSeams.of(asyncio.get_running_loop()), parsed, call_here)
         if topics:
             self.subscribe(given_topics(topics))
 
@@ -97,7 +97,7 @@ class AsyncConsumer(AsyncClosedAtExit):
     ) -> Self:
         """For the blocking front and for the simulator: other seams, and another place where callbacks run."""
         self = cls.__new__(cls)
-        self._start(seams, options, run_callback or _call_here)
+        self._start(seams, options, run_callback or call_here)
         return self
 
     def _start(
@@ -113,6 +113,8 @@ class AsyncConsumer(AsyncClosedAtExit):
         self._run_callback = run_callback
         self._subscription = Subscription()
         self._connections = Connections(seams, options)
+        self._waiting = PollWaiting(self._loop, self._connections, options.default_api_timeout_ms)
+        self._news = self._waiting.news
         self._metadata = ClusterMetadata(
             seams, self._connections, options, allow_auto_topic_creation=options.allow_auto_create_topics
         )
@@ -139,7 +141,12 @@ class AsyncConsumer(AsyncClosedAtExit):
             )
             self._group = ConsumerGroup(parts) if options.group_protocol == "consumer" else ClassicGroup(parts)
         self._commits = OffsetCommits(self._loop, self._subscription, committed, self._group, options)
-        self._finished = RowDelivery(options, self._subscription).finish
+        self._finished = RowDelivery(
+            options,
+            self._subscription.go_back,
+            interceptors=options.interceptors,
+            remedy="seek behind it to go on",
+        ).finish
         self._fetcher = Fetcher(seams, self._connections, self._metadata, self._subscription, options, self._news)
         self._positions = Positions(
             seams,
@@ -153,12 +160,7 @@ class AsyncConsumer(AsyncClosedAtExit):
         )
         self._listener: RebalanceListener | None = None
         self._callback_error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._has_news = False
-        self._wakeup = False
         self._is_closed = False
-        # Set by the first poll, as long as no node has answered.
-        self._gives_up_s: float | None = None
 
     async def __aiter__(self) -> AsyncIterator[Row]:
         while not self._is_closed:
@@ -278,11 +280,9 @@ class AsyncConsumer(AsyncClosedAtExit):
             raise ConsumerStateError("nothing to poll: subscribe to topics or assign partitions first")
         deadline_s = self._loop.time() + timeout_ms / 1000
         while True:
-            self._has_news = False
-            gives_up_s = math.inf if self._connections.reachability.was_reached else self._check_bootstrap()
-            if self._wakeup:
-                self._wakeup = False
-                raise WakeupError("the consumer was woken up")
+            self._waiting.begin_round()
+            gives_up_s = self._waiting.gives_up_s()
+            self._waiting.raise_if_woken()
             if self._group is not None and self._subscription.uses_group:
                 self._group.polled()
                 if self._group.needs_attention:
@@ -299,7 +299,7 @@ class AsyncConsumer(AsyncClosedAtExit):
                 # An application that polls without waiting must still let the loop run.
                 await asyncio.sleep(0)
                 return None
-            await self._wait(min(deadline_s, gives_up_s))
+            await self._waiting.wait(min(deadline_s, gives_up_s))
 
     @property
     def _can_take_directly(self) -> bool:
@@ -307,7 +307,7 @@ class AsyncConsumer(AsyncClosedAtExit):
         return (
             self._fetcher.has_data
             and not self._is_closed
-            and not self._wakeup
+            and not self._waiting.was_woken
             and not self._fetcher.errors
             and not self._positions.errors
             and (self._group is None or not self._group.needs_attention)
@@ -367,12 +367,12 @@ class AsyncConsumer(AsyncClosedAtExit):
         deadline_s = self._deadline_s(timeout_ms)
         while not assigned.has_position:
             self._raise_errors()
-            self._has_news = False
+            self._waiting.begin_round()
             self._positions.begin_round()
             if self._loop.time() >= deadline_s:
                 reason = self._connections.because(self._metadata.error)
                 raise TimedOutError(f"the position of {assigned.partition} was not found in time{reason}")
-            await self._wait(deadline_s)
+            await self._waiting.wait(deadline_s)
             assigned = self._subscription.of(partition)
         return assigned.position
 
@@ -508,7 +508,7 @@ class AsyncConsumer(AsyncClosedAtExit):
 
     # The end.
 
-    async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Commit where that is automatic, give up the partitions, leave the group (a static member stays in it), disconnect."""
         if self._is_closed:
             return
@@ -538,30 +538,7 @@ class AsyncConsumer(AsyncClosedAtExit):
         if self._subscription.uses_group:
             await self._group.leave(timeout_ms)
 
-    # Waiting.
-
-    def _news(self) -> None:
-        """Something that a waiting call may act on."""
-        self._has_news = True
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
-    async def _wait(self, deadline_s: float) -> None:
-        """Until there is news, or the time is over."""
-        if self._has_news:
-            return
-        self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(deadline_s, self._news)
-        try:
-            await self._waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
-
-    def _wake_up(self) -> None:
-        self._wakeup = True
-        self._news()
+    # What the parts ask and tell.
 
     def _has_leader(self, partition: TopicPartition) -> bool:
         assigned, topic = self._subscription.get(partition), self._metadata.topics.get(partition.topic)
@@ -605,19 +582,6 @@ class AsyncConsumer(AsyncClosedAtExit):
             if topic.partitions and (internal_too or not (topic.is_internal or is_bookkeeping(name)))
         )
 
-    def _check_bootstrap(self) -> float:
-        """When polls give up on bootstrap servers of which none has answered: after `default_api_timeout_ms`, with TimedOutError,
-        and again after as long. A node that was reached once and is gone is waited for instead."""
-        now_s = self._loop.time()
-        limit_ms = self._options.default_api_timeout_ms
-        if self._gives_up_s is None:
-            self._gives_up_s = now_s + limit_ms / 1000
-        if now_s >= self._gives_up_s:
-            self._gives_up_s = None
-            reason = self._connections.because(None)
-            raise TimedOutError(f"the cluster was not found within the {limit_ms} ms of default_api_timeout_ms{reason}")
-        return self._gives_up_s
-
     def _raise_errors(self) -> None:
         not_let_in = self._metadata.take_authentication_error()
         if not_let_in is not None:
@@ -635,8 +599,3 @@ class AsyncConsumer(AsyncClosedAtExit):
 
     def _deadline_s(self, timeout_ms: float | None) -> float:
         return self._loop.time() + self._timeout_ms(timeout_ms) / 1000
-
-
-async def _call_here(callback: Callable[[], object]) -> object:
-    outcome = callback()
-    return await outcome if inspect.isawaitable(outcome) else outcome

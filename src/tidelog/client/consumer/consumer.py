@@ -1,33 +1,25 @@
-"""The consumer for threads: `AsyncConsumer` on the background loop, with the application's callbacks on its own thread.
+"""The consumer for threads: `AsyncConsumer` on the background loop.
 
 A poll that finds records waiting takes them right here, without the loop: one hand-over for each fetch, not for each poll. All
-else is a call to the loop that waits. Meanwhile the loop may ask for a rebalance callback, which runs on the waiting thread and
-may itself use the consumer.
+else is a call to the loop that waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import os
 import re
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tidelog.client.arrow_extra import require_arrow
-from tidelog.client.background import Background
-from tidelog.client.closing import ClosedAtExit
 from tidelog.client.consumer.async_consumer import AsyncConsumer, Partition
-from tidelog.client.consumer.errors import ConsumerStateError
+from tidelog.client.consumer.blocking import CLOSE_TIMEOUT_MS, BlockingConsumer
 from tidelog.client.consumer.fetched_partition import Row
 from tidelog.client.consumer.membership import RebalanceListener
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.records import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, Offsets
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.errors import ClientError, ClosedError
+from tidelog.client.errors import ClientError
 from tidelog.client.given_names import given_topics
 from tidelog.client.options import parse_options
 from tidelog.client.seams import ClientSeams
@@ -35,13 +27,10 @@ from tidelog.client.seams import ClientSeams
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
-
 _ITERATION_POLL_MS = 60_000
-_CLOSE_TIMEOUT_MS = 30_000
 
 
-class Consumer(ClosedAtExit):
+class Consumer(BlockingConsumer):
     """Reads records of any Kafka cluster, alone or as a member of a group.
 
     >>> with Consumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
@@ -55,21 +44,14 @@ class Consumer(ClosedAtExit):
     def __init__(self, *topics: str, **options: Any) -> None:
         parsed = parse_options(ConsumerOptions, options)
         parsed.check_together()
-        self._lock = threading.RLock()
-        self._waits: list[SimpleQueue[_Item]] = []
-        self._background = Background.acquire()
-        self._is_closed = False
-        try:
-            self._core = self._run(self._new_core(parsed))
-            if topics:
-                self.subscribe(given_topics(topics))
-        except BaseException:
-            self._background.release()
-            self._is_closed = True
-            raise
 
-    async def _new_core(self, options: ConsumerOptions) -> AsyncConsumer:
-        return AsyncConsumer._on(ClientSeams.of(self._background.loop), options, self._run_callback)  # noqa: SLF001
+        async def start() -> None:
+            loop = asyncio.get_running_loop()
+            self._core = AsyncConsumer._on(ClientSeams.of(loop), parsed, self._run_callback)  # noqa: SLF001
+            if topics:
+                self._core.subscribe(given_topics(topics))
+
+        super().__init__(start)
 
     def __iter__(self) -> Iterator[Row]:
         while not self._is_closed:
@@ -182,7 +164,7 @@ class Consumer(ClosedAtExit):
     def wakeup(self) -> None:
         """From another thread: the call that waits, or else the next `poll`, raises WakeupError."""
         if not self._is_closed:
-            self._background.loop.call_soon_threadsafe(self._core._wake_up)  # noqa: SLF001
+            self._background.loop.call_soon_threadsafe(self._core._waiting.wake_up)  # noqa: SLF001
 
     def pause(self, *partitions: Partition) -> None:
         """Return no records of these until `resume`; the consumer stays in its group all the while."""
@@ -280,111 +262,8 @@ class Consumer(ClosedAtExit):
         """What this consumer has done so far, and its lag where that is known."""
         return self._core.metrics()
 
-    def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
+    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Commit where that is automatic, give up the partitions, leave the group (a static member stays in it), disconnect."""
         if self._is_closed:
             return
-        try:
-            if self._background.process_id == os.getpid():
-                self._run(self._core.close(timeout_ms))
-        finally:
-            self._is_closed = True
-            self._background.release()
-
-    # The loop and this thread.
-
-    @contextmanager
-    def _acquired(self) -> Iterator[None]:
-        if self._is_closed:
-            raise ClosedError("the consumer is closed")
-        if self._background.process_id != os.getpid():
-            # What was fetched before the fork is the parent's to read.
-            raise ClosedError("a client does not survive a fork: make a new one in the child")
-        if not self._lock.acquire(blocking=False):
-            raise ConsumerStateError("another thread is using the consumer; a consumer is for one thread at a time")
-        try:
-            yield
-        finally:
-            self._lock.release()
-
-    def _call(self, work: Callable[[], T]) -> T:
-        """Something that takes no time, done on the loop: nothing else changes what it changes."""
-
-        async def called() -> T:
-            return work()
-
-        return self._run(called())
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop, and whatever callbacks it asks for on this thread."""
-        background = self._background
-        if self._is_closed or background.process_id != os.getpid() or background.is_here:
-            work.close()
-            if background.is_here:
-                raise RuntimeError("the consumer cannot be waited for in a callback of its own loop")
-            raise ClosedError(
-                "the consumer is closed"
-                if self._is_closed
-                else "a client does not survive a fork: make a new one in the child"
-            )
-        try:
-            acquired = self._acquired()
-            acquired.__enter__()
-        except ClientError:
-            work.close()
-            raise
-        try:
-            return self._wait_for(work)
-        finally:
-            acquired.__exit__(None, None, None)
-
-    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        items: SimpleQueue[_Item] = SimpleQueue()
-        self._waits.append(items)
-        future = asyncio.run_coroutine_threadsafe(work, self._background.loop)
-        future.add_done_callback(lambda _done: items.put(None))
-        try:
-            while True:
-                callback = items.get()
-                if callback is None:
-                    return future.result()
-                callback()
-        except BaseException:
-            future.cancel()
-            raise
-        finally:
-            self._waits.remove(items)
-
-    async def _run_callback(self, callback: Callable[[], object]) -> object:
-        """On the loop: have the waiting thread run a callback of the application, and wait for it."""
-        loop = self._background.loop
-        outcome: asyncio.Future[object] = loop.create_future()
-
-        def run() -> None:
-            try:
-                made = callback()
-                if inspect.isawaitable(made):
-                    made = self._run(_awaited(made))
-            except Exception as error:  # noqa: BLE001 - anything that an application may raise
-                loop.call_soon_threadsafe(_settle, outcome, None, error)
-            else:
-                loop.call_soon_threadsafe(_settle, outcome, made, None)
-
-        self._waits[-1].put(run)
-        return await outcome
-
-
-_Item = Callable[[], None] | None
-
-
-async def _awaited(made: Awaitable[object]) -> object:
-    return await made
-
-
-def _settle(outcome: asyncio.Future[object], value: object, error: Exception | None) -> None:
-    if outcome.done():
-        return
-    if error is not None:
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(value)
+        self._close(self._core.close(timeout_ms))

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-
-from tidelog.client.connections import Channel
 from tidelog.client.consumer.classic_member import GroupSettings
 from tidelog.client.consumer.committed_offsets import Committer
 from tidelog.client.consumer.consumer_member import ConsumerMember, State, Wanted, named
 from tidelog.client.consumer.group import Group, GroupParts
+from tidelog.client.consumer.heartbeats import Heartbeats
 from tidelog.client.consumer.membership import Failed, Next, difference
 from tidelog.client.consumer.subscription import Mode
 from tidelog.client.consumer.topic_partition import TopicPartition
-from tidelog.client.coordinators import CoordinatorKind
-from tidelog.client.errors import AuthenticationError, ClientError, ClosedError, FencedError, UnsupportedError
+from tidelog.client.errors import AuthenticationError, FencedError, UnsupportedError
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import random_uuid, uuid_to_text
 from tidelog.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-
-log = logging.getLogger(__name__)
-
-# Until the coordinator has said how often it wants to hear from its members.
-_HEARTBEAT_INTERVAL_MS = 5_000
 
 
 class ConsumerGroup(Group):
@@ -39,12 +30,14 @@ class ConsumerGroup(Group):
         )
         member_id = uuid_to_text(random_uuid(parts.random))
         self.member = ConsumerMember(settings, member_id, options.group_remote_assignor)
-        self._timer: asyncio.TimerHandle | None = None
-        self._in_flight = False
-        self._failures = 0
-        self._last_poll_s = parts.loop.time()
-        self._finding: asyncio.Task[None] | None = None
-        self._is_stopped = False
+        self._heartbeats = Heartbeats(
+            parts.for_heartbeats(),
+            self.member,
+            ConsumerGroupHeartbeatResponse,
+            self._request,
+            self._heard,
+            self._away,
+        )
         parts.metadata.on_change(self._metadata_changed)
 
     @property
@@ -60,7 +53,7 @@ class ConsumerGroup(Group):
         )
 
     def polled(self) -> None:
-        self._last_poll_s = self._parts.loop.time()
+        self._heartbeats.polled()
 
     def committer(self) -> Committer:
         if not self.member.is_in_group:
@@ -69,13 +62,12 @@ class ConsumerGroup(Group):
 
     def subscription_changed(self) -> None:
         subscription = self._parts.subscription
-        self._is_stopped = False
         if subscription.mode is Mode.SERVER_PATTERN:
             self._parts.metadata.want_all_topics()
             self.member.subscribe(Wanted(regex=subscription.server_pattern))
         else:
             self.member.subscribe(Wanted(subscription.topics))
-        self._heartbeat_soon()
+        self._heartbeats.begin()
 
     # Reconciling.
 
@@ -100,7 +92,7 @@ class ConsumerGroup(Group):
             if isinstance(error, AuthenticationError):
                 # The partitions stay, and the next poll may be let in.
                 self.error = None
-                self._heartbeat_soon()
+                self._heartbeats.send_soon()
                 raise error
             if not isinstance(error, FencedError):
                 self.error = None
@@ -109,7 +101,7 @@ class ConsumerGroup(Group):
         if self.member.state is State.FENCED:
             await self._give_up_lost()
             self.member.given_up()
-            self._heartbeat_soon()
+            self._heartbeats.send_soon()
         if self.member.needs_reconciling:
             await self._reconcile()
 
@@ -136,7 +128,7 @@ class ConsumerGroup(Group):
         for partition in target:
             by_id.setdefault(metadata.topics[partition.topic].id, []).append(partition.partition)
         self.member.reconciled(by_id)
-        self._heartbeat_soon()
+        self._heartbeats.send_soon()
 
     async def _give_up_lost(self) -> None:
         lost = sorted(self._parts.subscription.assignment)
@@ -146,45 +138,9 @@ class ConsumerGroup(Group):
 
     # Heartbeats.
 
-    def _heartbeat_soon(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._parts.loop.call_soon(self._heartbeat)
-
-    def _heartbeat_after(self, delay_ms: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._parts.loop.call_later(delay_ms / 1000, self._heartbeat)
-
-    def _heartbeat(self) -> None:
-        parts = self._parts
-        self._timer = None
-        if self._in_flight or self._is_stopped or self.member.state in {State.UNSUBSCRIBED, State.FENCED}:
-            return
-        if (parts.loop.time() - self._last_poll_s) * 1000 > parts.options.max_poll_interval_ms:
-            log.warning(
-                "group %s: nothing was polled for %d ms (max_poll_interval_ms), so this member leaves",
-                parts.group_id,
-                parts.options.max_poll_interval_ms,
-            )
-            self._send_leave()
-            self.member.lost()
-            parts.on_news()
-            return
-        node_id = parts.coordinators.known(CoordinatorKind.GROUP, parts.group_id)
-        if node_id is None:
-            self._find_coordinator()
-            return
-        self._in_flight = True
-        parts.connections.send(
-            node_id,
-            self._request,
-            ConsumerGroupHeartbeatResponse,
-            self._answered,
-            channel=Channel.COORDINATOR,
-            timeout_ms=parts.options.request_timeout_ms,
-        )
+    def _away(self) -> None:
+        self.member.lost()
+        self._parts.on_news()
 
     def _request(self, version: int) -> ConsumerGroupHeartbeatRequest:
         made = self.member.heartbeat_request()
@@ -194,92 +150,17 @@ class ConsumerGroup(Group):
             made.subscribed_topic_regex = None
         return made
 
-    def _find_coordinator(self) -> None:
-        if self._finding is not None:
-            return
-
-        async def find() -> None:
-            try:
-                await self._parts.coordinators.find(
-                    CoordinatorKind.GROUP, self._parts.group_id, timeout_ms=self._parts.options.default_api_timeout_ms
-                )
-            except ClientError as error:
-                if not error.retriable and not isinstance(error, ClosedError):
-                    self._fail(error)
-                    return
-                log.debug("group %s: %s", self._parts.group_id, error)
-            finally:
-                self._finding = None
-            self._heartbeat_soon()
-
-        self._finding = self._parts.loop.create_task(find())
-
-    def _answered(self, answer: ConsumerGroupHeartbeatResponse | ClientError) -> None:
-        self._in_flight = False
-        if self._is_stopped:
-            return
-        if isinstance(answer, ClientError):
-            self.member.unanswered()
-            if isinstance(answer, (AuthenticationError, UnsupportedError)):
-                self._fail(answer)
-                return
-            if not isinstance(answer, ClosedError):
-                self._parts.coordinator_lost()
-                self._retry()
-            return
-        outcome = self.member.answered(answer)
-        match outcome:
-            case Failed(error):
-                self._fail(error)
-            case Next.LOST:
-                self._parts.on_news()
-            case Next.FIND_COORDINATOR:
-                self._parts.coordinator_lost()
-                self._retry()
-            case Next.RETRY:
-                self._retry()
-            case _:
-                self._failures = 0
-                if self.member.has_news:
-                    self._heartbeat_soon()
-                else:
-                    self._heartbeat_after(self.member.heartbeat_interval_ms or _HEARTBEAT_INTERVAL_MS)
-                if self.member.needs_reconciling:
-                    self._parts.on_news()
-
-    def _retry(self) -> None:
-        self._failures += 1
-        self._heartbeat_after(self._parts.backoff.after(self._failures))
-
-    def _fail(self, error: ClientError) -> None:
-        self.error = error
-        self._parts.on_news()
+    def _heard(self, outcome: Next | Failed) -> None:
+        if isinstance(outcome, Failed):
+            self.error = outcome.error
+        if isinstance(outcome, Failed) or outcome is Next.LOST or self.member.needs_reconciling:
+            self._parts.on_news()
 
     def commit_refused(self, code: ErrorCode) -> None:
         if code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH}:
-            self._heartbeat_soon()
+            self._heartbeats.send_soon()
 
     # The end.
-
-    def _send_leave(self) -> asyncio.Future[None] | None:
-        node_id = self._parts.coordinators.known(CoordinatorKind.GROUP, self._parts.group_id)
-        if node_id is None or not self.member.is_in_group:
-            return None
-        done: asyncio.Future[None] = self._parts.loop.create_future()
-
-        def answered(_answer: ConsumerGroupHeartbeatResponse | ClientError) -> None:
-            if not done.done():
-                done.set_result(None)
-
-        self._parts.connections.send(
-            node_id,
-            self.member.leave_request(),
-            ConsumerGroupHeartbeatResponse,
-            answered,
-            channel=Channel.COORDINATOR,
-            timeout_ms=5_000,
-        )
-        return done
 
     async def leave(self, timeout_ms: float) -> None:
         self.stop()
@@ -289,16 +170,9 @@ class ConsumerGroup(Group):
                 await self._parts.owner.tell_revoked(owned)
             else:
                 await self._parts.owner.tell_lost(owned)
-        left = self._send_leave()
-        if left is not None:
-            await asyncio.wait({left}, timeout=timeout_ms / 1000)
+        await self._heartbeats.leave(timeout_ms)
         self.member.left()
         self.error = None
 
     def stop(self) -> None:
-        self._is_stopped = True
-        if self._finding is not None:
-            self._finding.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._heartbeats.stop()

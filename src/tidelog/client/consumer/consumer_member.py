@@ -16,7 +16,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from tidelog.client.consumer.classic_member import GroupSettings
-from tidelog.client.consumer.membership import Failed, Next
+from tidelog.client.consumer.membership import Failed, Next, asked_by
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import FencedError, refusal
 from tidelog.model.errors import ErrorCode
@@ -79,6 +79,10 @@ class ConsumerMember:
         )
 
     @property
+    def is_silent(self) -> bool:
+        return self.state in {State.UNSUBSCRIBED, State.FENCED}
+
+    @property
     def needs_reconciling(self) -> bool:
         return self.state is State.RECONCILING
 
@@ -118,7 +122,7 @@ class ConsumerMember:
         code = ErrorCode.of(answer.error_code)
         if code is not ErrorCode.NONE:
             return self._refused(code, answer.error_message)
-        if self.state in {State.UNSUBSCRIBED, State.FENCED}:
+        if self.is_silent:
             return Next.GO_ON
         if answer.member_id:
             self.member_id = answer.member_id
@@ -152,18 +156,14 @@ class ConsumerMember:
             self._join()
 
     def _refused(self, code: ErrorCode, message: str | None) -> Next | Failed:
-        if code in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}:
+        asked = asked_by(code)
+        if asked is Next.LOST:
             self.state = State.FENCED
             self.member_epoch = JOINING_EPOCH
-            return Next.LOST
-        if code in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}:
+        elif asked is not None:
             self.unanswered()
-            return Next.FIND_COORDINATOR
-        if code in {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNRELEASED_INSTANCE_ID} and (
-            code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        ):
-            self.unanswered()
-            return Next.RETRY
+        if asked is not None:
+            return asked
         self.state = State.UNSUBSCRIBED
         about = f"group {self.settings.group_id!r}"
         if code in {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID}:

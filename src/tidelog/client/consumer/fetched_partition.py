@@ -45,6 +45,7 @@ class FetchedPartition:
         *,
         aborted: Sequence[AbortedTransaction] | None = None,
         check_crcs: bool = True,
+        row_type: type[Row] = ConsumerRecord,
     ) -> None:
         """`aborted` is None where uncommitted records are wanted too. Damage at the front shows when it is read, not here."""
         self.partition = partition
@@ -54,6 +55,7 @@ class FetchedPartition:
         self.damage: CorruptBatchError | None = None
         self._records = records
         self._check_crcs = check_crcs
+        self._row_type = row_type
         self._batches: deque[tuple[int, BatchHeader]] = deque()
         try:
             self._batches.extend(each_batch(records))
@@ -99,6 +101,27 @@ class FetchedPartition:
                 self.next_offset = self._rows[end].offset
         return taken
 
+    def take_batches(self, count_min: int) -> list[Row]:
+        """The records of whole batches until there are `count_min`: fewer only when nothing is left, or in front of damage.
+
+        CorruptBatchError where the first batch is damaged: reading stays in front of it, unless `skip_damaged` passes it.
+        """
+        taken: list[Row] = []
+        while len(taken) < count_min and self._next_rows(keep_damage=bool(taken)):
+            taken = taken + self._rows if taken else self._rows
+            self._rows, self._row = [], 0
+            self.next_offset = self._after_rows
+        return taken
+
+    def skip_damaged(self) -> int:
+        """Pass the batch that could not be read, and say where reading goes on: nowhere behind one whose end is not known."""
+        if self._batches:
+            _position, header = self._batches.popleft()
+            self.next_offset = max(self.next_offset, header.next_offset)
+        else:
+            self.damage = None
+        return self.next_offset
+
     def _next_rows(self, *, keep_damage: bool) -> bool:
         """Decode the next batch that is wanted. False where none is left, or where damage has to wait for the next call."""
         while self._batches:
@@ -125,7 +148,7 @@ class FetchedPartition:
 
     def _rows_of(self, position: int, header: BatchHeader) -> list[Row]:
         rows: list[Row] = decode_consumer_rows(
-            ConsumerRecord, self.partition.topic, self.partition.partition, self._records, header, position
+            self._row_type, self.partition.topic, self.partition.partition, self._records, header, position
         )
         if header.base_offset < self.next_offset:
             rows = [row for row in rows if row.offset >= self.next_offset]
@@ -147,8 +170,13 @@ class FetchedPartition:
         if markers and read_control_type(markers[0].key) is ControlType.ABORT:
             self._aborting.discard(header.producer_id)
 
-    def take_columns(self, *, headers: bool = True) -> tuple[pa.RecordBatch, TimestampType] | None:
-        """What is left, as columns (see `wire.columns`) of one timestamp type; None where nothing is."""
+    def take_columns(
+        self, *, headers: bool = True, batches_max: int | None = None
+    ) -> tuple[pa.RecordBatch, TimestampType] | None:
+        """What is left, or `batches_max` of it, as columns (see `wire.columns`) of one timestamp type; None where nothing is.
+
+        CorruptBatchError where a batch of these is damaged: none of them is taken.
+        """
         from tidelog.wire.columns import read_columns  # noqa: PLC0415 - pyarrow is an extra
 
         # A poll for rows may have opened a batch.
@@ -160,20 +188,30 @@ class FetchedPartition:
         timestamp_type = self._batches[0][1].timestamp_type
         start = self._batches[0][0]
         wanted: dict[int, bool] = {}
+        taken: list[tuple[int, BatchHeader]] = []
         last = self._batches[0][1]
         end = start
-        while self._batches and self._batches[0][1].timestamp_type is timestamp_type:
+        while (
+            self._batches
+            and self._batches[0][1].timestamp_type is timestamp_type
+            and (batches_max is None or len(taken) < batches_max)
+        ):
             position, last = self._batches.popleft()
+            taken.append((position, last))
             wanted[last.base_offset] = self._is_wanted(position, last)
             end = position + last.size_bytes
-        columns = read_columns(
-            memoryview(self._records)[:end],
-            start,
-            from_offset=self.next_offset,
-            headers=headers,
-            check_crcs=self._check_crcs,
-            is_wanted=lambda header: wanted[header.base_offset],
-        )
+        try:
+            columns = read_columns(
+                memoryview(self._records)[:end],
+                start,
+                from_offset=self.next_offset,
+                headers=headers,
+                check_crcs=self._check_crcs,
+                is_wanted=lambda header: wanted[header.base_offset],
+            )
+        except CorruptBatchError:
+            self._batches.extendleft(reversed(taken))
+            raise
         self.next_offset = max(self.next_offset, last.next_offset)
         self.last_leader_epoch = last.partition_leader_epoch
         return columns, timestamp_type

@@ -10,6 +10,7 @@ from tidelog.client.cluster_metadata import ClusterMetadata
 from tidelog.client.connections import Connections
 from tidelog.client.consumer.assignors.assignor import PartitionRacks
 from tidelog.client.consumer.committed_offsets import Committer
+from tidelog.client.consumer.heartbeats import HeartbeatParts
 from tidelog.client.consumer.options import ConsumerOptions
 from tidelog.client.consumer.subscription import Subscription
 from tidelog.client.consumer.topic_partition import TopicPartition
@@ -56,6 +57,18 @@ class GroupParts:
         self.on_news = on_news
         self.group_id = options.group_id
         self.backoff = RetryBackoff(seams.random, options.retry_backoff_ms, options.retry_backoff_max_ms)
+
+    def for_heartbeats(self) -> HeartbeatParts:
+        return HeartbeatParts(
+            self.loop,
+            self.random,
+            self.connections,
+            self.coordinators,
+            self.options,
+            self.group_id,
+            self.options.default_api_timeout_ms,
+            self.options.max_poll_interval_ms,
+        )
 
     def coordinator_lost(self) -> None:
         self.coordinators.lost(CoordinatorKind.GROUP, self.group_id)

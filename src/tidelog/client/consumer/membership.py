@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
+from tidelog.client.retries import needs_coordinator
+from tidelog.model.errors import ErrorCode
 
 
 class Next(Enum):
@@ -28,6 +30,18 @@ class Failed(NamedTuple):
     """The member cannot go on by itself; the application has to know."""
 
     error: ClientError
+
+
+_FORGOTTEN = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+def asked_by(code: ErrorCode) -> Next | None:
+    """What the error of a heartbeat asks of a member whose coordinator does the sharing out; None where it cannot go on."""
+    if code in _FORGOTTEN:
+        return Next.LOST
+    if needs_coordinator(code):
+        return Next.FIND_COORDINATOR
+    return Next.RETRY if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else None
 
 
 class RebalanceListener(Protocol):

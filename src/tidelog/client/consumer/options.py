@@ -61,7 +61,30 @@ def _check_assignors(name: str, value: object) -> tuple[Assignor, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumerOptions(ClientOptions):
+class ReadingOptions(ClientOptions):
+    """What consumers of both kinds of groups take as keywords."""
+
+    max_poll_interval_ms: int = whole(
+        300_000, at_least=1, at_most=_INT32_MAX, doc="An application that does not poll for so long leaves the group."
+    )
+    max_poll_records: int = whole(500, at_least=1, at_most=_INT32_MAX, doc="The most records that one poll returns.")
+    fetch_min_bytes: int = whole(1, at_most=_INT32_MAX, doc="A broker waits until it has so much to send,")
+    fetch_max_wait_ms: int = whole(500, at_most=_INT32_MAX, doc="but no longer than this.")
+    fetch_max_bytes: int = whole(52_428_800, at_most=_INT32_MAX, doc="The most that one fetch brings.")
+    check_crcs: bool = flag(True, doc="Whether the checksum of every batch is looked at.")
+    client_rack: str = text("", doc="Where this client is: partitions are read from a replica in the same rack.")
+    allow_auto_create_topics: bool = flag(True, doc="Whether subscribing may create a topic, where brokers allow that.")
+    default_api_timeout_ms: int = whole(60_000, at_least=1, doc="How long calls without a time-out of their own take.")
+    key_deserializer: Callable[[bytes | None], Any] | None = function(  # noqa: RUF009
+        doc="Makes the key of a record from its bytes."
+    )
+    value_deserializer: Callable[[bytes | None], Any] | None = function(  # noqa: RUF009
+        doc="Makes the value of a record from its bytes."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerOptions(ReadingOptions):
     """What `Consumer` and `AsyncConsumer` take as keywords."""
 
     group_id: str | None = optional_text(doc="The group whose members share the partitions and the committed offsets.")
@@ -81,10 +104,6 @@ class ConsumerOptions(ClientOptions):
     )
     session_timeout_ms: int = whole(45_000, at_least=1, doc="A member that is silent for so long is out (classic).")
     heartbeat_interval_ms: int = whole(3_000, at_least=1, doc="How often a member says that it is there (classic).")
-    max_poll_interval_ms: int = whole(
-        300_000, at_least=1, at_most=_INT32_MAX, doc="An application that does not poll for so long leaves the group."
-    )
-    max_poll_records: int = whole(500, at_least=1, doc="The most records that one poll returns.")
     enable_auto_commit: bool = flag(True, doc="Whether polls commit what earlier polls returned.")
     auto_commit_interval_ms: int = whole(5_000, doc="How often that is done.")
     auto_offset_reset: OffsetReset = option(  # noqa: RUF009
@@ -97,9 +116,6 @@ class ConsumerOptions(ClientOptions):
         ("read_uncommitted", "read_committed"),
         doc="Whether records of open and aborted transactions are seen.",
     )
-    fetch_min_bytes: int = whole(1, at_most=_INT32_MAX, doc="A broker waits until it has so much to send,")
-    fetch_max_wait_ms: int = whole(500, at_most=_INT32_MAX, doc="but no longer than this.")
-    fetch_max_bytes: int = whole(52_428_800, at_most=_INT32_MAX, doc="The most that one fetch brings.")
     max_partition_fetch_bytes: int = whole(
         1_048_576,
         at_most=_INT32_MAX,
@@ -108,18 +124,8 @@ class ConsumerOptions(ClientOptions):
     max_buffered_bytes: int = whole(
         67_108_864, at_least=1, doc="Nothing more is fetched while so much waits to be polled."
     )
-    check_crcs: bool = flag(True, doc="Whether the checksum of every batch is looked at.")
-    client_rack: str = text("", doc="Where this client is: fetches go to a replica in the same rack.")
-    allow_auto_create_topics: bool = flag(True, doc="Whether subscribing may create a topic, where brokers allow that.")
     exclude_internal_topics: bool = flag(
         True, doc="Whether patterns leave out internal topics, those of Kafka and of Tidelog."
-    )
-    default_api_timeout_ms: int = whole(60_000, at_least=1, doc="How long calls without a time-out of their own take.")
-    key_deserializer: Callable[[bytes | None], Any] | None = function(  # noqa: RUF009
-        doc="Makes the key of a record from its bytes."
-    )
-    value_deserializer: Callable[[bytes | None], Any] | None = function(  # noqa: RUF009
-        doc="Makes the value of a record from its bytes."
     )
     interceptors: Sequence[Any] = objects(doc="Objects with on_consume(records) and on_commit(offsets).")
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from typing import Any
 
 from tidelog.client.consumer.errors import ConsumerStateError
+from tidelog.client.consumer.records import ConsumerRecord
 from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition
 from tidelog.model.ids import ZERO_UUID
 
@@ -275,6 +277,16 @@ class Subscription:
         if assigned is None:
             raise ConsumerStateError(f"partition {named} is not assigned to this consumer")
         return assigned
+
+    def go_back(self, rows: Iterable[ConsumerRecord[Any, Any]]) -> None:
+        """These were taken, and the application will not get them now: positions are before the first of each partition."""
+        first: dict[TopicPartition, int] = {}
+        for row in rows:
+            first.setdefault(TopicPartition(row.topic, row.partition), row.offset)
+        for partition, offset in first.items():
+            assigned = self.get(partition)
+            if assigned is not None:
+                assigned.seek(offset)
 
     def is_current(self, assigned: AssignedPartition, version: int) -> bool:
         """Whether an answer to a question asked at `version` is still about this position."""

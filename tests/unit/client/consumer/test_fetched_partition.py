@@ -134,3 +134,23 @@ def test_a_compacted_batch_without_its_last_records_is_passed_whole() -> None:
 
     assert offsets(fetched.take_rows(5)) == [0]
     assert fetched.next_offset == 10
+
+
+def test_columns_stay_in_front_of_a_damaged_batch_and_pass_it_when_that_is_said() -> None:
+    pytest.importorskip("pyarrow")
+    damaged = batch(2, 2)[:-1] + b"\xff"
+    fetched = FetchedPartition(PLACE, 0, batch(0, 2) + damaged + batch(4, 2))
+
+    for _ in range(2):
+        with pytest.raises(CorruptBatchError):
+            fetched.take_columns()
+        assert fetched.next_offset == 0
+    first = fetched.take_columns(batches_max=1)
+    with pytest.raises(CorruptBatchError):
+        fetched.take_columns(batches_max=1)
+    assert fetched.skip_damaged() == 4
+    last = fetched.take_columns()
+
+    assert first is not None
+    assert last is not None
+    assert [each[0].column("offset").to_pylist() for each in (first, last)] == [[0, 1], [4, 5]]

@@ -23,7 +23,10 @@ def delivery(*partitions: int, **options: Any) -> tuple[RowDelivery, Subscriptio
     for index in partitions:
         subscription.of(("t", index)).seek(100)
     parsed = parse_options(ConsumerOptions, {"bootstrap_servers": "127.0.0.1:9092", **options})
-    return RowDelivery(parsed, subscription), subscription
+    delivered = RowDelivery(
+        parsed, subscription.go_back, interceptors=parsed.interceptors, remedy="seek behind it to go on"
+    )
+    return delivered, subscription
 
 
 def row(offset: int, value: bytes, partition: int = 0) -> Row:
