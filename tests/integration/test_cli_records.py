@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tidelog import Admin
 from tidelog.cli.commands import all_commands
+from tidelog.client.admin import ResourceKind
 from tidelog.testing import EmbeddedCluster
 
 TIMEOUT_S = 60
@@ -26,6 +28,7 @@ TIMEOUT_S = 60
 def cluster() -> Iterator[EmbeddedCluster]:
     # A member that joins soon after another has left is assigned at its next heartbeat.
     beats = dict.fromkeys(("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"), 100)
+    beats |= dict.fromkeys(("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"), 100)
     with EmbeddedCluster(config=beats) as cluster:
         yield cluster
 
@@ -130,6 +133,30 @@ def test_a_time_to_begin_at(shell: Shell, topic: str) -> None:
     assert shell.lines("consume", topic, "--from-time", "2000", "--times", "--count", "1") == [
         "1970-01-01T00:00:02.000Z\t2"
     ]
+
+
+def test_a_share_group_is_given_what_it_has_not_settled(shell: Shell, cluster: EmbeddedCluster, topic: str) -> None:
+    with Admin(**cluster.client_options()) as admin:
+        admin.alter_config(ResourceKind.GROUP, topic, set={"share.auto.offset.reset": "earliest"})
+    member = ["consume", topic, "--share", topic]
+    shell.run("produce", topic, text=b"\n".join(b"%d" % number for number in range(10)))
+
+    first = shell.lines(*member, "--count", "3")
+    others = shell.lines(*member, "--offsets")
+    nothing = shell.lines(*member)
+    shell.run("produce", topic, text=b"late")
+
+    assert len(first) == 3
+    assert len(others) == 7
+    assert sorted(first + [line.split("\t")[1] for line in others], key=int) == [str(number) for number in range(10)]
+    assert nothing == []
+    assert shell.lines(*member, "--follow", "--count", "1") == ["late"]
+
+
+def test_a_share_group_that_has_settled_nothing_ends_too(shell: Shell, topic: str) -> None:
+    shell.run("produce", topic, text=b"before the group")
+
+    assert shell.lines("consume", topic, "--share", topic) == []
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

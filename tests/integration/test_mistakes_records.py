@@ -137,6 +137,31 @@ MISTAKES = [
         2,
     ),
     Mistake(("consume", "nothing"), "consume: there is no topic nothing", 1),
+    Mistake(
+        ("consume", "orders", "--group", "g", "--share", "g"),
+        "consume: --group and --share exclude each other: a group is either of consumers or a share group",
+        2,
+    ),
+    Mistake(
+        ("consume", "orders:0", "--share", "g"),
+        "consume: the members of a share group are given partitions: leave out --share, or the partitions",
+        2,
+    ),
+    Mistake(
+        ("consume", "orders", "--share", "g", "--from", "end"),
+        "consume: a share group goes on where it is: change that with `tidelog groups reset-offsets`, or leave out --share",
+        2,
+    ),
+    Mistake(
+        ("consume", "orders", "--share", "g", "--read-committed"),
+        "consume: what a share group reads is its own setting share.isolation.level: leave out --share, or --read-committed",
+        2,
+    ),
+    Mistake(
+        ("consume", "orders", "--share", "g", "--group-protocol", "consumer"),
+        "consume: share groups have one protocol: leave out --share, or --group-protocol",
+        2,
+    ),
     Mistake(("consume", "orders:7"), "consume: topic orders has no partition 7", 1),
     Mistake(
         ("consume", "orders:x"),

@@ -1,13 +1,14 @@
 """`tidelog consume`: the records of topics on standard output.
 
 Without --follow it ends where the topics ended when it began. A group goes on where it has committed, and commits what was
-printed and nothing else.
+printed and nothing else; a share group is given what it has not settled.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -18,6 +19,7 @@ from tidelog.cli.interrupts import forget_what_was_interrupted
 from tidelog.cli.moments import parse_time
 from tidelog.cli.records.client_session import with_cluster
 from tidelog.cli.records.output_records import OutputFormat, Row, renderer
+from tidelog.cli.records.shared_reading import SharedReading
 from tidelog.client.admin import Admin, GroupState, OffsetSpec, value_of
 from tidelog.client.consumer.consumer import Consumer
 from tidelog.client.consumer.options import ConsumerOptions
@@ -44,6 +46,7 @@ class ConsumeOptions:
     count: int | None = None
     timeout_s: float | None = None
     group: str | None = None
+    share: str | None = None
     group_protocol: str = "classic"
     read_committed: bool = False
     form: OutputFormat = field(default_factory=OutputFormat)
@@ -53,6 +56,8 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
     def work(admin: Admin) -> int:
         check_options(topics, options)
         chosen = _partitions(admin, topics)
+        if options.share is not None:
+            return _consume_shared(admin, bootstrap, chosen, options.share, options)
         out = sys.stdout.buffer
         own: dict[str, Any] = {
             "bootstrap_servers": bootstrap,
@@ -64,8 +69,9 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
             "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
         }
         with Consumer(**{"client_id": "tidelog-consume", **login_settings(ConsumerOptions), **own}) as consumer:
-            reading = _Reading(consumer, options, out)
-            try:
+            commit = None if options.group is None else consumer.commit
+            reading = _Reading(consumer.poll, commit, options, out)
+            with _until_interrupted(out):
                 if options.group is None:
                     _assign(admin, consumer, chosen, options)
                     ends = consumer.end_offsets(chosen)
@@ -73,15 +79,33 @@ def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> i
                 else:
                     consumer.subscribe(sorted({each.topic for each in chosen}))
                     reading.run(_GroupEnd(admin, consumer, options.group))
-            except KeyboardInterrupt:
-                # Ctrl-C is how a person ends a command that follows a topic.
-                forget_what_was_interrupted()
-            finally:
-                # Raises where the reader of standard output has gone; then nothing more is committed.
-                out.flush()
         return 0
 
     return with_cluster(_COMMAND, bootstrap, work)
+
+
+def _consume_shared(
+    admin: Admin, bootstrap: str, chosen: Sequence[TopicPartition], group: str, options: ConsumeOptions
+) -> int:
+    out = sys.stdout.buffer
+    at_once_max = _POLL_RECORDS if options.count is None else max(1, min(_POLL_RECORDS, options.count))
+    shared = SharedReading(admin, bootstrap, group, chosen, at_once_max=at_once_max, is_exact=options.count is not None)
+    with shared.consumer, _until_interrupted(out):
+        shared.begin()
+        _Reading(shared.poll, shared.commit, options, out).run(shared.is_over)
+    return 0
+
+
+@contextmanager
+def _until_interrupted(out: BinaryIO) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        # Ctrl-C is how a person ends a command that follows a topic.
+        forget_what_was_interrupted()
+    finally:
+        # Raises where the reader of standard output has gone; then nothing more is committed.
+        out.flush()
 
 
 def check_options(topics: Iterable[str], options: ConsumeOptions) -> None:
@@ -92,6 +116,8 @@ def check_options(topics: Iterable[str], options: ConsumeOptions) -> None:
     _offset(options.start)
     if options.start_time is not None:
         parse_time(options.start_time)
+    if options.share is not None:
+        _check_shared(options, has_partitions=has_partitions)
     if options.group is None:
         return
     if has_partitions:
@@ -102,11 +128,35 @@ def check_options(topics: Iterable[str], options: ConsumeOptions) -> None:
         )
 
 
+def _check_shared(options: ConsumeOptions, *, has_partitions: bool) -> None:
+    if options.group is not None:
+        raise QuestionError("--group and --share exclude each other: a group is either of consumers or a share group")
+    if has_partitions:
+        raise QuestionError("the members of a share group are given partitions: leave out --share, or the partitions")
+    if options.start is not None or options.start_time is not None:
+        raise QuestionError(
+            "a share group goes on where it is: change that with `tidelog groups reset-offsets`, or leave out --share"
+        )
+    if options.read_committed:
+        raise QuestionError(
+            "what a share group reads is its own setting share.isolation.level: leave out --share, or --read-committed"
+        )
+    if options.group_protocol != "classic":
+        raise QuestionError("share groups have one protocol: leave out --share, or --group-protocol")
+
+
 class _Reading:
     """Polls, prints and commits until the end."""
 
-    def __init__(self, consumer: Consumer, options: ConsumeOptions, out: BinaryIO) -> None:
-        self._consumer = consumer
+    def __init__(
+        self,
+        poll: Callable[[float, int], Sequence[Row]],
+        commit: Callable[[], object] | None,
+        options: ConsumeOptions,
+        out: BinaryIO,
+    ) -> None:
+        self._poll = poll
+        self._commit = commit
         self._options = options
         self._out = out
         self._render = renderer(options.form)
@@ -119,7 +169,7 @@ class _Reading:
         last_ms = self._clock.monotonic_ms()
         while self._remaining is None or self._remaining > 0:
             limit = _POLL_RECORDS if self._remaining is None else min(_POLL_RECORDS, self._remaining)
-            rows = self._consumer.poll(timeout_ms=_POLL_MS, max_records=limit)
+            rows = self._poll(_POLL_MS, limit)
             now_ms = self._clock.monotonic_ms()
             if rows:
                 self._print(rows)
@@ -135,8 +185,8 @@ class _Reading:
         self._out.flush()
         if self._remaining is not None:
             self._remaining -= len(rows)
-        if self._options.group is not None:
-            self._consumer.commit()
+        if self._commit is not None:
+            self._commit()
 
 
 class _GroupEnd:

@@ -115,6 +115,10 @@ def consume_(
     group: Annotated[
         str | None, typer.Option(metavar="GROUP", help="Be a member of it: go on where it is, and commit.")
     ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="Be a member of this share group: get what it gives, and accept it."),
+    ] = None,
     group_protocol: Annotated[
         GroupProtocol, typer.Option(help="How the members share: among them, or by the coordinator (KIP-848).")
     ] = GroupProtocol.CLASSIC,
@@ -145,5 +149,7 @@ def consume_(
         separator.replace("\\t", "\t").encode(errors="surrogateescape"),
         sys.stdout.isatty(),
     )
-    options = ConsumeOptions(start, start_time, follow, count, timeout, group, group_protocol, read_committed, form)
+    options = ConsumeOptions(
+        start, start_time, follow, count, timeout, group, share, group_protocol, read_committed, form
+    )
     exit_with(lambda: consume(bootstrap, topics, options))
