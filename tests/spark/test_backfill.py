@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.test_pipeline_run import run_to_the_end
 from tests.support.command_line import json_lines, tidelog
 from tidelog import Admin, Producer
 from tidelog.client.admin import ConfigResource, ResourceKind
 from tidelog.spark.errors import SinkError
-from tidelog.spark.pipelines import FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic
+from tidelog.spark.pipelines import Expect, FromTopic, Json, Pipeline, ToDatabase, ToFiles, ToTable, ToTopic, View
 from tidelog.spark.pipelines.backfill import Backfill, PreparedBackfill, table_of
 from tidelog.spark.pipelines.backfill_beside import plan_beside, write_beside
-from tidelog.spark.pipelines.errors import BackfillError
+from tidelog.spark.pipelines.errors import BackfillError, DefinitionError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.pipeline_run import PipelineRun
 from tidelog.spark.sink.audit_entry import Replacement
@@ -243,6 +243,60 @@ def test_a_run_that_goes_on_and_a_backfill_beside_it_lose_nothing_of_each_other(
     assert not running.is_alive()
     run_to_the_end(delta.spark, delta.directory, delta.pipeline)
     assert {sink["verified"] for each in delta.audit("--verify") for sink in each["sinks"]} == {"same"}
+
+
+def test_a_table_behind_views_that_keep_no_state_is_made_again_as_a_direct_one(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    def few(events: DataFrame) -> DataFrame:
+        return events.where("n % 10 < 8")
+
+    job = DeltaJob(spark, cluster, topic, tmp_path)
+    made = View("made", "SELECT n, n AS made FROM both")
+    both = View("both", "SELECT n FROM few WHERE n % 2 = 0 UNION ALL SELECT n FROM few WHERE n % 2 = 1")
+    job.pipeline = replace(
+        job.pipeline,
+        transform=None,
+        views=[made, both, View("few", few, expect={"small": Expect("n < 10000", "drop")})],
+        sink=ToTable("table", format="delta", of="made", where="n <> 3"),
+    )
+    for index in range(3):
+        job.batch(range(index * 10, index * 10 + 10), 10 + index)
+    again = View("made", "SELECT n, n + 1000 AS made FROM both")
+    fixed = replace(job.pipeline, views=[again, *job.pipeline.views[1:]])
+
+    replaced = job.fill(11, 12, pipeline=fixed)
+
+    assert (replaced.batches, replaced.staged.rows) == ((1,), 8)
+    assert job.made_again() == list(range(10, 18))
+    assert len(job.rows()) == 23
+    assert {sink["verified"] for each in job.audit("--verify") for sink in each["sinks"]} == {"same"}
+    counting = View("made", "SELECT n, count(*) AS made FROM both GROUP BY n")
+    with pytest.raises(BackfillError, match=r"has an aggregation: rows of a batch .* write beside it with --into$"):
+        job.plan(11, 12, pipeline=replace(job.pipeline, views=[counting, *job.pipeline.views[1:]]))
+
+
+def test_one_sink_of_a_graph_is_written_beside_by_its_name(delta: Job) -> None:
+    pipeline = replace(
+        delta.pipeline,
+        transform=None,
+        views=[
+            View("halves", "SELECT n % 2 AS half, n FROM events"),
+            View("sums", "SELECT half, sum(n) AS total FROM halves GROUP BY half"),
+        ],
+        sink=[ToTopic("halves", of="halves", where="half = 1"), ToTopic("sums", of="sums")],
+    )
+
+    def beside(place: str, sink: str | None) -> list[tuple[Any, ...]]:
+        plan = plan_beside(delta.file, pipeline, hours(11, 12), str(delta.directory / place))
+        write_beside(delta.spark, delta.file, pipeline, plan, str(delta.directory / place), sink)
+        found = DeltaTable(str(delta.directory / place)).to_pyarrow_table().to_pylist()
+        return sorted(tuple(row.values()) for row in found)
+
+    assert beside("sums", "sums") == [(0, 70), (1, 75)]
+    assert beside("halves", "halves") == [(1, n) for n in range(11, 20, 2)]
+    with pytest.raises(DefinitionError, match="its sinks take from different tables: choose one of halves, sums"):
+        beside("all", None)
 
 
 def test_what_others_have_done_to_the_rows_is_refused(delta: Job) -> None:

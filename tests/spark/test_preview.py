@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.spark.test_pipeline_run import ORDER, order, send
 from tidelog import Admin
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.spark.errors import UnreadableError
-from tidelog.spark.pipelines import Expect, FromTopic, Json, Pipeline, ToTable, ToTopic, Watermark
+from tidelog.spark.pipelines import Expect, FromTopic, Json, Pipeline, ToTable, ToTopic, View, Watermark
 from tidelog.spark.pipelines.batch_records import newest
 from tidelog.spark.pipelines.preview import PreviewedStep, preview
 from tidelog.spark.source.offset_ranges import OffsetRange
@@ -131,3 +132,59 @@ def test_a_value_that_would_stop_the_pipeline_is_an_outcome_and_not_the_end_of_t
     outcomes = {each["outcome"]: each["rows"] for each in found[f"{pipeline.sources[0].view}: outcomes"].rows}
     assert outcomes == {"goes on": 1, "stops the pipeline: the value cannot be decoded": 1}
     assert [each["id"] for each in found["result"].rows] == ["a"]
+
+
+def graph_of(cluster: EmbeddedCluster, topic: str, **more: Any) -> Pipeline:
+    given = {
+        "views": [
+            View("dear", "SELECT * FROM clean WHERE price >= 5", expect={"few": Expect("price < 7", "fail")}),
+            View("clean", "SELECT id, product, price FROM orders WHERE id <> 'o0'"),
+        ],
+        "transform": "SELECT product, count(*) AS n FROM clean GROUP BY product",
+        "sink": [ToTopic("dear", of="dear", key="id", where="price < 8"), ToTable("t", format="delta")],
+        **more,
+    }
+    source = FromTopic(topic, ORDER, name="orders")
+    return Pipeline(name=f"g-{topic}", source=source, bootstrap=cluster.bootstrap_servers, **given)
+
+
+def test_each_view_is_a_step_behind_all_that_it_takes_from_with_its_outcomes(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str
+) -> None:
+    send(cluster, topic, [order(n, float(n), second=n) for n in range(9)])
+    before = traces(cluster)
+
+    found = steps(spark, graph_of(cluster, topic), rows=10)
+
+    assert list(found) == [
+        *("orders", "orders: outcomes", "clean", "dear", "dear: outcomes", "result", "sink dear", "sink t")
+    ]
+    assert sorted(each["id"] for each in found["clean"].rows) == [f"o{n}" for n in range(1, 9)]
+    assert found["dear"].columns == ("id", "product", "price")
+    assert {each["outcome"]: each["rows"] for each in found["dear: outcomes"].rows} == {
+        "goes on": 2,
+        "stops the pipeline: few": 2,
+    }
+    assert sorted(each["key"] for each in found["sink dear"].rows) == ["o5", "o6"]
+    assert sorted((each["product"], each["n"]) for each in found["sink t"].rows) == [("p0", 4), ("p1", 4)]
+    assert traces(cluster) == before
+
+
+def test_a_view_that_is_wrong_says_so_and_those_that_do_not_take_from_it_are_shown(
+    spark: SparkSession, cluster: EmbeddedCluster, topic: str
+) -> None:
+    send(cluster, topic, [order(n, 6.0, second=n) for n in range(3)])
+    fails = [
+        View("clean", "SELECT id, product, price FROM orders WHERE id <> 'o0'"),
+        View("dear", "SELECT raise_error('no, ' || id) AS id, price FROM clean"),
+        View("dearer", "SELECT * FROM dear"),
+    ]
+    unknown = [fails[0], View("dear", "SELECT nothing FROM clean"), fails[2]]
+    sinks = [ToTopic("dear", of="dearer", key="id"), ToTable("t", format="delta")]
+
+    for views, problem in ((fails, "^no, o[12]$"), (unknown, "nothing")):
+        found = steps(spark, graph_of(cluster, topic, views=views, sink=sinks))
+        assert list(found) == ["orders", "orders: outcomes", "clean", "dear", "result", "sink t"]
+        assert re.search(problem, str(found["dear"].problem))
+        assert [each.problem for name, each in found.items() if name != "dear"] == [None] * 5
+        assert len(found["sink t"].rows) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from tests.spark.test_pipeline_run import ORDER, order, send
 from tests.support.command_line import tidelog
 from tidelog.cli.pipeline.batch_session import row_as_json
 from tidelog.cli.pipeline.pipeline_diff import lines_of
-from tidelog.spark.pipelines import FromTopic, Pipeline, ToTopic, Watermark
-from tidelog.spark.pipelines.errors import DiffError
+from tidelog.spark.pipelines import FromTopic, Pipeline, ToTopic, View, Watermark
+from tidelog.spark.pipelines.errors import DefinitionError, DiffError
 from tidelog.spark.pipelines.version_diff import Difference, VersionDiff, diff_versions
 from tidelog.spark.source.offset_bounds import Earliest, Latest
 from tidelog.testing import EmbeddedCluster
@@ -124,6 +125,32 @@ def test_windows_are_compared_and_functions_with_state_are_not(versions: Version
     for function in (counted, once):
         with pytest.raises(DiffError, match=r"^NEW has .*: what comes out of it depends on batches"):
             versions.diff(both[0], versions.version(function, watermark=late))
+
+
+def test_one_sink_of_a_graph_is_compared_by_its_name_behind_its_views_and_its_condition(versions: Versions) -> None:
+    def graph(dear: str, where: str) -> Pipeline:
+        views = [View("clean", "SELECT id, product, price FROM orders WHERE id <> 'o9'"), View("dear", dear)]
+        sinks = [ToTopic("dear", of="dear", where=where), ToTopic("sums", of="sums")]
+        sums = View("sums", "SELECT product, sum(price) AS total FROM clean GROUP BY product")
+        return replace(versions.version(None), views=[*views, sums], sink=sinks)
+
+    old = graph("SELECT id, price FROM clean WHERE price > 1", "price < 4")
+    new = graph("SELECT id, price * 2 AS price FROM clean WHERE price > 3", "price < 9")
+
+    assert versions.diff(old, new, sink="sums").is_same
+    found = versions.diff(old, new, sink="dear", key=["id"])
+    assert changes(found) == [
+        *(({"id": f"o{n}"}, [{"id": f"o{n}", "price": n / 2}], []) for n in range(3, 7)),
+        ({"id": "o7"}, [{"id": "o7", "price": 3.5}], [{"id": "o7", "price": 7.0}]),
+        ({"id": "o8"}, [], [{"id": "o8", "price": 8.0}]),
+    ]
+    for name, sentence in (
+        (None, "p: its sinks take from different tables: choose one of dear, sums with --sink"),
+        ("minutes", "p has no sink minutes: it has dear, sums"),
+    ):
+        with pytest.raises(DefinitionError) as raised:
+            versions.diff(old, new, sink=name)
+        assert raised.value.problems == [sentence]
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(versions: Versions) -> None:

@@ -25,6 +25,7 @@ from tidelog.spark.errors import OptionError, SinkError, SourceError
 from tidelog.spark.pipelines.errors import DefinitionError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.session import SessionSettings
+from tidelog.spark.pipelines.sink_targets import chosen_sink
 from tidelog.spark.source.offset_bounds import OffsetBound
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class BackfillOptions(msgspec.Struct, frozen=True):
     since: str
     until: str
     into: str | None
+    sink: str | None
     execute: bool
     master: str | None
     package: str | None
@@ -60,6 +62,7 @@ def backfill_pipeline(options: BackfillOptions) -> int:
         bounds = bound_of(options.since), bound_of(options.until)
         file = checked_file(options.file, () if options.only is None else (options.only,), options.bootstrap)
         check_one(file)
+        _check_sink(file, options)
         if options.into is None:
             _run(file, options, lambda spark: _replaced(spark, file, options, bounds))
         else:
@@ -74,6 +77,14 @@ def backfill_pipeline(options: BackfillOptions) -> int:
     except (PipelineError, SourceError, SinkError, ClientError) as error:
         return complain(COMMAND, str(error), EXIT_REFUSED)
     return 0
+
+
+def _check_sink(file: PipelineFile, options: BackfillOptions) -> None:
+    """QuestionError, DefinitionError."""
+    if options.into is not None:
+        chosen_sink(file.pipelines[0], options.sink)
+    elif options.sink is not None:
+        raise QuestionError("--sink chooses what is written beside: give --into as well")
 
 
 def _run(file: PipelineFile, options: BackfillOptions, work: Callable[[SparkSession], None]) -> None:
@@ -120,7 +131,7 @@ def _written_beside(
 
     pipeline = file.pipelines[0]
     plan = plan_beside(file, pipeline, bounds, into)
-    rows = write_beside(spark, file, pipeline, plan, into) if options.execute else None
+    rows = write_beside(spark, file, pipeline, plan, into, options.sink) if options.execute else None
     if options.as_json:
         print_json([{"pipeline": pipeline.name, "into": plan.place, "records": plan.records, "rows": rows}])
         return

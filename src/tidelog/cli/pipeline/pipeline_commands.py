@@ -154,6 +154,9 @@ def diff(
         str, typer.Option("--from", metavar="TIME", help="Of records from then on; or earliest.")
     ] = "earliest",
     until: Annotated[str, typer.Option("--to", metavar="TIME", help="Up to then; or latest.")] = "latest",
+    sink: Annotated[
+        str | None, typer.Option(metavar="SINK", help="Compare what this sink gets, of both; by its name.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option(metavar="COLUMN,...", help="Tell rows with equal values of these side by side.")
     ] = None,
@@ -168,7 +171,9 @@ def diff(
     """Compare what two versions of a pipeline make of the same records. The exit code is 1 where that differs."""
     from tidelog.cli.pipeline.pipeline_diff import DiffOptions, diff_pipelines  # noqa: PLC0415
 
-    options = DiffOptions(old, new, only, since, until, key, limit, records_max, master, bootstrap, is_verbose, as_json)
+    options = DiffOptions(
+        old, new, only, since, until, sink, key, limit, records_max, master, bootstrap, is_verbose, as_json
+    )
     exit_with(lambda: diff_pipelines(options))
 
 
@@ -289,6 +294,10 @@ def backfill(
         str | None,
         typer.Option(metavar="TABLE", help="Write to a new Delta table at this path or URL, and replace nothing."),
     ] = None,
+    sink: Annotated[
+        str | None,
+        typer.Option(metavar="SINK", help="With --into: of several sinks the one whose rows are made, by its name."),
+    ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without it the plan is shown.")] = False,
     master: MasterOption = None,
     package: Annotated[
@@ -304,7 +313,9 @@ def backfill(
     """
     from tidelog.cli.pipeline.pipeline_backfill import BackfillOptions, backfill_pipeline  # noqa: PLC0415
 
-    options = BackfillOptions(file, only, since, until, into, execute, master, package, bootstrap, is_verbose, as_json)
+    options = BackfillOptions(
+        file, only, since, until, into, sink, execute, master, package, bootstrap, is_verbose, as_json
+    )
     exit_with(lambda: backfill_pipeline(options))
 
 

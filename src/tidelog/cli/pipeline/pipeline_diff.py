@@ -16,6 +16,7 @@ from tidelog.spark.errors import OptionError, SourceError
 from tidelog.spark.pipelines.errors import DefinitionError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.session import SessionSettings
+from tidelog.spark.pipelines.sink_targets import chosen_sink
 from tidelog.spark.source.offset_bounds import AtTimestamp, Earliest, Latest, OffsetBound
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class DiffOptions(msgspec.Struct, frozen=True):
     only: str | None
     since: str
     until: str
+    sink: str | None
     key: str | None
     shown: int
     records_max: int
@@ -72,12 +74,23 @@ def _compared(options: DiffOptions) -> int:
     for file in files:
         check_one(file)
     (old,), (new,) = (file.pipelines for file in files)
+    for pipeline in (old, new):
+        chosen_sink(pipeline, options.sink)
     modules = [each for file in files for each in file.modules]
     settings = SessionSettings(master=options.master, conf={"spark.ui.enabled": "false"}, is_verbose=options.is_verbose)
     with batch_session([new], modules, settings, as_json=options.as_json) as spark:
         from tidelog.spark.pipelines.version_diff import diff_versions  # noqa: PLC0415 - imports PySpark
 
-        found = diff_versions(spark, old, new, bounds, key=key, shown=options.shown, records_max=options.records_max)
+        found = diff_versions(
+            spark,
+            old,
+            new,
+            bounds,
+            sink=options.sink,
+            key=key,
+            shown=options.shown,
+            records_max=options.records_max,
+        )
     if options.as_json:
         print_json([_summary(found), *(_row(each) for each in found.shown)])
     else:

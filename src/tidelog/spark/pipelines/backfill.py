@@ -38,12 +38,12 @@ from tidelog.spark.pipelines.audit_log import read_audit
 from tidelog.spark.pipelines.backfill_plan import BackfillFacts, BackfillPlan, Refusal, plan_backfill
 from tidelog.spark.pipelines.batch_records import BatchRecords, compacted_topics, log_starts, ranges_between
 from tidelog.spark.pipelines.batch_rows import SinkRows, rows_of, rows_to_write
+from tidelog.spark.pipelines.batch_tables import rows_of_sink
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import BackfillError, sentence_of
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.plan_state import stateful_parts
 from tidelog.spark.pipelines.query_options import as_text
-from tidelog.spark.pipelines.query_plan import batch_result
 from tidelog.spark.pipelines.query_sinks import arrow_schema, code_version, decider_options
 from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sink_targets import StagedSink, staged_sinks
@@ -175,7 +175,8 @@ class Backfill:
         for index, source in enumerate(self._pipeline.sources):
             ranges[index] = [each for each in plan.ranges if each.partition.topic in _topics(source)]
         try:
-            result = batch_result(self._session, self._pipeline, BatchRecords(self._session, self._pipeline, ranges))
+            records = BatchRecords(self._session, self._pipeline, ranges)
+            result = rows_of_sink(self._session, self._pipeline, records, self._sink)
             if parts := stateful_parts(result):
                 raise BackfillError(
                     f"{self._pipeline.name} has {parts[0]}: rows of a batch come of records of other batches as well; {BESIDE}"

@@ -9,6 +9,7 @@ backfill that has died, will do.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 import msgspec
@@ -21,14 +22,14 @@ from tidelog.spark.outputs.staged import app_id
 from tidelog.spark.pipelines.backfill import stage, staged_plan
 from tidelog.spark.pipelines.batch_records import BatchRecords, ranges_between
 from tidelog.spark.pipelines.batch_rows import rows_of
+from tidelog.spark.pipelines.batch_tables import rows_of_sink
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import BackfillError, sentence_of
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.plan_state import unlike_a_stream
-from tidelog.spark.pipelines.query_plan import batch_result
 from tidelog.spark.pipelines.query_sinks import arrow_schema
 from tidelog.spark.pipelines.session import own_session
-from tidelog.spark.pipelines.sink_targets import StagedSink, target_of
+from tidelog.spark.pipelines.sink_targets import StagedSink, chosen_sink, target_of
 from tidelog.spark.pipelines.sink_writing import BatchPlan
 from tidelog.spark.pipelines.sinks import ToTable
 from tidelog.spark.sink.sink_participant import SinkIdentity
@@ -63,18 +64,23 @@ def plan_beside(
     return BesidePlan(staged.target.place, ranges)
 
 
-def write_beside(spark: SparkSession, file: PipelineFile, pipeline: Pipeline, plan: BesidePlan, into: str) -> int:
-    """How many rows there are now."""
+def write_beside(
+    spark: SparkSession, file: PipelineFile, pipeline: Pipeline, plan: BesidePlan, into: str, sink: str | None = None
+) -> int:
+    """How many rows there are now: those of the sink of this name. Without it all that sinks take. DefinitionError where these do
+    not take the same."""
     session = own_session(spark, pipeline)
     staged = _sink(file, pipeline, into)
+    chosen = chosen_sink(pipeline, sink)
+    where = chosen.where if sink is not None or len(pipeline.sinks) == 1 else None
     try:
-        result = batch_result(session, pipeline, BatchRecords(session, pipeline, plan.ranges))
+        result = rows_of_sink(session, pipeline, BatchRecords(session, pipeline, plan.ranges), chosen)
         if strange := unlike_a_stream(result):
             raise BackfillError(
                 f"{pipeline.name} has {strange[0]}: what comes out of it depends on batches, time and order; run it with a new "
                 "checkpoint instead, and with another sink"
             )
-        rows = rows_of(result, _declared(pipeline, into))
+        rows = rows_of(result, replace(_declared(into), where=where))
     except PySparkException as error:
         raise BackfillError(f"{pipeline.name}: {sentence_of(error)}") from error
     schema = arrow_schema(rows.schema)
@@ -88,15 +94,13 @@ def write_beside(spark: SparkSession, file: PipelineFile, pipeline: Pipeline, pl
 
 
 def _sink(file: PipelineFile, pipeline: Pipeline, into: str) -> StagedSink:
-    target = target_of(pipeline, _declared(pipeline, into), file.beside)
+    target = target_of(pipeline, _declared(into), file.beside)
     staging = f"{file.checkpoint_of(pipeline)}/staging/{_INTO}.backfill"
     return StagedSink(_INTO, target, staging, dict(pipeline.storage))
 
 
-def _declared(pipeline: Pipeline, into: str) -> ToTable:
-    """Of one sink its rows alone; of several all that comes out."""
-    where = pipeline.sinks[0].where if len(pipeline.sinks) == 1 else None
-    return ToTable(into, name=_INTO, format="delta", where=where)
+def _declared(into: str) -> ToTable:
+    return ToTable(into, name=_INTO, format="delta")
 
 
 def _app_id(pipeline: Pipeline) -> str:

@@ -35,10 +35,9 @@ from tidelog.spark.pipelines.row_steps import has_chance, has_watermark, is_stat
 from tidelog.spark.pipelines.session import own_session
 from tidelog.spark.pipelines.sink_targets import in_order
 from tidelog.spark.pipelines.sinks import Sink, ToTable, ToTopic
-from tidelog.spark.pipelines.source_rows import Records, checked_rows, flat_rows, good_rows, streamed
-from tidelog.spark.pipelines.table_plan import Table, TablePlan, made_of
+from tidelog.spark.pipelines.source_rows import streamed
+from tidelog.spark.pipelines.table_plan import Table, TablePlan
 from tidelog.spark.pipelines.validation import UNKNOWN_MODE, CheckedPipeline
-from tidelog.spark.pipelines.views import taken_by
 from tidelog.spark.sink.sink_options import parse_sink_options
 from tidelog.spark.sink.sink_rows import check_columns
 
@@ -101,28 +100,6 @@ def plan_checked(
     planning = _Planning(spark, checked, letters_apart=letters_apart)
     queries = planning.run()
     return queries, [f"{checked.name}: {each}" for each in dict.fromkeys(planning.problems)]
-
-
-def batch_result(session: SparkSession, pipeline: Pipeline, records: Records) -> DataFrame:
-    """What comes of a batch of records, by the very steps that a query has: the rows before they are given to sinks.
-    DefinitionError, PySparkException."""
-    frames = [good_rows(each, checked_rows(each, flat_rows(each, records), counts=False)) for each in pipeline.sources]
-    return transformed(session, pipeline, frames)
-
-
-def transformed(session: SparkSession, pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
-    """The transformation over sources alone. DefinitionError for what the file's own code raises, and where there is more."""
-    if pipeline.views or any(each.of is not None for each in pipeline.sinks):
-        raise DefinitionError(
-            ["what views make, and what sinks take by of=, is not looked at: only sources and transform"]
-        )
-    if pipeline.transform is None:
-        return frames[0]
-    known = {each.view.lower(): frame for each, frame in zip(pipeline.sources, frames, strict=True)}
-    if isinstance(pipeline.transform, str):
-        for name, frame in known.items():
-            frame.createOrReplaceTempView(name)
-    return made_of(session, pipeline.transform, known, by_name=False)
 
 
 class _Planning:
@@ -225,19 +202,10 @@ class _Planning:
             if rows is None:
                 is_whole = False
             else:
-                origin = found.setdefault(id(frame), Origin(frame, (), self._takes(sink)))
+                origin = found.setdefault(id(frame), Origin(frame, (), tables.taken_by_sink(sink)))
                 found[id(frame)] = replace(origin, sinks=(*origin.sinks, rows))
         letters = [self._letters(tables, each) for each in self._letter_sinks] if is_whole else []
         return [*found.values(), *chain.from_iterable(letters)] if is_whole else None
-
-    def _takes(self, sink: Sink) -> Sequence[str]:
-        """Names of tables that the rows of a sink are made of at once."""
-        pipeline = self._pipeline
-        if sink.of is not None:
-            return (sink.of,)
-        if pipeline.transform is None or not pipeline.views:
-            return [each.view for each in pipeline.sources]
-        return taken_by(pipeline.transform, pipeline.tables)
 
     def _letters(self, tables: TablePlan, sink: ToTopic) -> list[Origin]:
         """Dead letters of one topic, which several tables may have."""

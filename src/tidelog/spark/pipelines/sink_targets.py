@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.spark.outputs.staged import Changes, Target
 from tidelog.spark.pipelines.definition import Pipeline
+from tidelog.spark.pipelines.errors import DefinitionError
 from tidelog.spark.pipelines.query_options import as_text, cluster_of, decisions_bootstrap, sink_options
 from tidelog.spark.pipelines.sinks import Changing, Sink, ToDatabase, ToFiles, ToTable, ToTopic
 
@@ -45,6 +46,21 @@ def staged_sinks(pipeline: Pipeline, checkpoint: str, beside: Beside) -> list[St
         for each in in_order(pipeline)
         if not isinstance(each, ToTopic)
     ]
+
+
+def chosen_sink(pipeline: Pipeline, name: str | None) -> Sink:
+    """The one of this name; without one any of them, where all take the same rows. DefinitionError where that is no answer."""
+    labels = ", ".join(each.label for each in pipeline.sinks)
+    if name is None:
+        if len({(each.of or "").lower() for each in pipeline.sinks}) > 1:
+            raise DefinitionError(
+                [f"{pipeline.name}: its sinks take from different tables: choose one of {labels} with --sink"]
+            )
+        return pipeline.sinks[0]
+    for each in pipeline.sinks:
+        if each.label == name:
+            return each
+    raise DefinitionError([f"{pipeline.name} has no sink {name}: it has {labels}"])
 
 
 def in_order(pipeline: Pipeline) -> list[Sink]:

@@ -7,8 +7,9 @@ good     what views, transformation and sinks get: without rows that are set apa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
@@ -33,6 +34,7 @@ from tidelog.spark.pipelines.views import View
 
 _DECODED, _BROKEN = "__decoded", "__broken"
 _NOWHERE = "-"
+_Declared = TypeVar("_Declared", FromTopic, View)
 
 Records = Callable[[FromTopic], DataFrame]
 """How the records of a source are had, where they are not streamed: a batch of them."""
@@ -98,32 +100,39 @@ def good_rows(declared: FromTopic | View, checked: DataFrame) -> DataFrame:
     return rows if declared.watermark is None else declared.watermark.applied(rows)
 
 
-def tolerant(source: FromTopic) -> FromTopic:
-    """The same for a look at it, in which no row stops anything: what would is set apart, and goes before the rest."""
-    expectations = source.expectations
-    stopping = {name: Expect(each.condition) for name, each in expectations.items() if each.action == FAIL}
-    others = {name: each for name, each in expectations.items() if name not in stopping}
-    return replace(source, expect={**stopping, **others}, dead_letters=source.dead_letters or _NOWHERE)
+def tolerant(declared: _Declared) -> _Declared:
+    """The same for a look at it, in which no row stops anything: what would is left out, and goes before the rest."""
+    expect = _tolerated(declared.expectations)
+    if isinstance(declared, View):
+        return replace(declared, expect=expect)
+    return replace(declared, expect=expect, dead_letters=declared.dead_letters or _NOWHERE)
 
 
-def outcome(source: FromTopic) -> Column:
-    """What becomes of each of the `checked_rows` of the tolerant source, in words."""
-    apart = "stops the pipeline" if source.dead_letters is None else "dead letter"
+def _tolerated(expectations: Mapping[str, Expect]) -> dict[str, Expect]:
+    stopping = {name: Expect(each.condition, DROP) for name, each in expectations.items() if each.action == FAIL}
+    return {**stopping, **{name: each for name, each in expectations.items() if name not in stopping}}
+
+
+def outcome(declared: FromTopic | View) -> Column:
+    """What becomes of each of the checked rows of the tolerant source or view, in words."""
+    apart = "stops the pipeline" if declared.dead_letters is None else "dead letter"
     found = F.when(F.col(FATE) == UNDECODED, F.lit(f"{apart}: {UNDECODABLE}"))
-    lenient = tolerant(source).expectations
+    lenient = _tolerated(declared.expectations)
     for index, name in enumerate(lenient):
-        match source.expectations[name].action:
-            case action if action in {FAIL, QUARANTINE}:
-                what = "stops the pipeline" if action == FAIL else "dead letter"
-                found = found.when(F.col(FATE) == QUARANTINED + index, F.lit(f"{what}: {name}"))
+        is_left_out = (F.col(FATE) == DROPPED) & violation(index)
+        match declared.expectations[name].action:
+            case action if action == FAIL:
+                found = found.when(is_left_out, F.lit(f"stops the pipeline: {name}"))
+            case action if action == QUARANTINE:
+                found = found.when(F.col(FATE) == QUARANTINED + index, F.lit(f"dead letter: {name}"))
             case action if action == DROP:
-                found = found.when((F.col(FATE) == DROPPED) & violation(index), F.lit(f"left out: {name}"))
+                found = found.when(is_left_out, F.lit(f"left out: {name}"))
     for index, name in enumerate(lenient):
-        if source.expectations[name].action == WARN:
+        if declared.expectations[name].action == WARN:
             found = found.when(violation(index), F.lit(f"goes on, and a warning: {name}"))
     return found.otherwise(F.lit("goes on"))
 
 
 def without_own(rows: DataFrame) -> DataFrame:
     """Without the columns in which a row's outcome is worked out."""
-    return rows.drop(_BROKEN, FATE, REASON)
+    return rows.drop(_BROKEN, FATE, REASON, *(name for name in rows.columns if name.startswith(VIOLATED)))

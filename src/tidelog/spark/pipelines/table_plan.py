@@ -25,6 +25,7 @@ from tidelog.spark.pipelines.expected_rows import RECORD_FIELDS, dead_rows, judg
 from tidelog.spark.pipelines.plan_checks import check_condition, check_expression, check_syntax
 from tidelog.spark.pipelines.row_steps import row_step
 from tidelog.spark.pipelines.shared_rows import computed_once
+from tidelog.spark.pipelines.sinks import Sink
 from tidelog.spark.pipelines.source_rows import Records, checked_rows, flat_rows, good_rows
 from tidelog.spark.pipelines.validation import CheckedPipeline
 from tidelog.spark.pipelines.views import View, in_order, parameters_of, taken_by
@@ -128,6 +129,15 @@ class TablePlan:
         else:
             takes = taken_by(transform, self._known)
         return self._made("transform", transform, takes, by_name=bool(pipeline.views))
+
+    def taken_by_sink(self, sink: Sink) -> Sequence[str]:
+        """Names of tables that the rows of a sink are made of at once."""
+        pipeline = self._pipeline
+        if sink.of is not None:
+            return (sink.of,)
+        if pipeline.transform is None or not pipeline.views:
+            return [each.view for each in pipeline.sources]
+        return taken_by(pipeline.transform, pipeline.tables)
 
     @property
     def _known(self) -> list[str]:

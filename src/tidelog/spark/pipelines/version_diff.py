@@ -5,6 +5,7 @@
 Rows are compared as a multiset of their texts in JSON: columns by name, fractions by their first twelve digits, since a sum of
 them depends on the order of its parts. With a key rows that differ are told side by side; a key may have several rows.
 
+Without a sink what comes out of the transformation is compared; with one the rows that are for it, before they are encoded.
 Both versions read the same ranges of offsets, looked up once. Windows and joins are computed of all rows at once: what a stream
 would have dropped as late is in both.
 """
@@ -20,11 +21,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F  # noqa:
 from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from tidelog.spark.pipelines.batch_records import BatchRecords, ranges_between
+from tidelog.spark.pipelines.batch_tables import rows_of_sink
 from tidelog.spark.pipelines.definition import RECORD, FromTopic, Pipeline
-from tidelog.spark.pipelines.errors import DiffError, sentence_of
+from tidelog.spark.pipelines.errors import DefinitionError, DiffError, sentence_of
 from tidelog.spark.pipelines.plan_state import unlike_a_stream
-from tidelog.spark.pipelines.query_plan import batch_result
 from tidelog.spark.pipelines.session import own_session
+from tidelog.spark.pipelines.sink_targets import chosen_sink
 from tidelog.spark.source.offset_bounds import OffsetBound
 from tidelog.spark.source.offset_ranges import OffsetRange
 
@@ -70,18 +72,22 @@ def diff_versions(
     new: Pipeline,
     bounds: tuple[OffsetBound, OffsetBound],
     *,
+    sink: str | None = None,
     key: Sequence[str] = (),
     shown: int = SHOWN,
     records_max: int = RECORDS_MAX,
 ) -> VersionDiff:
-    """DiffError for what cannot be compared; SourceError and OptionError where records cannot be had."""
+    """DiffError for what cannot be compared; SourceError and OptionError where records cannot be had; DefinitionError for a
+    sink that is not there."""
+    for each in (old, new):
+        chosen_sink(each, sink)
     ranges = _ranges((old, new), bounds)
     records = sum(each.size for each in {each for found in ranges.values() for each in found})
     if records > records_max:
         raise DiffError(
             f"there are {records:,} records between the two: {records_max:,} are the most, see --records-max"
         )
-    results = [_result(spark, which, each, ranges) for which, each in (("OLD", old), ("NEW", new))]
+    results = [_result(spark, which, each, ranges, sink) for which, each in (("OLD", old), ("NEW", new))]
     columns, faults = _common(results[0], results[1])
     for name in key:
         if name not in columns:
@@ -116,15 +122,25 @@ def _ranges(
 
 
 def _result(
-    spark: SparkSession, which: str, pipeline: Pipeline, ranges: Mapping[_Place, Sequence[OffsetRange]]
+    spark: SparkSession,
+    which: str,
+    pipeline: Pipeline,
+    ranges: Mapping[_Place, Sequence[OffsetRange]],
+    sink: str | None,
 ) -> DataFrame:
     session = own_session(spark, pipeline)
     own = {index: ranges[_place(source, pipeline)] for index, source in enumerate(pipeline.sources)}
+    chosen = chosen_sink(pipeline, sink)
     try:
-        result = batch_result(session, pipeline, BatchRecords(session, pipeline, own)).drop(RECORD)
+        rows = rows_of_sink(session, pipeline, BatchRecords(session, pipeline, own), chosen)
+        if sink is not None and chosen.where is not None:
+            rows = rows.where(F.expr(chosen.where))
+        result = rows.drop(RECORD)
         strange = unlike_a_stream(result)
     except PySparkException as error:
         raise DiffError(f"{which}: {sentence_of(error)}") from error
+    except DefinitionError as error:
+        raise DefinitionError([f"{which}: {each}" for each in error.problems]) from error
     if strange:
         raise DiffError(
             f"{which} has {strange[0]}: what comes out of it depends on batches, time and order, so that one batch of all rows "
