@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,9 +40,30 @@ def read_entry(spark: SparkSession, checkpoint: str, batch_id: int) -> bytes | N
 def topics_read(spark: SparkSession, checkpoint: str) -> list[frozenset[str]] | None:
     """The topics of each source that the last batch of a query had, in the order of Spark's; None where there is none, or the
     checkpoint cannot be read."""
+    entry = read_entry(spark, checkpoint, _last_batch(spark, checkpoint))
+    return None if entry is None else [frozenset(topic for topic, _ in each.offsets) for each in _sources(entry)]
+
+
+def is_in_step(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether sources of one topic are equally far in it, in the last batch and before it: then one of them may stand for all."""
+    last = _last_batch(spark, checkpoint)
+    entries = [read_entry(spark, checkpoint, each) for each in (last, last - 1)]
+    return all(entry is None or _is_in_step(_sources(entry)) for entry in entries)
+
+
+def _is_in_step(sources: Sequence[_Source]) -> bool:
+    return all(
+        one.offsets == other.offsets
+        for one, other in combinations(sources, 2)
+        if not {topic for topic, _ in one.offsets}.isdisjoint(topic for topic, _ in other.offsets)
+    )
+
+
+def _last_batch(spark: SparkSession, checkpoint: str) -> int:
+    """-1 where there is none, or the checkpoint cannot be read."""
     jvm = spark._jvm  # noqa: SLF001 - Spark has no other way to its file systems
     if jvm is None:
-        return None
+        return -1
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415 - with Spark
 
     try:
@@ -49,10 +71,8 @@ def topics_read(spark: SparkSession, checkpoint: str) -> list[frozenset[str]] | 
         listed = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).listStatus(path)  # noqa: SLF001
         names = [str(each.getPath().getName()) for each in listed]
     except Py4JError:
-        return None
-    last = max((int(each) for each in names if each.isascii() and each.isdigit()), default=-1)
-    entry = read_entry(spark, checkpoint, last)
-    return None if entry is None else [frozenset(topic for topic, _ in each.offsets) for each in _sources(entry)]
+        return -1
+    return max((int(each) for each in names if each.isascii() and each.isdigit()), default=-1)
 
 
 def goes_on(read: Sequence[frozenset[str]], planned: Sequence[frozenset[str]]) -> bool:

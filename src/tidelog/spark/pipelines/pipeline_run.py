@@ -22,7 +22,7 @@ from tidelog.model.clock import Clock, SystemClock
 from tidelog.spark.errors import LostTransactionError, OutputStoppedError
 from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
 from tidelog.spark.pipelines.checkpoint_files import checkpoint_settings, files_at
-from tidelog.spark.pipelines.checkpoint_offsets import goes_on, topics_read
+from tidelog.spark.pipelines.checkpoint_offsets import goes_on, is_in_step, topics_read
 from tidelog.spark.pipelines.dead_letters_place import DeadLettersPlace
 from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
@@ -31,7 +31,7 @@ from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
 from tidelog.spark.pipelines.partition_rows import with_partitions
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress
-from tidelog.spark.pipelines.query_plan import PlannedQuery, plan_pipeline
+from tidelog.spark.pipelines.query_plan import PlanForm, PlannedQuery, plan_pipeline
 from tidelog.spark.pipelines.query_sinks import (
     code_version,
     decider_options,
@@ -44,6 +44,7 @@ from tidelog.spark.pipelines.query_watch import QueryWatch
 from tidelog.spark.pipelines.row_steps import topics_in
 from tidelog.spark.pipelines.run_record import RunRecord
 from tidelog.spark.pipelines.sinks import ToTable
+from tidelog.spark.pipelines.table_plan import one_reads
 from tidelog.spark.pipelines.topic_ranges import TopicRanges
 from tidelog.spark.sink.sink_committer import SinkCommitter
 from tidelog.spark.sink.sink_participant import SinkIdentity
@@ -202,18 +203,12 @@ class PipelineRun:
         letters = DeadLettersPlace(self._spark, f"{checkpoint}/{pipeline.dead_letters_query}")
         can_be_within = pipeline.has_dead_letters and pipeline.is_decided
         is_apart = can_be_within and letters.are_apart
-        planned = plan_pipeline(self._spark, pipeline, letters_apart=is_apart)
-        read = topics_read(self._spark, f"{checkpoint}/{pipeline.name}")
-        fits = read is None or goes_on(read, topics_in(planned[0].rows))
-        if not fits and can_be_within and not is_apart and not letters.are_within:
+        forms = [PlanForm(letters_apart=is_apart)]
+        if can_be_within and not is_apart and not letters.are_within:
             # Dead letters that come to a pipeline which had none.
-            planned = plan_pipeline(self._spark, pipeline, letters_apart=True)
-            fits = is_apart = goes_on(read or (), topics_in(planned[0].rows))
-        if not fits:
-            raise QueryFailedError(
-                f"{pipeline.name}: sinks, views or dead letters take from its sources in other places than when its checkpoint"
-                " was begun, by which Spark knows how far each of them is: give it another checkpoint="
-            )
+            forms.append(PlanForm(letters_apart=True))
+        planned, form = self._fitting(pipeline, f"{checkpoint}/{pipeline.name}", forms)
+        is_apart = form.letters_apart
         if len(planned) > 1 and letters.are_within:
             raise QueryFailedError(
                 f"{pipeline.name}: its dead letters were written with its rows so far, and would now be a query of their own,"
@@ -228,6 +223,31 @@ class PipelineRun:
         elif can_be_within:
             letters.keep_within()
         return planned
+
+    def _fitting(
+        self, pipeline: Pipeline, checkpoint: str, forms: Sequence[PlanForm]
+    ) -> tuple[list[PlannedQuery], PlanForm]:
+        """The plan of the first form by which the checkpoint of a query goes on. QueryFailedError where none does."""
+        read = topics_read(self._spark, checkpoint)
+        if read is not None and one_reads(pipeline.sources):
+            alike = [PlanForm(each.letters_apart, reads_apart=True) for each in forms]
+            forms = [*forms, *alike] if is_in_step(self._spark, checkpoint) else alike
+        for form in forms:
+            planned = plan_pipeline(self._spark, pipeline, form)
+            if read is None or goes_on(read, topics_in(planned[0].rows)):
+                break
+        else:
+            raise QueryFailedError(
+                f"{pipeline.name}: sinks, views or dead letters take from its sources in other places than when its checkpoint"
+                " was begun, by which Spark knows how far each of them is: give it another checkpoint="
+            )
+        if form.reads_apart:
+            log.warning(
+                "%s: its tables of one topic read it each by itself in this checkpoint, and go on so; from a new checkpoint on"
+                " one read is for all of them",
+                pipeline.name,
+            )
+        return planned, form
 
     def _started(self, running: _RunningPipeline, planned: PlannedQuery) -> _Running:
         pipeline = running.pipeline

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -78,26 +78,36 @@ class PlannedQuery:
         return writer.format("tidelog").options(**self.options)
 
 
-def plan_pipeline(spark: SparkSession, pipeline: Pipeline, *, letters_apart: bool = False) -> list[PlannedQuery]:
-    """The queries of a pipeline. DefinitionError for all that Spark finds wrong with it; no cluster is asked.
+class PlanForm(NamedTuple):
+    """What of a plan is as it was when its checkpoint was begun."""
 
-    `letters_apart`: dead letters stay a query of their own, as they were when its checkpoint was begun.
-    """
+    letters_apart: bool = False
+    """Dead letters stay a query of their own."""
+    reads_apart: bool = False
+    """Sources of one topic read it each by itself."""
+
+
+NEW = PlanForm()
+"""Of a checkpoint that is to be begun."""
+
+
+def plan_pipeline(spark: SparkSession, pipeline: Pipeline, form: PlanForm = NEW) -> list[PlannedQuery]:
+    """The queries of a pipeline. DefinitionError for all that Spark finds wrong with it; no cluster is asked."""
     checked = CheckedPipeline(pipeline.name, (), pipeline)
-    queries, problems = plan_checked(spark, checked, letters_apart=letters_apart)
+    queries, problems = plan_checked(spark, checked, form)
     if problems:
         raise DefinitionError(problems)
     return queries
 
 
 def plan_checked(
-    spark: SparkSession, checked: CheckedPipeline, *, letters_apart: bool = False
+    spark: SparkSession, checked: CheckedPipeline, form: PlanForm = NEW
 ) -> tuple[list[PlannedQuery], list[str]]:
     """The queries of a pipeline as far as they can be planned, and all that Spark finds wrong, each with the pipeline's name.
 
     What depends on something that is wrong is read by Spark's parser alone.
     """
-    planning = _Planning(spark, checked, letters_apart=letters_apart)
+    planning = _Planning(spark, checked, form)
     queries = planning.run()
     return queries, [f"{checked.name}: {each}" for each in dict.fromkeys(planning.problems)]
 
@@ -105,12 +115,15 @@ def plan_checked(
 class _Planning:
     """One pipeline, part by part: a part that fails leaves a sentence, and the others go on."""
 
-    def __init__(self, spark: SparkSession, checked: CheckedPipeline, *, letters_apart: bool) -> None:
+    def __init__(self, spark: SparkSession, checked: CheckedPipeline, form: PlanForm) -> None:
         self.problems: list[str] = []
         self._spark = spark
         self._checked = checked
         self._pipeline = checked.sound
-        self._has_letters_apart = self._pipeline.has_dead_letters and (letters_apart or not self._pipeline.is_decided)
+        self._form = form
+        self._has_letters_apart = self._pipeline.has_dead_letters and (
+            form.letters_apart or not self._pipeline.is_decided
+        )
 
     def run(self) -> list[PlannedQuery]:
         pipeline = self._pipeline
@@ -135,7 +148,9 @@ class _Planning:
     def _tables(self, shared: frozenset[str]) -> TablePlan:
         session = own_session(self._spark, self._pipeline)
         records = streamed(session, self._pipeline, self._pipeline.name)
-        return TablePlan(session, self._checked, self._tried, records, shared=shared)
+        return TablePlan(
+            session, self._checked, self._tried, records, shared=shared, reads_apart=self._form.reads_apart
+        )
 
     def _check_left_out(self, taken: DataFrame | None) -> None:
         """Nulls would be written in place of values that only stay as they are."""
@@ -252,7 +267,9 @@ class _Planning:
         pipeline = self._pipeline
         name = pipeline.dead_letters_query
         session = own_session(self._spark, pipeline)
-        tables = TablePlan(session, self._checked, self._tried, streamed(session, pipeline, name), counts=False)
+        records = streamed(session, pipeline, name)
+        # As in all checkpoints of such a query.
+        tables = TablePlan(session, self._checked, self._tried, records, counts=False, reads_apart=True)
         parts = [each.dead_rows(pipeline) for each in tables.with_dead_letters]
         return PlannedQuery(name, reduce(DataFrame.union, parts), "append", None, dead_letter_options(pipeline))
 

@@ -1,5 +1,6 @@
 """The tables of a pipeline as Spark's own plans: sources, then views in the order in which they can be made, and the result.
 
+    records   what several sources of one topic have in common: one read of it is for all of them
     checked   rows with what is expected of them; dead letters are among them
     usable    what others take
 
@@ -23,6 +24,7 @@ from tidelog.spark.pipelines.errors import DefinitionError
 from tidelog.spark.pipelines.expectations import QUARANTINE, Expect
 from tidelog.spark.pipelines.expected_rows import RECORD_FIELDS, dead_rows, judged, record_fields
 from tidelog.spark.pipelines.plan_checks import check_condition, check_expression, check_syntax
+from tidelog.spark.pipelines.query_options import as_text
 from tidelog.spark.pipelines.row_steps import row_step
 from tidelog.spark.pipelines.shared_rows import computed_once
 from tidelog.spark.pipelines.sinks import Sink
@@ -72,8 +74,10 @@ class TablePlan:
         *,
         shared: frozenset[str] = frozenset(),
         counts: bool = True,
+        reads_apart: bool = False,
     ) -> None:
-        """`shared` are the names of tables that several branches take from."""
+        """`shared` are the names of tables that several branches take from. `reads_apart`: sources of one topic read it each by
+        itself."""
         self.tables: dict[str, Table] = {}
         """By their names in small letters, each behind all that it takes from."""
         self._session = session
@@ -83,6 +87,7 @@ class TablePlan:
         self._records = records
         self._shared = shared
         self._counts = counts
+        self._leads = {} if reads_apart else one_reads(self._pipeline.sources)
         for index, source in enumerate(self._pipeline.sources):
             self._add(self._source(index, source))
         for name in checked.unknown_views:
@@ -106,10 +111,11 @@ class TablePlan:
     @property
     def made_by_row(self) -> frozenset[str]:
         """Views that are made of another table row by row: computed by each who takes from them, they come out the same."""
+        views = {each.name.lower() for each in self._pipeline.views}
         return frozenset(
             name
             for name, each in self.tables.items()
-            if each.takes
+            if name in views
             and each.checked is not None
             and any(base.name != name and row_step(each.checked, base.rows) is not None for base in self.bases)
         )
@@ -160,7 +166,9 @@ class TablePlan:
         )
         rows = None
         if index not in self._checked.unknown_sources:
-            rows = self._tried(where, lambda: flat_rows(source, self._records))
+            read = self._read(index)
+            table = replace(table, takes=() if read is None else (read,))
+            rows = self._tried(where, lambda: flat_rows(source, self._records if read is None else self._read_by(read)))
         sound = self._conditions(where, source.expectations, rows)
         if rows is not None:
             # A condition that is wrong takes no column away.
@@ -171,6 +179,23 @@ class TablePlan:
         if source.watermark is not None and source.watermark.expression is not None:
             self._tried(f"{where}: watermark", partial(check_expression, session, source.watermark.expression))
         return table
+
+    def _read(self, index: int) -> str | None:
+        """The table of the records that a source has in common with others, made by the first of them; None where it has none."""
+        lead = self._leads.get(index)
+        if lead is None:
+            return None
+        name = f"records of {lead.view}"
+        if name.lower() not in self.tables:
+            records = self._records(lead)
+            whole = computed_once(records) if name.lower() in self._shared else records
+            self._add(Table(name, (), checked=whole, usable=whole))
+        return name
+
+    def _read_by(self, name: str) -> Records:
+        records = self.usable(name)
+        assert records is not None, "it was made before"
+        return lambda _: records
 
     def _view(self, view: View) -> Table:
         where = f"view {view.name}"
@@ -210,6 +235,21 @@ class TablePlan:
         if isinstance(query, str):
             self._tried(where, partial(check_syntax, self._session, query))
         return None
+
+
+def one_reads(sources: Sequence[FromTopic]) -> dict[int, FromTopic]:
+    """Sources that read the same of the same topics, by their numbers, each with the one that stands for all of them: which has
+    the headers of records, where any needs them."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, each in enumerate(sources):
+        options = tuple(sorted((name.lower(), text) for name, text in as_text(each.options).items()))
+        groups.setdefault((each.topic, each.pattern, each.bootstrap, options), []).append(index)
+    found: dict[int, FromTopic] = {}
+    for group in groups.values():
+        own = [sources[index] for index in group]
+        lead = next((each for each in own if each.dead_letters is not None), own[0])
+        found |= {index: lead for index in group if len(group) > 1}
+    return found
 
 
 def made_of(session: SparkSession, query: object, frames: Mapping[str, DataFrame], *, by_name: bool) -> DataFrame:
