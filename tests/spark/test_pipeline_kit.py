@@ -196,3 +196,31 @@ def test_a_pipeline_that_stops_says_why(tidelog_pipeline: Make) -> None:
 
     with pytest.raises(QueryFailedError, match="Unrecognized token 'no'"):
         pipeline.run()
+
+
+def test_another_version_goes_on_with_the_state_of_the_first(tidelog_pipeline: Make) -> None:
+    def counts(sql: str, sink: ToTopic | ToTable) -> Pipeline:
+        source = FromTopic("orders", ORDER, watermark=Watermark("at", "2 minutes"))
+        return Pipeline(name="counts", source=source, transform=sql, sink=sink)
+
+    grouped = "count(*) AS orders FROM orders {} GROUP BY product, window(at, '1 minute')"
+    first = counts(f"SELECT product, {grouped.format('')}", ToTopic("counts"))
+    dear = counts(f"SELECT product, {grouped.format('WHERE price > 2')}", ToTopic("counts"))
+    pipeline = tidelog_pipeline(first)
+    pipeline.given("orders", [order(1, 1), order(2, 2)])
+    pipeline.run()
+
+    pipeline.upgrade(dear)
+    pipeline.given("orders", [order(3, 2), order(4, 2, price=7.0)])
+    pipeline.advance_time("10 minutes")
+    pipeline.run()
+
+    # By its own rule the second version would not have counted the first two.
+    pipeline.expect("counts", [{"product": "apples", "orders": 1}, {"product": "apples", "orders": 2}])
+    with pytest.raises(DefinitionError, match="sink: 'two words' cannot be"):
+        pipeline.upgrade(counts("SELECT * FROM orders", ToTopic("two words")))
+    with pytest.raises(PipelineTestError, match=r"there is no file nowhere\.py"):
+        pipeline.upgrade("nowhere.py")
+    with pytest.raises(PipelineTestError, match="there are none that could be sent again"):
+        pipeline.replay_dead_letters()
+    assert pipeline.declared == [dear], "a version that is refused changes nothing"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tidelog.model.clock import system_now_ms
 from tidelog.model.config import did_you_mean
+from tidelog.spark.pipelines.dead_letter_replay import ReplayChoice, replay_dead_letters
 from tidelog.spark.pipelines.definition import FromTopic, Pipeline
 from tidelog.spark.pipelines.errors import DefinitionError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
@@ -39,6 +40,7 @@ from tidelog.spark.testing_kit.isolation import (
 from tidelog.spark.testing_kit.own_topics import OwnTopics
 from tidelog.spark.testing_kit.row_differences import check_rows
 from tidelog.spark.testing_kit.seen_rows import DeadLetter, Row, SeenSinks, committed_records, dead_letters_of
+from tidelog.spark.testing_kit.tested_pipelines import tested_pipelines
 from tidelog.spark.testing_kit.time_marks import duration_of, mark_key
 
 if TYPE_CHECKING:
@@ -85,7 +87,21 @@ class Run:
     """An act: everything that is there is processed."""
 
 
-Act = Give | Advance | Run
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """An act: dead letters go back to where they came from."""
+
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """An act: other declarations go on with the topics, tables and checkpoints that are there."""
+
+    declared: tuple[Pipeline, ...]
+
+
+Act = Give | Advance | Run | Replay | Upgrade
 
 
 class PipelineTest:
@@ -102,8 +118,10 @@ class PipelineTest:
         tag: str,
         *,
         partitions: int = 1,
+        places: Sequence[Path] = (),
     ) -> None:
-        """DefinitionError for pipelines with mistakes, PipelineTestError for those that no test can have."""
+        """DefinitionError for pipelines with mistakes, PipelineTestError for those that no test can have. The file of another
+        version is looked for in `places`."""
         if problems := problems_of(pipelines):
             raise DefinitionError(problems)
         self.declared = list(pipelines)
@@ -114,10 +132,13 @@ class PipelineTest:
         self._tag = tag
         self._worlds = 0
         self.partitions = partitions
+        self._places = places
         self._times: dict[str, int] = {}
         """By topic: the event time that a mark or a row has brought, in microseconds."""
         self._given: dict[str, list[GivenRecord]] = {}
-        self.world = World.of(self, tag)
+        # What every course of the test begins with.
+        self._first = tuple(self.declared)
+        self.world = World.of(self, tag, self._first)
 
     # What a test says.
 
@@ -155,6 +176,23 @@ class PipelineTest:
         """Process everything that is there, as `tidelog pipeline run --until-caught-up` does. QueryFailedError where it stops."""
         self._do(Run())
         return self.world.progress
+
+    def replay_dead_letters(self, reason: str | None = None) -> int:
+        """Send dead letters back, as `tidelog pipeline replay-dead-letters --execute` does: those whose reason begins so, or all.
+        How many have gone."""
+        if not any(source.dead_letters for each in self.declared for source in each.sources):
+            raise PipelineTestError("no source has dead_letters=: there are none that could be sent again")
+        self._do(Replay(reason))
+        return self.world.replayed
+
+    def upgrade(self, what: str | Path | Pipeline | Sequence[Pipeline], *, only: Sequence[str] = ()) -> None:
+        """Have another version of the pipelines go on from here, in the place of the one before: what has the same name has the
+        same topics, tables and checkpoint. DefinitionError, PipelineTestError."""
+        declared = tested_pipelines(what, [only] if isinstance(only, str) else only, self._places or (Path.cwd(),))
+        if problems := problems_of(declared):
+            raise DefinitionError(problems)
+        self._do(Upgrade(tuple(declared)))
+        self.declared = declared
 
     def result(self, sink: str | None = None) -> list[Row]:
         """The rows of a sink, which a test with one sink need not name: of a topic the committed ones."""
@@ -196,7 +234,7 @@ class PipelineTest:
     def another_world(self) -> World:
         """In which the test has done nothing yet."""
         self._worlds += 1
-        return World.of(self, f"{self._tag}w{self._worlds}")
+        return World.of(self, f"{self._tag}w{self._worlds}", self._first)
 
     # How it is done.
 
@@ -254,13 +292,15 @@ class World:
         self.pipelines = pipelines
         self.file = PipelineFile(directory / "pipelines.py", in_reading_order(pipelines), [])
         self.progress: list[PipelineProgress] = []
+        self.replayed = 0
+        """How many dead letters the last replay has sent."""
         self._spark = spark
         self._topics = topics
         self._settings = settings
         self._sinks = SeenSinks(spark, settings, self.file.beside)
 
     @classmethod
-    def of(cls, test: PipelineTest, tag: str) -> World:
+    def of(cls, test: PipelineTest, tag: str, declared: Sequence[Pipeline]) -> World:
         """A new one for a test, with its topics."""
         cluster = test.cluster
         settings = cluster.client_options("admin")
@@ -268,10 +308,9 @@ class World:
         directory = test.directory / tag
         directory.mkdir(parents=True)
         place = Place(tag, cluster.bootstrap_servers, login, str(directory))
-        own = isolated(test.declared, place)
+        own = isolated(declared, place)
         topics = OwnTopics(cluster.create_topic, settings, test.partitions)
-        for name in dict.fromkeys([*source_topics(own), *written_topics(own)]):
-            topics.ensure(name)
+        _make_topics(topics, own)
         return cls(test.spark, place, own, directory, topics, settings)
 
     def do(self, act: Act) -> None:
@@ -284,6 +323,10 @@ class World:
                 key = mark_key(self.place.tag, micros)
                 for topic, template in templates.items():
                     self._topics.send(self.place.topic(topic), [replace(template, key=key)])
+            case Replay(reason):
+                self._replay(ReplayChoice(reason=reason))
+            case Upgrade(declared):
+                self._upgrade(isolated(declared, self.place))
 
     @staticmethod
     def is_run(act: Act) -> bool:
@@ -328,6 +371,15 @@ class World:
         found = committed_records(self._settings, self.place.topic(topic))
         return dead_letters_of(found, self.place.declared)
 
+    def _replay(self, choice: ReplayChoice) -> None:
+        letting = [each for each in self.pipelines if any(source.dead_letters for source in each.sources)]
+        self.replayed = sum(replay_dead_letters(each, choice, executes=True).chosen for each in letting)
+
+    def _upgrade(self, pipelines: Sequence[Pipeline]) -> None:
+        _make_topics(self._topics, pipelines)
+        self.pipelines = pipelines
+        self.file = replace(self.file, pipelines=in_reading_order(pipelines))
+
     def _run(self) -> None:
         from tidelog.spark.testing_kit.caught_up import run_to_the_end  # noqa: PLC0415 - imports PySpark
 
@@ -335,6 +387,11 @@ class World:
         self.progress = []
         for each in self.file.pipelines:
             self.progress += run_to_the_end(self._spark, replace(self.file, pipelines=[each]), RUN_TIMEOUT_S)
+
+
+def _make_topics(topics: OwnTopics, pipelines: Sequence[Pipeline]) -> None:
+    for name in dict.fromkeys([*source_topics(pipelines), *written_topics(pipelines)]):
+        topics.ensure(name)
 
 
 def _known(name: str, known: Iterable[str]) -> str:

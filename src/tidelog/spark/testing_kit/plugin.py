@@ -81,6 +81,8 @@ def tidelog_pipeline(
         places = (request.path.parent, pytestconfig.rootpath, Path.cwd())
         pipelines = tested_pipelines(what, [only] if isinstance(only, str) else only, places)
         tag = uuid.uuid4().hex[:_TAG_CHARACTERS]
-        return PipelineTest(tidelog_spark, tidelog_cluster, pipelines, tmp_path, tag, partitions=partitions)
+        return PipelineTest(
+            tidelog_spark, tidelog_cluster, pipelines, tmp_path, tag, partitions=partitions, places=places
+        )
 
     return make
