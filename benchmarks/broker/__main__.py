@@ -131,7 +131,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument(
         "--from", type=Path, action="append", default=[], dest="earlier", metavar="FILE", help="show it"
     )
-    parser.add_argument("--publish", action="store_true", help="put the picture and the table into the README")
+    parser.add_argument("--publish", action="store_true", help="put the picture and the table into docs/speed.md")
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where both brokers keep their data")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help=AGAINST_HELP)
     given = parser.parse_args(arguments)

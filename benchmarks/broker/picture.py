@@ -1,4 +1,4 @@
-"""The figures as a picture: an SVG that a README shows, readable on light and dark pages.
+"""The figures as a picture: an SVG that a page shows, readable on light and dark pages.
 
 Each figure is two bars on a scale of its own, the longer one filling the width, so that a glance gives the ratio. The picture has
 a background of its own and follows the reader's colour scheme where the viewer says what it is.

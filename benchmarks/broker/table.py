@@ -1,4 +1,4 @@
-"""The figures as a table: aligned for a terminal, or as Markdown for the README."""
+"""The figures as a table: aligned for a terminal, or as Markdown for docs/speed.md."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text_table(results: Results) -> str:
 
 
 def markdown_table(results: Results) -> str:
-    """Without verdicts: a reader sees them, and a README is not a report of failures."""
+    """Without verdicts: a reader sees them, and a page of figures is not a report of failures."""
     lines = ["| | Tidelog | Apache Kafka | ratio | spread | goal |", "|---|--:|--:|--:|--:|--:|"]
     lines += [f"| {' | '.join(row(each)[:-1])} |" for each in results.measured]
     return "\n".join(lines)

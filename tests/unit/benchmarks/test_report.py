@@ -1,4 +1,4 @@
-"""The table, the picture and the README's part of a run."""
+"""The table, the picture and the page's part of a run."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def test_a_worse_figure_is_called_worse() -> None:
 
 
 def test_publishing_replaces_what_is_between_the_markers_and_nothing_else(results: Results, tmp_path: Path) -> None:
-    readme, drawn = tmp_path / "README.md", tmp_path / "images" / "benchmark.svg"
-    readme.write_text(f"# Before\n\n{BEGIN}\nold figures\n{END}\n\nAfter.\n")
+    page, drawn = tmp_path / "speed.md", tmp_path / "images" / "benchmark.svg"
+    page.write_text(f"# Before\n\n{BEGIN}\nold figures\n{END}\n\nAfter.\n")
 
-    publish(results, readme, drawn)
-    once = readme.read_text()
-    publish(results, readme, drawn)
+    publish(results, page, drawn)
+    once = page.read_text()
+    publish(results, page, drawn)
 
-    assert readme.read_text() == once
+    assert page.read_text() == once
     assert once.startswith(f"# Before\n\n{BEGIN}\n![")
     assert once.endswith(f"{END}\n\nAfter.\n")
     assert "old figures" not in once
@@ -111,12 +111,12 @@ def test_publishing_replaces_what_is_between_the_markers_and_nothing_else(result
     assert drawn.read_text() == picture(results)
 
 
-def test_a_readme_without_a_place_is_left_alone(results: Results, tmp_path: Path) -> None:
-    readme, drawn = tmp_path / "README.md", tmp_path / "benchmark.svg"
-    readme.write_text(f"# Before\n{BEGIN}\n")
+def test_a_page_without_a_place_is_left_alone(results: Results, tmp_path: Path) -> None:
+    page, drawn = tmp_path / "speed.md", tmp_path / "benchmark.svg"
+    page.write_text(f"# Before\n{BEGIN}\n")
 
-    with pytest.raises(PublicationError, match=r"README\.md has no line"):
-        publish(results, readme, drawn)
+    with pytest.raises(PublicationError, match=r"speed\.md has no line"):
+        publish(results, page, drawn)
 
-    assert readme.read_text() == f"# Before\n{BEGIN}\n"
+    assert page.read_text() == f"# Before\n{BEGIN}\n"
     assert not drawn.exists()
