@@ -102,7 +102,7 @@ def shrink_without_asking(patch: Patch) -> None:
         role = partition.role
         if isinstance(role, Leading) and len(isr) < len(role.isr):
             role.isr = isr
-            partition._advance_high_watermark(role)
+            partition._advance_high_watermark(role, "isr")
 
     patch.setattr(InSyncSets, "_propose", propose_and_go_on)
 

@@ -51,6 +51,8 @@ def take_fetched(
             following.refusal = _NONE
         if high_watermark >= 0:
             log.set_high_watermark(min(high_watermark, log.log_end_offset))
+            if partition.trace is not None:
+                partition.trace.high_watermark_is(log, "leader")
         if log.log_start_offset < leader_log_start_offset <= log.high_watermark:
             log.delete_records_before(leader_log_start_offset)
     except StorageError as error:
@@ -138,6 +140,8 @@ def restart_within(partition: Partition, leader_start: int, leader_end: int, lea
         log.truncate_fully_and_start_at(leader_start)
     except StorageError as error:
         return partition.disk_failed(error)
+    if partition.trace is not None:
+        partition.trace.truncated(log)
     partition.changed()
     return _NONE
 
@@ -147,5 +151,7 @@ def _cut(partition: Partition, log: PartitionLog, offset: int) -> ErrorCode:
         log.truncate_to(offset)
     except StorageError as error:
         return partition.disk_failed(error)
+    if partition.trace is not None:
+        partition.trace.truncated(log)
     partition.changed()
     return _NONE

@@ -16,6 +16,8 @@ cdef long long _ALL_IN_SYNC
 cdef long long _NO_LEADER_EPOCH
 cdef object _LOG_END
 cdef object _FOLLOWER
+cdef object _BY_LEADER
+cdef object _BY_IN_SYNC_SET
 
 
 @cython.final
@@ -36,6 +38,8 @@ cdef class Partition:
     cdef readonly OffsetWaiters _committed
     cdef readonly OffsetWaiters _deleted
     cdef dict _watchers
+    # A `PartitionTrace` while somebody listens; None otherwise, which is all that the data path looks at.
+    cdef public object trace
 
     @cython.locals(leading=Leading)
     cpdef bint takes_writes(self, long long required_acks) except -1
@@ -47,7 +51,7 @@ cdef class Partition:
     @cython.locals(leading=Leading)
     cpdef object when_committed(self, object offset)
     @cython.locals(log=PartitionLog)
-    cpdef object _advance_high_watermark(self, Leading leading)
+    cpdef object _advance_high_watermark(self, Leading leading, object by)
     @cython.locals(leading=Leading, log=PartitionLog)
     cpdef object read(
         self,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tidelog.replication.divergence import Diverged
     from tidelog.replication.follower_progress import FetchClock
     from tidelog.replication.metadata_view import PartitionMetadata
+    from tidelog.replication.partition_trace import PartitionTrace
     from tidelog.replication.roles import Role
     from tidelog.replication.topic_config import TopicConfig
     from tidelog.replication.waiting import Wakeups, Watcher
@@ -64,6 +65,10 @@ _NO_LEADER_EPOCH = NO_LEADER_EPOCH
 _LOG_END = FetchIsolation.LOG_END
 _FOLLOWER = AppendRule.FOLLOWER
 
+# What has moved the high watermark, where it was no follower's fetch: the leader's own append, or another in-sync set.
+_BY_LEADER = "leader"
+_BY_IN_SYNC_SET = "isr"
+
 
 class Partition:
     """One replica. All partitions of a node share its `wakeups`."""
@@ -85,6 +90,7 @@ class Partition:
         "role",
         "topic_id",
         "topic_partition",
+        "trace",
     )
 
     def __init__(
@@ -114,6 +120,8 @@ class Partition:
         self._committed = OffsetWaiters()
         self._deleted = OffsetWaiters()
         self._watchers: dict[Watcher, None] = {}
+        # Who listens to what happens here; None where nobody does.
+        self.trace: PartitionTrace | None = None
 
     def __repr__(self) -> str:
         return f"Partition({self.topic_partition}, {type(self.role).__name__}, epoch {self.leader_epoch})"
@@ -165,7 +173,7 @@ class Partition:
         # Who is told sees the high watermark of the new set.
         self._wakeups.hold()
         self._become(leading, metadata, tell=is_new_epoch or is_other_set)
-        self._advance_high_watermark(leading)
+        self._advance_high_watermark(leading, _BY_IN_SYNC_SET)
         self._wakeups.release()
 
     def follow(self, log: PartitionLog, metadata: PartitionMetadata) -> None:
@@ -200,6 +208,8 @@ class Partition:
             self._deleted.fail(role.error)
             if isinstance(role, Following):
                 role.log.forget_fresh(also_uncommitted=True)
+        if self.trace is not None:
+            self.trace.became(metadata)
         if tell:
             self.changed()
 
@@ -257,12 +267,17 @@ class Partition:
             return [refused] * len(batches)
         log = leading.log
         before = log.log_end_offset
+        trace = self.trace
+        if trace is not None:
+            trace.before_append(log)
         try:
             outcomes = log.append(batches, rule, self.leader_epoch, self._is_awaited())
         except StorageError as error:
             return [AppendRefused(self.disk_failed(error), str(error))] * len(batches)
+        if trace is not None:
+            trace.appended(log, batches, outcomes, rule)
         if log.log_end_offset != before:
-            self._advance_high_watermark(leading)
+            self._advance_high_watermark(leading, _BY_LEADER)
             if self._watchers:
                 self._wakeups.changed(self)
         return outcomes
@@ -271,10 +286,16 @@ class Partition:
         """`append` of a replica that does not lead, or is not to."""
         role = self.role
         if isinstance(role, Following) and rule is _FOLLOWER:
+            trace = self.trace
+            if trace is not None:
+                trace.before_append(role.log)
             try:
-                return role.log.append(batches, rule)
+                outcomes = role.log.append(batches, rule)
             except StorageError as error:
                 return [AppendRefused(self.disk_failed(error), str(error))] * len(batches)
+            if trace is not None:
+                trace.appended(role.log, batches, outcomes, rule)
+            return outcomes
         if isinstance(role, Leading):
             refused = AppendRefused(
                 ErrorCode.FENCED_LEADER_EPOCH, f"this broker does not follow {self.topic_partition}"
@@ -305,8 +326,8 @@ class Partition:
             return self._committed.wait_for(offset)
         return leading.commit_error()
 
-    def _advance_high_watermark(self, leading: Leading) -> None:
-        """Something has changed by which more may be committed."""
+    def _advance_high_watermark(self, leading: Leading, by: NodeId | str) -> None:
+        """Something has changed by which more may be committed: a follower's fetch, or what `_BY_...` says."""
         if not leading.has_enough_in_sync():
             return
         log = leading.log
@@ -316,12 +337,15 @@ class Partition:
         if committed <= log.high_watermark:
             return
         log.commit_up_to(committed)
+        if self.trace is not None:
+            # Before those are answered who have waited for it.
+            self.trace.high_watermark_is(log, by)
         if self._committed.heap:
             self._committed.reached(committed, leading.commit_error())
 
     def _advance_and_tell(self, leading: Leading) -> None:
         before = leading.log.high_watermark
-        self._advance_high_watermark(leading)
+        self._advance_high_watermark(leading, _BY_IN_SYNC_SET)
         if leading.log.high_watermark != before:
             self.changed()
 
@@ -411,7 +435,9 @@ class Partition:
         follower = leading.followers[node]
         follower.fetched(offset, log_start_offset, leader_end, broker_epoch, self._clock.monotonic_ms())
         before = leading.log.high_watermark
-        self._advance_high_watermark(leading)
+        if self.trace is not None:
+            self.trace.follower_fetch(node, offset)
+        self._advance_high_watermark(leading, node)
         if self._deleted.heap:
             self._deleted.reached(leading.low_watermark())
         if self._watchers and leading.log.high_watermark != before:

@@ -364,6 +364,8 @@ class Partitions:
                 del self._by_name[topic_partition.topic]
         error = self.missing(topic_partition.topic, index)
         partition.go_offline(error, f"this broker has no replica of {topic_partition} any more")
+        if partition.trace is not None:
+            partition.trace.end_with(f"this node has no replica of {topic_partition} any more")
         self._tell_role(partition)
         directory = self._directories.directory_of(topic_partition)
         if directory is None:

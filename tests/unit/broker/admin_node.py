@@ -140,6 +140,7 @@ class AdminNode:
     def __init__(self, *applied: MetadataRecord, static: dict[str, str] | None = None) -> None:
         self.node_id = NodeId(1)
         self.cluster_id = CLUSTER_ID
+        self.http_address = ""
         self.image = image_of(*applied)
         acting = {name: text for name, text in (static or {}).items() if name in BROKER_TABLE}
         given = {**(static or {}), **BROKER_TABLE.parse(acting).given}

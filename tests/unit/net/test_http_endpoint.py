@@ -8,15 +8,21 @@ from random import Random
 
 import pytest
 
+from tidelog.model.pending import Pending
 from tidelog.net.http_endpoint import (
     ANSWER_TIMEOUT_S,
     CONNECTIONS_MAX,
     HEAD_BYTES_MAX,
+    HEARTBEAT_S,
+    PUSHED_MAX,
     REQUEST_TIMEOUT_S,
+    STALLED_TIMEOUT_S,
     HttpAccess,
     HttpEndpoint,
     HttpRequest,
     Page,
+    PushedPage,
+    is_loopback,
     parse_head,
 )
 from tidelog.simulation.loop import VirtualTimeLoop
@@ -47,7 +53,9 @@ class World:
     def __init__(self) -> None:
         self.loop = VirtualTimeLoop()
         self.network = SimulatedNetwork(self.loop, Random(1))
-        self.pages: dict[str, Callable[[], Page]] = {"/page": lambda: Page(200, "text/plain", [b"one", b"", b"two"])}
+        self.pages: dict[str, Callable[[HttpRequest], Page | PushedPage | Pending[Page]]] = {
+            "/page": lambda _request: Page(200, "text/plain", [b"one", b"", b"two"])
+        }
         self.access = HttpAccess()
 
     async def open(self) -> HttpEndpoint:
@@ -176,7 +184,7 @@ def test_who_does_not_read_is_cut_off_and_no_more_is_made_for_it(world: World) -
             made += 1
             yield b"x" * 65_536
 
-    world.pages["/page"] = lambda: Page(200, "text/plain", endless())
+    world.pages["/page"] = lambda _request: Page(200, "text/plain", endless())
 
     async def story() -> int:
         endpoint = await world.open()
@@ -212,7 +220,7 @@ def test_a_crowd_is_kept_out_until_somebody_goes(world: World) -> None:
 
 
 def test_a_page_that_fails_is_a_500_and_the_next_request_is_answered(world: World) -> None:
-    def broken() -> Page:
+    def broken(_request: HttpRequest) -> Page:
         raise ZeroDivisionError
 
     world.pages["/broken"] = broken
@@ -231,7 +239,7 @@ def test_a_page_that_fails_halfway_breaks_off(world: World) -> None:
         yield b"begun"
         raise ZeroDivisionError
 
-    world.pages["/page"] = lambda: Page(200, "text/plain", breaking())
+    world.pages["/page"] = lambda _request: Page(200, "text/plain", breaking())
 
     async def story() -> bytes:
         await world.open()
@@ -241,7 +249,9 @@ def test_a_page_that_fails_halfway_breaks_off(world: World) -> None:
 
 
 def test_a_head_is_read_as_it_is_written() -> None:
-    assert parse_head(b"GET /metrics?name[]=a HTTP/1.1\r\nAccept: */*\r\nX:") == HttpRequest("GET", "/metrics", 1)
+    assert parse_head(b"GET /metrics?name[]=a HTTP/1.1\r\nAccept: */*\r\nX:") == HttpRequest(
+        "GET", "/metrics", 1, query="name[]=a"
+    )
 
 
 # With a token
@@ -297,3 +307,151 @@ def test_only_those_with_the_token_see_anything(header: bytes, status: bytes, pa
 
 def test_a_token_is_not_shown() -> None:
     assert "hush" not in repr(HttpAccess(token=b"hush"))
+
+
+# Pages that go on
+
+
+class Source:
+    """Pushes what a test gives it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | None] = []
+        self.beats = 0
+        self.is_closed = False
+        self.wake: Callable[[], None] = lambda: None
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+
+    def push(self, piece: bytes | None) -> None:
+        self.pieces.append(piece)
+        self.wake()
+
+    def take(self) -> bytes | None:
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def heartbeat(self) -> None:
+        self.beats += 1
+        self.push(b"beat")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def sources_of(world: World) -> list[Source]:
+    sources: list[Source] = []
+
+    def page(_request: HttpRequest) -> PushedPage:
+        sources.append(Source())
+        return PushedPage("text/plain", sources[-1])
+
+    world.pages["/pushed"] = page
+    return sources
+
+
+async def listen(world: World) -> Client:
+    client = await world.connect()
+    client.transport.write(b"GET /pushed HTTP/1.0\r\n\r\n")
+    await asyncio.sleep(0.1)
+    return client
+
+
+def test_a_pushed_page_goes_on_without_a_time_out_until_its_source_ends(world: World) -> None:
+    sources = sources_of(world)
+
+    async def story() -> bytes:
+        await world.open()
+        client = await listen(world)
+        sources[0].push(b"one ")
+        await asyncio.sleep(ANSWER_TIMEOUT_S * 3)
+        sources[0].push(b" two")
+        sources[0].push(None)
+        await client.ended
+        return client.received.partition(b"\r\n\r\n")[2]
+
+    body = world.loop.run_until_complete(story())
+
+    assert body.startswith(b"one beat")
+    assert body.endswith(b"beat two")
+    assert sources[0].beats == ANSWER_TIMEOUT_S * 3 // HEARTBEAT_S
+    assert sources[0].is_closed
+
+
+def test_one_listener_too_many_is_told_so_and_metrics_have_their_places_still(world: World) -> None:
+    sources = sources_of(world)
+
+    async def story() -> tuple[bytes, bytes, bytes]:
+        await world.open()
+        crowd = [await listen(world) for _ in range(PUSHED_MAX)]
+        refused = await world.ask(b"GET /pushed HTTP/1.0\r\n\r\n")
+        others = [await world.connect() for _ in range(CONNECTIONS_MAX - 1)]
+        page = await world.ask(b"GET /page HTTP/1.0\r\n\r\n")
+        for each in [*others, crowd[0]]:
+            each.transport.close()
+        await asyncio.sleep(0.1)
+        again = await listen(world)
+        return refused, page, again.received
+
+    refused, page, again = world.loop.run_until_complete(story())
+
+    assert (status_of(refused), status_of(page), status_of(again)) == (503, 200, 200)
+    assert sources[0].is_closed
+    # The source of the one that was refused was never opened.
+    assert [source.wake.__name__ != "<lambda>" for source in sources] == [True] * PUSHED_MAX + [False, True]
+
+
+def test_a_listener_that_never_reads_is_not_pushed_to_and_cut_off_in_the_end(world: World) -> None:
+    sources = sources_of(world)
+
+    async def story() -> tuple[int, bool]:
+        await world.open()
+        client = await listen(world)
+        client.transport.pause_reading()
+        for _ in range(1000):
+            sources[0].push(b"x" * 65_536)
+        await asyncio.sleep(STALLED_TIMEOUT_S / 2)
+        left = len(sources[0].pieces)
+        await asyncio.sleep(STALLED_TIMEOUT_S)
+        return left, sources[0].is_closed
+
+    left, is_closed = world.loop.run_until_complete(story())
+
+    assert left > 900
+    assert is_closed
+
+
+def test_a_page_that_is_made_later_is_answered_then(world: World) -> None:
+    later: Pending[Page] = Pending()
+    world.pages["/later"] = lambda _request: later
+
+    async def story() -> bytes:
+        await world.open()
+        world.loop.call_later(3, later.complete, Page(200, "text/plain", [b"late"]))
+        return await world.ask(b"GET /later HTTP/1.0\r\n\r\n")
+
+    assert world.loop.run_until_complete(story()).endswith(b"\r\n\r\nlate")
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments"),
+    [
+        ("", {}),
+        ("a=1&b=x%20y", {"a": "1", "b": "x y"}),
+        ("a=", {"a": ""}),
+        ("a=1&a=2", None),
+        ("c=1", None),
+        ("a", None),
+        ("a=1&b=2&a=3", None),
+        ("a=%ff", None),
+    ],
+)
+def test_the_arguments_of_a_page(query: str, arguments: dict[str, str] | None) -> None:
+    assert HttpRequest("GET", "/page", 1, query=query).arguments(("a", "b")) == arguments
+
+
+@pytest.mark.parametrize(
+    ("host", "is_private"), [("127.0.0.1", True), ("::1", True), ("0.0.0.0", False), ("10.1.2.3", False)]
+)
+def test_who_is_on_this_machine(host: str, is_private: bool) -> None:
+    assert is_loopback(host) is is_private

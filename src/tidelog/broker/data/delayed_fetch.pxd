@@ -18,6 +18,8 @@ cdef class DelayedFetch:
     cdef public object node
     cdef public Meter meter
     cdef public long version
+    cdef public object client_id
+    cdef public long long correlation_id
     cdef public object listener_name
     cdef public object isolation
     cdef public long long min_bytes
@@ -60,4 +62,5 @@ cdef class DelayedFetch:
     cdef bint _read_all(self, bint note_progress) except -1
     @cython.locals(asked=FetchPartition, size_bytes=cython.longlong, partition=Partition)
     cdef bint _read(self, FetchEntry entry, long long bytes_max, bint is_first, bint note_progress) except -1
+    cpdef object trace(self, FetchEntry entry, object result)
     cdef object _answer(self)

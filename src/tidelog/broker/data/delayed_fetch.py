@@ -54,6 +54,8 @@ class DelayedFetch:
         "_timer",
         "_total",
         "caller",
+        "client_id",
+        "correlation_id",
         "elsewhere",
         "entries",
         "expected_epoch",
@@ -79,6 +81,8 @@ class DelayedFetch:
 
     node: Node
     version: int
+    client_id: str | None
+    correlation_id: int
     listener_name: str
     isolation: FetchIsolation
     min_bytes: int
@@ -302,6 +306,20 @@ class DelayedFetch:
         self._total += size_bytes - entry.size_bytes
         entry.size_bytes = size_bytes
         return False
+
+    def trace(self, entry: FetchEntry, result: Fetched) -> None:
+        """Tell those who listen to a partition of what is answered of it. Nothing new is told to consumers all the time."""
+        partition = entry.partition
+        trace = None if partition is None else partition.trace
+        if trace is None:
+            return
+        offset = entry.asked.fetch_offset
+        # Then it may be cut off.
+        is_full = entry.size_bytes >= entry.asked.partition_max_bytes or self._total >= self.max_bytes
+        if self.follower is not None:
+            trace.follower_fetch_answered(self.follower, offset, result, is_full)
+        elif entry.size_bytes:
+            trace.fetch_answered(self.client_id, self.correlation_id, offset, result, self.isolation, is_full)
 
     # --- the answer --------------------------------------------------------------------------------------------------------
 

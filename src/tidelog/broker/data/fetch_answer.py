@@ -198,6 +198,8 @@ class FetchAnswer:
             if type(result) is Fetched:
                 counts = topics[partition.topic_partition.topic]
                 counts.total_fetch_requests += 1
+                if partition.trace is not None:
+                    fetch.trace(entry, result)
                 if follower is None:
                     counts.bytes_out += entry.size_bytes
                 elif entry.size_bytes:

@@ -26,6 +26,7 @@ cdef class ProduceAnswer:
     cdef readonly ProduceResponse response
     cdef public bint has_errors
     cdef public list waiting
+    cdef public object traced
     cdef public Served served
     cdef public long long correlation_id
     cdef public long long request_bytes
@@ -50,6 +51,8 @@ cdef class ProducedBatch:
 @cython.locals(produced=ProducedBatch)
 cpdef ProducedBatch produced_batch(
     ProduceAnswer answer, list entries, long long index, CheckedBatch batch, Partition partition)
+@cython.locals(produced=ProducedBatch, answer=ProduceAnswer)
+cpdef object trace_received(list batches, object client_id, long long correlation_id)
 @cython.locals(
     first=ProducedBatch, partition=Partition, log=PartitionLog, produced=ProducedBatch, place=Py_ssize_t, outcomes=list, counts=TopicCounts, log_start_offset=cython.longlong)
 cpdef object append_run(list run, long long required_acks, object topics)

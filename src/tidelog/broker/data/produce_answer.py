@@ -14,7 +14,7 @@ from tidelog.broker.data.delayed_produce import DelayedProduce
 from tidelog.broker.data.leader_hints import LeaderHints
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_OFFSET, NO_TIMESTAMP, PartitionIndex, TopicId, TopicName
-from tidelog.model.pending import Pending
+from tidelog.model.pending import Pending, after
 from tidelog.replication.partition import ALL_IN_SYNC
 from tidelog.storage.append import AppendInfo, AppendRefused, AppendRule
 from tidelog.wire.typed.produce import (
@@ -61,6 +61,7 @@ class ProduceAnswer:
         "sent_bytes",
         "served",
         "timeout_ms",
+        "traced",
         "version",
         "waiting",
     )
@@ -84,6 +85,8 @@ class ProduceAnswer:
         self.has_errors = False
         # The entries of batches that other replicas are still to copy, and what tells when they have.
         self.waiting: list[tuple[PartitionProduceResponse, Pending[ErrorCode]]] | None = None
+        # What tells the listeners of its partitions that it is answered; None where there are none.
+        self.traced: TracedProduce | None = None
 
     def add_topic(self, name: str, topic_id: bytes) -> list[PartitionProduceResponse]:
         """Room for the entries of the next topic."""
@@ -111,9 +114,13 @@ class ProduceAnswer:
         """What is sent, once all of its batches were appended or refused."""
         if self.has_errors and self.version >= _LEADER_HINT_VERSION:
             _add_leader_hints(self.response, self.version, listener_name, node)
+        traced = self.traced
         if self.waiting is None:
+            if traced is not None:
+                traced.answered()
             return self.response
-        return DelayedProduce(self.response, self.waiting, node.timers, self.timeout_ms).answer
+        delayed = DelayedProduce(self.response, self.waiting, node.timers, self.timeout_ms)
+        return delayed.answer if traced is None else after(delayed.answer, traced.answered_with)
 
 
 class ProducedBatch:
@@ -141,6 +148,44 @@ def produced_batch(
     produced.batch = batch
     produced.partition = partition
     return produced
+
+
+class TracedProduce:
+    """A request of which somebody listens to a partition."""
+
+    __slots__ = ("_batches", "_client_id", "_correlation_id")
+
+    def __init__(self, client_id: str | None, correlation_id: int) -> None:
+        self._client_id = client_id
+        self._correlation_id = correlation_id
+        self._batches: list[tuple[Partition, PartitionProduceResponse]] = []
+
+    def received(self, produced: ProducedBatch) -> None:
+        trace = produced.partition.trace
+        if trace is not None:
+            self._batches.append((produced.partition, produced.entry))
+            trace.produce_received(produced.batch, self._client_id, self._correlation_id, produced.answer.acks)
+
+    def answered(self) -> None:
+        """The answer is on its way, with the outcome of each batch."""
+        for partition, entry in self._batches:
+            # Whoever listened may have left since.
+            trace = partition.trace
+            if trace is not None:
+                trace.produce_answered(self._client_id, self._correlation_id, entry.base_offset, entry.error_code)
+
+    def answered_with(self, response: ProduceResponse) -> ProduceResponse:
+        self.answered()
+        return response
+
+
+def trace_received(batches: list[ProducedBatch], client_id: str | None, correlation_id: int) -> None:
+    """Tell those who listen to a partition of what a request brings for it; and later of its answer."""
+    for produced in batches:
+        answer = produced.answer
+        if answer.traced is None:
+            answer.traced = TracedProduce(client_id, correlation_id)
+        answer.traced.received(produced)
 
 
 def append_run(run: list[ProducedBatch], required_acks: int, topics: TopicMetrics) -> None:

@@ -19,6 +19,7 @@ cdef class GroupCoordinator:
     cdef readonly object _elections
     cdef readonly object _host
     cdef dict _shards
+    cdef readonly dict traces
 
     cpdef object active(self, object group_id)
 

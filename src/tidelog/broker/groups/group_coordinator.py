@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from random import Random
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from tidelog.broker.coordinators.coordinator_elections import CoordinatorElections, Hosting
 from tidelog.broker.groups.group_limits import group_limits, share_limits
@@ -40,6 +40,10 @@ from tidelog.storage.checked_batches import CheckedBatch
 from tidelog.storage.seams import Seams
 from tidelog.wire.compression import Compression
 from tidelog.wire.internal_records import CoordinatorLog
+
+if TYPE_CHECKING:
+    from tidelog.broker.groups.group_trace import GroupTrace
+    from tidelog.coordination.group import Group
 
 A = TypeVar("A")
 
@@ -113,6 +117,8 @@ class GroupCoordinator:
         )
         # Looked into with every heartbeat and commit.
         self._shards = self._host.shards
+        self.traces: dict[str, GroupTrace] = {}
+        """Who listens to a group, by its id. Empty where nobody does, which is all that requests look at."""
 
     def _new_shard(self, _index: int, _leader_epoch: int, partition: CoordinatorPartition) -> GroupShard:
         return GroupShard(
@@ -182,6 +188,8 @@ class GroupCoordinator:
         self, group_id: str, decide: Callable[[GroupShard, int], Decision[A]], refuse: Callable[[ErrorCode], A]
     ) -> A | Pending[A]:
         """Have the shard of a group decide."""
+        if self.traces and group_id in self.traces:
+            self.traces[group_id].look()
         return self._host.decide(partition_of(group_id, self._elections.partition_count), decide, refuse)
 
     def read(self, group_id: str, read: Callable[[GroupShard], A], refuse: Callable[[ErrorCode], A]) -> A | Pending[A]:
@@ -195,11 +203,19 @@ class GroupCoordinator:
     def active(self, group_id: str) -> ActiveShard | None:
         """The shard of a group with its partition of the log, if it is here and decides. Where it is not: see `refusal`."""
         state = self._shards.get(partition_of(group_id, self._elections.partition_count))
+        if self.traces and group_id in self.traces:
+            self.traces[group_id].look()
         return state if type(state) is ActiveShard else None
 
     def refusal(self, group_id: str) -> ErrorCode:
         """Why no shard of this node decides about a group."""
         return self._host.refusal(self.partition_of(group_id))
+
+    def committed_group(self, group_id: str) -> Group | None:
+        """A group as of the committed records; None where this node does not coordinate it, or there is none."""
+        return self._host.read_committed(
+            self.partition_of(group_id), lambda shard: shard.groups.committed(group_id), lambda _error: None
+        )
 
     @property
     def is_loading(self) -> bool:

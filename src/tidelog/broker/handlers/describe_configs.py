@@ -6,7 +6,8 @@ A broker tells of itself alone, and, where no name is given, of what is set at r
 
 A request that names a type of resource that does not exist is refused as a whole. Values that another release has stored under
 names unknown here are told as they are, with the type UNKNOWN; those of a broker are sensitive, as in Kafka, and not told.
-Keys come in the order of their names.
+Keys come in the order of their names. A broker that shows its metrics tells where, by `tidelog.http.address`,
+which Kafka has not.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ from tidelog.wire.messages.configs import (
 )
 
 _UNKNOWN_TYPE = 0
+_STRING_TYPE = 2
+
+HTTP_ADDRESS = "tidelog.http.address"
+_HTTP_ADDRESS_DOC = (
+    "Where the broker shows its metrics, its health and what happens in it. Not there without such a port."
+)
 
 
 class _Asked(NamedTuple):
@@ -106,7 +113,7 @@ def _described(
         case ConfigResourceType.BROKER if not name:
             return _all_brokers(asked, view)
         case ConfigResourceType.BROKER:
-            return _node_problem(name, node, " or empty string,") or _broker(asked, view)
+            return _node_problem(name, node, " or empty string,") or _broker(asked, view, node)
         case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 return _Problem(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
@@ -148,11 +155,29 @@ def _topic(own: Mapping[str, str], asked: _Asked, view: BrokerConfigView) -> lis
     return results
 
 
-def _broker(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsResourceResult]:
-    return [
+def _broker(asked: _Asked, view: BrokerConfigView, node: Node) -> list[DescribeConfigsResourceResult]:
+    results = [
         _broker_result(name, view.value(name), view.synonyms(name), asked, view)
         for name in _names(view.names(), (), asked)
     ]
+    # No key: what the port for watchers is, whoever has opened it.
+    if node.http_address and asked.wants(HTTP_ADDRESS):
+        results.append(_http_address(node.http_address, asked))
+        results.sort(key=lambda each: each.name)
+    return results
+
+
+def _http_address(address: str, asked: _Asked) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=HTTP_ADDRESS,
+        value=address,
+        read_only=True,
+        config_source=ConfigSource.STATIC_BROKER,
+        is_sensitive=False,
+        synonyms=[],
+        config_type=_STRING_TYPE,
+        documentation=_HTTP_ADDRESS_DOC if asked.documentation else None,
+    )
 
 
 def _all_brokers(asked: _Asked, view: BrokerConfigView) -> list[DescribeConfigsResourceResult]:

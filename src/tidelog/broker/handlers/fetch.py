@@ -78,6 +78,8 @@ def _fetch(request: FetchRequest, caller: Caller, node: Node) -> Answer[FetchRes
     delayed = DelayedFetch()
     delayed.node = node
     delayed.version = version
+    delayed.client_id = caller.client_id
+    delayed.correlation_id = caller.correlation_id
     delayed.listener_name = connection.listener_name
     delayed.session = session
     delayed.refused = []

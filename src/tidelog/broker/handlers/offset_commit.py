@@ -15,7 +15,7 @@ from tidelog.broker.requests.handling import Answer, handles
 from tidelog.model.acl import AclOperation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
-from tidelog.model.pending import when_all
+from tidelog.model.pending import after, when_all
 from tidelog.wire.typed.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -63,7 +63,10 @@ def _commit(request: OffsetCommitRequest, caller: Caller, groups: GroupCoordinat
     if active is None:
         return refuse(groups.refusal(request.group_id))
     shard: GroupShard = active.shard
-    return active.carry_out(shard.commit_offsets(request, caller.api_version, active.now_ms(), refuse), refuse)
+    trace = groups.traces.get(request.group_id) if groups.traces else None
+    tell = None if trace is None else trace.committing(request, caller.client_id)
+    committed = active.carry_out(shard.commit_offsets(request, caller.api_version, active.now_ms(), refuse), refuse)
+    return committed if tell is None else after(committed, tell)
 
 
 def _sort_out(request: OffsetCommitRequest, caller: Caller, image: ClusterImage) -> list[OffsetCommitResponseTopic]:

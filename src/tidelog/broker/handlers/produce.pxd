@@ -2,7 +2,7 @@
 
 cimport cython
 
-from tidelog.broker.data.produce_answer cimport ProduceAnswer, ProducedBatch, append_run, produced_batch
+from tidelog.broker.data.produce_answer cimport ProduceAnswer, ProducedBatch, append_run, produced_batch, trace_received
 from tidelog.broker.data.produce_gather cimport ProduceGather
 from tidelog.broker.requests.caller cimport Caller
 from tidelog.replication.partition cimport Partition
@@ -18,7 +18,7 @@ cdef long long _TRANSACTIONAL_BIT
 
 @cython.locals(
     acks=cython.longlong, version=cython.longlong, attributes=cython.longlong, answer=ProduceAnswer, batches=list, topic=TopicProduceData,
-    hosted=dict, partition=Partition, entries=list, data=PartitionProduceData, batch=CheckedBatch)
+    hosted=dict, partition=Partition, entries=list, data=PartitionProduceData, batch=CheckedBatch, is_traced=bint)
 cdef ProduceAnswer _gather(ProduceRequest request, Caller caller, object node, ProduceGather gather)
 cdef object _look_up(object asked, TopicProduceData topic, Caller caller, object node, ProduceGather gather)
 @cython.locals(topic=TopicProduceData)

@@ -33,6 +33,7 @@ from tidelog.broker.data.produce_answer import (
     ProduceAnswer,
     append_run,
     produced_batch,
+    trace_received,
 )
 from tidelog.broker.data.record_validation import ZSTD_VERSION_MIN, RecordsRefused, check_produced
 from tidelog.broker.metrics.topic_counts import TopicCounts
@@ -113,6 +114,7 @@ def _gather(request: ProduceRequest, caller: Caller, node: Node, gather: Produce
     attributes = 0 if transactional_id is None else _TRANSACTIONAL_BIT
     answer = ProduceAnswer(acks, request.timeout_ms, version)
     batches: list[ProducedBatch] = []
+    is_traced = False
     for topic in request.topic_data:
         asked = topic.topic_id if version >= _TOPIC_ID_VERSION else topic.name
         if asked != gather.topic:
@@ -132,11 +134,15 @@ def _gather(request: ProduceRequest, caller: Caller, node: Node, gather: Produce
                 return None
             if not _is_taken_as_it_is(batch, partition.config, gather.now_ms) or not partition.takes_writes(acks):
                 return None
+            if partition.trace is not None:
+                is_traced = True
             batches.append(produced_batch(answer, entries, data.index, batch, partition))
     if not batches or (transactional_id is not None and not _is_admitted(transactional_id, batches, caller, node)):
         return None
     if not caller.is_free:
         _note_rights(request, caller, node)
+    if is_traced:
+        trace_received(batches, caller.client_id, caller.correlation_id)
     gather.add(answer, batches, caller.connection)
     return answer
 
@@ -226,8 +232,11 @@ def _produce_later(
     request: ProduceRequest, caller: Caller, node: Node, admission: Pending[Admission]
 ) -> Pending[ProduceResponse] | None:
     answer: Pending[ProduceResponse] = Pending()
+    correlation_id = caller.correlation_id
 
     def admitted(outcome: Admission) -> None:
+        # The caller is that of later requests, too.
+        caller.correlation_id = correlation_id
         answered = _produce(request, caller, node, outcome)
         if isinstance(answered, Pending):
             answered.then(answer.complete)
@@ -304,9 +313,13 @@ def _produce_to_topic(
             else:
                 batch.guard = NO_GUARD if admission is None else admission.guards.get(where, NO_GUARD)
                 produced = produced_batch(answer, entries, data.index, batch, partition)
+                if partition.trace is not None:
+                    trace_received([produced], caller.client_id, caller.correlation_id)
                 append_run([produced], answer.acks, node.metrics.topics)
                 continue
         counts.total_produce_requests += 1
+        if partition is not None and partition.trace is not None:
+            partition.trace.produce_refused(refused.error)
         answer.refuse(entries, data.index, refused, partition)
 
 

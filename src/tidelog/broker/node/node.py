@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from random import Random
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tidelog.broker import handlers
 from tidelog.broker.cluster.auto_topics import AutoTopics
@@ -78,7 +78,7 @@ from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
-from tidelog.net.http_endpoint import OPEN_ACCESS, HttpAccess, HttpEndpoint, Page
+from tidelog.net.http_endpoint import OPEN_ACCESS, Answer, HttpAccess, HttpEndpoint, HttpRequest, Page, Pages
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
 from tidelog.net.transport import Transport
@@ -96,9 +96,14 @@ from tidelog.storage.open_segments import (
 from tidelog.storage.seams import Seams
 from tidelog.wire.schema import Request, Response
 
+if TYPE_CHECKING:
+    from tidelog.broker.watching.inside_pages import InsidePages
+
 logger = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Response)
+
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - how such an address is known
 
 # How long a stopping node waits for answers that are under way, and for the controller to let it go.
 DRAIN_TIMEOUT_MS = 5_000
@@ -195,6 +200,7 @@ class BrokerNode:
         self._metrics_address = metrics_address
         self._metrics_access = metrics_access
         self._http: HttpEndpoint | None = None
+        self._looking_inside: InsidePages | None = None
         self.fetch_sessions = FetchSessions(
             config[data_plane_config.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
             seams.clock,
@@ -465,6 +471,28 @@ class BrokerNode:
         return None if self._http is None else f"{self._http.scheme}://{self._http.address}/metrics"
 
     @property
+    def http_address(self) -> str:
+        """Where its port for watchers is reached, as a URL without a path; empty where it has none."""
+        if self._http is None:
+            return ""
+        address = self._http.address
+        if address.host in _ANY_ADDRESS:
+            # Others know this machine by the name that it gives them.
+            known = self.listeners.for_brokers or self.listeners.for_controllers
+            address = Address(known[0].host, address.port)
+        return f"{self._http.scheme}://{address}"
+
+    def _inside(self, request: HttpRequest) -> Answer | Pending[Page]:
+        """`/trace` and `/log`, which tell more than numbers: only to this machine, or over TLS with the token."""
+        assert self._http is not None
+        if self._looking_inside is None:
+            # Nobody pays for it at a start who does not look.
+            from tidelog.broker.watching.inside_pages import InsidePages  # noqa: PLC0415
+
+            self._looking_inside = InsidePages(self, self._http, self._seams.slow_work)
+        return self._looking_inside.page(request, serves=self.is_broker and self.state is BrokerState.RUNNING)
+
+    @property
     def health(self) -> Health:
         return Health(
             self.state,
@@ -493,9 +521,13 @@ class BrokerNode:
         self._access.register_metrics(registry)
         node_gauges.register_flushes(registry, self._seams.flush_times_ms)
         if self._metrics_address is not None:
-            pages = {
-                "/metrics": lambda: Page(HTTPStatus.OK, metrics_text.CONTENT_TYPE, metrics_text.render(registry)),
-                "/health": lambda: health_page(self.health),
+            pages: Pages = {
+                "/metrics": lambda _request: Page(
+                    HTTPStatus.OK, metrics_text.CONTENT_TYPE, metrics_text.render(registry)
+                ),
+                "/health": lambda _request: health_page(self.health),
+                "/trace": self._inside,
+                "/log": self._inside,
             }
             self._http = await HttpEndpoint.open(
                 self._loop, self._transport, *self._metrics_address, pages, self._metrics_access

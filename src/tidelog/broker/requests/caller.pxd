@@ -20,6 +20,7 @@ cdef class AllowAll:
 cdef class Caller:
     cdef readonly object connection
     cdef readonly object client_id
+    cdef public long long correlation_id
     cdef readonly long long api_key
     cdef readonly long long api_version
     cdef readonly object authorizer

@@ -120,6 +120,7 @@ class Caller:
         "authorizer",
         "client_id",
         "connection",
+        "correlation_id",
         "gather",
         "is_free",
         "member",
@@ -138,6 +139,8 @@ class Caller:
         """`connection` is where the request came from, or what an envelope tells of that."""
         self.connection: Connection = connection  # type: ignore[assignment] # handlers of forwarded APIs use what both have
         self.client_id = client_id
+        self.correlation_id = 0
+        """Of the request at hand."""
         self.api_key = api_key
         self.api_version = api_version
         self.authorizer = authorizer

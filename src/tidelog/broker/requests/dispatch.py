@@ -154,6 +154,7 @@ class Dispatcher:
         correlation_id = self._header.correlation_id
         request_bytes = len(frame)
         caller = self._caller_of(connection, served)
+        caller.correlation_id = correlation_id
         meter: Meter | None = None
         if self._quotas.is_on:
             meter = caller.meter = self._meter_of(connection, served, begun_ns)

@@ -80,6 +80,11 @@ class Node(Protocol):
         ...
 
     @property
+    def http_address(self) -> str:
+        """Where its port for watchers is reached, as a URL without a path; empty where it has none."""
+        ...
+
+    @property
     def clock(self) -> Clock: ...
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.broker.coordinators.broker_requests import LinkTo
 from tidelog.broker.coordinators.coordinator_elections import CoordinatorElections, Hosting
@@ -38,6 +38,9 @@ from tidelog.wire.internal_records import CoordinatorLog
 from tidelog.wire.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from tidelog.wire.messages.transactions import EndTxnRequest, EndTxnResponse
 
+if TYPE_CHECKING:
+    from tidelog.broker.transactions.transaction_trace import TransactionTrace
+
 A = TypeVar("A")
 
 TRANSACTION_VERSION = "transaction.version"
@@ -60,6 +63,8 @@ class TransactionCoordinator:
     ) -> None:
         self._node = node
         self._next_producer_id = next_producer_id
+        self.traces: dict[str, TransactionTrace] = {}
+        """Who listens to a transactional id, by that id; empty where nobody does."""
         self.settings = TransactionSettings(
             max_timeout_ms=config[keys.TRANSACTION_MAX_TIMEOUT_MS],
             transactional_id_expiration_ms=config[keys.TRANSACTIONAL_ID_EXPIRATION_MS],
@@ -87,7 +92,7 @@ class TransactionCoordinator:
 
     def _new_shard(self, _index: int, leader_epoch: int, _partition: CoordinatorPartition) -> TransactionShard:
         # A loop between the two: a shard decides what is to be written, and is told when it is.
-        return TransactionShard(self.settings, leader_epoch, self.markers.send)
+        return TransactionShard(self.settings, leader_epoch, self.markers.send, self.traces)
 
     def transaction_version(self) -> int:
         """The level of the feature that the cluster has agreed on."""
@@ -112,6 +117,10 @@ class TransactionCoordinator:
     def leader_of(self, transactional_id: str) -> NodeId | None:
         """The broker that coordinates a transactional id at the moment."""
         return self._elections.leader_of(transactional_id)
+
+    def coordinates(self, transactional_id: str) -> bool:
+        """Whether this node decides about it at the moment."""
+        return self._host.active(self.partition_of(transactional_id)) is not None
 
     def answers_at_once(self, transactional_id: str) -> bool:
         """Whether this node coordinates it, and what it decides is committed as it is written."""

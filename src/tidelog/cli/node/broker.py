@@ -136,7 +136,7 @@ async def _serve(properties: ServerProperties, options: BrokerOptions) -> int:
     logger.info("%s serves", describe(node))
     if node.metrics_url is not None:
         logger.info("metrics are at %s", node.metrics_url)
-    _tell(f"ready: {describe(node)}")
+    _tell(f"ready: {describe(node)}" if not options.is_led_by_stdin else ready_line(node))
     await _either(told.stop.wait(), _ended(node))
     if node.fault is not None:
         hosted.abandon()
@@ -156,6 +156,11 @@ def _metrics_access(options: BrokerOptions) -> HttpAccess:
     from tidelog.cli.node.metrics_access import metrics_access  # noqa: PLC0415
 
     return metrics_access(options)
+
+
+def ready_line(node: BrokerNode) -> str:
+    """What the parent of a node is told, which goes by its last two words: where clients and where watchers find it."""
+    return f"ready: {describe(node)} {node.http_address.rpartition('/')[2] or '-'}"
 
 
 async def _start(start: Coroutine[Any, Any, T], told: _Told) -> T | None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from tidelog.cli.node.broker_options import LED_BY_STDIN
+from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST, LED_BY_STDIN
 from tidelog.cli.node.up_options import UpOptions
 
 NodeProcess = subprocess.Popen[bytes]
@@ -40,7 +40,10 @@ def start_process(options: UpOptions, node_id: int) -> NodeProcess:
     # -P: what lies in the current directory is not taken for a module of Python's.
     command = [sys.executable, "-P", "-m", "tidelog.cli", "broker", LED_BY_STDIN]
     command += ["--log-format", options.log_format, "--log-level", options.log_level]
-    if options.metrics_port is not None:
+    if options.metrics_port is None:
+        # Any port, for this machine alone.
+        command += ["--metrics-port", "0", "--metrics-host", DEFAULT_METRICS_HOST]
+    else:
         # The first node has number 1.
         port = options.metrics_port and options.metrics_port + node_id - 1
         command += ["--metrics-port", str(port), "--metrics-host", options.metrics_host]

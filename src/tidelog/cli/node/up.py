@@ -1,6 +1,6 @@
 """`tidelog up`: a cluster on this machine, each node a process of its own, until SIGINT or SIGTERM.
 
-    DIR/cluster.json                  [{"node": 1, "pid": 4711, "port": 9092, "dir": "..."}], the nodes that run
+    DIR/cluster.json                  the nodes that run: [{"node": 1, "pid": 4711, "port": 9092, "dir": "...", "http": "..."}]
     DIR/cluster.lock                  held by the one `up` that uses the directory
     DIR/node-1/server.properties      written at every start; Apache Kafka starts with it too
     DIR/node-1/data/                  the node's log directory
@@ -278,6 +278,8 @@ class _Cluster:
         self._security = security
         self._processes: dict[int, NodeProcess] = {}
         self._addresses: dict[int, str] = {}
+        # Where each shows its metrics and what happens in it.
+        self._watched_at: dict[int, str] = {}
         self._gone: set[int] = set()
         self._is_ready = False
         self._selector = selectors.DefaultSelector()
@@ -330,7 +332,7 @@ class _Cluster:
             node_id: int = key.data
             line = self._processes[node_id].stdout.readline().decode(errors="replace")  # type: ignore[union-attr]
             if line:
-                self._addresses[node_id] = line.strip().rpartition(" ")[2]
+                *_, self._addresses[node_id], self._watched_at[node_id] = line.split()
             else:
                 self._selector.unregister(key.fileobj)
                 self._ended(node_id)
@@ -374,6 +376,7 @@ class _Cluster:
                 "pid": self._processes[node.node_id].pid,
                 "port": int(self._addresses[node.node_id].rpartition(":")[2]),
                 "dir": node.directory,
+                "http": self._watched_at[node.node_id],
             }
             for node in self._nodes
             if node.node_id in self._addresses and node.node_id not in self._gone

@@ -10,9 +10,9 @@ markers may be written within `send_markers`, and `markers_written` come back be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tidelog.coordination.deadlines import Deadlines
 from tidelog.coordination.decision import Decision
@@ -43,6 +43,14 @@ _TIME_OUTS = ("transactions", "time out")
 _EXPIRY = ("transactional ids", "expire")
 
 
+class TransactionListener(Protocol):
+    """Who wants to know what becomes of a transactional id."""
+
+    def kept(self, metadata: TransactionMetadata) -> None:
+        """This is written down and committed."""
+        ...
+
+
 class TransactionShard:
     """The transactional ids of one partition. `coordinator_epoch` is the epoch in which this node leads it.
 
@@ -51,9 +59,15 @@ class TransactionShard:
     """
 
     def __init__(
-        self, settings: TransactionSettings, coordinator_epoch: int, send_markers: Callable[[MarkersDue], None]
+        self,
+        settings: TransactionSettings,
+        coordinator_epoch: int,
+        send_markers: Callable[[MarkersDue], None],
+        listeners: Mapping[str, TransactionListener] | None = None,
     ) -> None:
+        """`listeners` are told of what their ids come to; they may come and go."""
         self.deadlines = Deadlines()
+        self._listeners = {} if listeners is None else listeners
         self._settings = settings
         self._coordinator_epoch = coordinator_epoch
         self._send_markers = send_markers
@@ -339,6 +353,8 @@ class TransactionShard:
 
     def _keep(self, metadata: TransactionMetadata) -> None:
         self._transactions[metadata.transactional_id] = metadata
+        if self._listeners and metadata.transactional_id in self._listeners:
+            self._listeners[metadata.transactional_id].kept(metadata)
         if metadata.state is TransactionState.ONGOING:
             self._open[metadata.transactional_id] = None
         else:

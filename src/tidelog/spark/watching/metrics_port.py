@@ -44,7 +44,7 @@ class MetricsPort:
 
     async def _open(self, host: str, port: int, families: Callable[[], Iterable[Family]]) -> HttpEndpoint:
         loop = self._background.loop
-        pages = {"/metrics": lambda: Page(HTTPStatus.OK, CONTENT_TYPE, render(families()))}
+        pages = {"/metrics": lambda _request: Page(HTTPStatus.OK, CONTENT_TYPE, render(families()))}
         return await HttpEndpoint.open(loop, LoopTransport(loop), host, port, pages)
 
     async def _close(self) -> None:
