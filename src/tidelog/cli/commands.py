@@ -25,6 +25,7 @@ COMMANDS = {
     "format": "tidelog.cli.node.node_commands",
     "produce": "tidelog.cli.records.record_commands",
     "consume": "tidelog.cli.records.record_commands",
+    "xray": "tidelog.cli.xray.xray_commands",
 }
 # Then the groups of commands, each with the module whose `app` it is.
 GROUPS = {

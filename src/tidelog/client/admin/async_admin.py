@@ -61,6 +61,11 @@ class AsyncAdmin(
     def _open(self, seams: ClientSeams, options: AdminArguments) -> None:
         self._requests = Requests(seams, parse_options(AdminOptions, options))
 
+    @property
+    def requests(self) -> Requests:
+        """For what has no method here: requests of the caller's own over the same connections."""
+        return self._requests
+
     async def connect(self) -> None:
         """Reach the cluster now, trying each of the bootstrap servers once. NotReachedError says why none will do.
 

@@ -1,0 +1,1 @@
+"""`tidelog xray`: one record, followed through a cluster."""
