@@ -16,6 +16,7 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from random import Random
@@ -78,6 +79,7 @@ from tidelog.model.shared_timers import SharedTimers
 from tidelog.model.timers import LoopTimers
 from tidelog.model.token_config import DELEGATION_TOKEN_SECRET_KEY
 from tidelog.net.address import Address
+from tidelog.net.errors import ListenError
 from tidelog.net.http_endpoint import OPEN_ACCESS, Answer, HttpAccess, HttpEndpoint, HttpRequest, Page, Pages
 from tidelog.net.limits import NodeLimits
 from tidelog.net.socket_server import SocketServer
@@ -102,6 +104,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Response)
+
+# Any port is one below those that systems give out: one of these may have been chosen for a node that is yet to start.
+_HTTP_PORTS = (20_000, 32_000)
+_HTTP_PORT_ATTEMPTS_MAX = 20
 
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - how such an address is known
 
@@ -529,9 +535,16 @@ class BrokerNode:
                 "/trace": self._inside,
                 "/log": self._inside,
             }
-            self._http = await HttpEndpoint.open(
-                self._loop, self._transport, *self._metrics_address, pages, self._metrics_access
-            )
+            self._http = await self._open_http(self._metrics_address, pages)
+
+    async def _open_http(self, address: Address, pages: Pages) -> HttpEndpoint:
+        """Where the address says; at any port for 0."""
+        host, wanted = address
+        for _ in range(0 if wanted else _HTTP_PORT_ATTEMPTS_MAX):
+            port = self._seams.random.randrange(*_HTTP_PORTS)
+            with suppress(ListenError):
+                return await HttpEndpoint.open(self._loop, self._transport, host, port, pages, self._metrics_access)
+        return await HttpEndpoint.open(self._loop, self._transport, host, wanted, pages, self._metrics_access)
 
     # --- faults ------------------------------------------------------------------------------------------------------------
 
