@@ -23,7 +23,8 @@ HEAD = """# Metrics
 Written by `tools/metrics_list.py` from a running node. Do not edit: run it again.
 
 A node shows its metrics where it is asked to. `tidelog up --nodes 3 --metrics-port 9404` gives node 1 the port, node 2 the next
-one, and so on; `tidelog broker` has the same option.
+one, and so on; `tidelog broker` has the same option. Without it `up` gives each node any port, which `cluster.json` names in its
+directory. What else is to be seen there: [/trace and /log](internals/trace.md).
 
 <!-- test: a terminal of its own -->
 ```console

@@ -24,12 +24,13 @@ from benchmarks.instructions.counted_node import CountedNode, CountingError, che
 from benchmarks.instructions.encrypted import ENCRYPTED
 from benchmarks.instructions.guarded import GUARDED
 from benchmarks.instructions.operations import OPERATIONS as PLAIN_OPERATIONS, Operation, Setting
+from benchmarks.instructions.traced import TRACED
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 # Turns before the count: caches are filled, code is specialised by the interpreter.
 WARM_UP = 30
 
-OPERATIONS: dict[str, type[Operation]] = {**PLAIN_OPERATIONS, **GUARDED, **ENCRYPTED}
+OPERATIONS: dict[str, type[Operation]] = {**PLAIN_OPERATIONS, **GUARDED, **ENCRYPTED, **TRACED}
 
 
 def counted(
@@ -56,7 +57,7 @@ def counted(
 
 def instructions_of(kind: type[Operation], checkout: Path, directory: Path, turns: int) -> float:
     warm_up = WARM_UP if kind.times >= WARM_UP else 2
-    with CountedNode(checkout, directory, kind.node_settings, kind.listeners) as node:
+    with CountedNode(checkout, directory, kind.node_settings, kind.listeners, is_watched=kind.is_watched) as node:
         operation = kind(Setting(node))
         operation.prepare(warm_up + turns)
         for number in range(warm_up):

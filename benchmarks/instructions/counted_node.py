@@ -93,12 +93,16 @@ class CountedNode:
         directory: Path,
         settings: Callable[[Path], Mapping[str, str]] | None = None,
         listeners: Sequence[str] = (),
+        *,
+        is_watched: bool = False,
     ) -> None:
-        """`settings` may write files below the node's directory; `listeners` are those besides the usual."""
+        """`settings` may write files below the node's directory; `listeners` are those besides the usual. A node that
+        `is_watched` has a port for watchers."""
         self._checkout = checkout
         self.directory = directory
         self._settings = settings
-        self.port, self.controller_port, *further = free_ports(2 + len(listeners))
+        self.port, self.controller_port, self.http_port, *further = free_ports(3 + len(listeners))
+        self._watched = ["--metrics-port", str(self.http_port)] if is_watched else []
         self.listener_ports = dict(zip(listeners, further, strict=True))
         self._dumps = 0
 
@@ -123,6 +127,7 @@ class CountedNode:
             "broker",
             "--config",
             str(config),
+            *self._watched,
         ]
         self._log = (self.directory / "log").open("ab")
         self._process = subprocess.Popen(

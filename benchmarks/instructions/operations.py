@@ -283,6 +283,8 @@ class Operation(ABC):
     # What its node has besides.
     settings: ClassVar[Mapping[str, str]] = {}
     listeners: ClassVar[tuple[str, ...]] = ()
+    # Whether its node has a port for watchers.
+    is_watched: ClassVar[bool] = False
     # The row that it is held against: the same without what it has besides.
     without: ClassVar[str | None] = None
 
