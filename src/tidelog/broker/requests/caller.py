@@ -167,6 +167,7 @@ class Caller:
         if gather is not None and gather.is_open:
             gather.close()
         caller = Caller(self.connection, self.client_id, self.api_key, self.api_version, self.authorizer)
+        caller.correlation_id = self.correlation_id
         caller.meter = self.meter
         return caller
 
