@@ -10,6 +10,9 @@ FILE_BYTES_MAX = 1_048_576
 
 _EXIT_WRONG_QUESTION = 2
 
+# Commands whose users log in one by one, later: what is given may leave out who it is for.
+_LOG_IN_LATER = frozenset({"console"})
+
 _properties: dict[str, str] = {}
 
 
@@ -22,9 +25,9 @@ def take(command: str, file: str | None, pairs: Sequence[str]) -> int:
     from tidelog.cli.admin_session import QuestionError, complain, remark  # noqa: PLC0415
 
     try:
-        _properties.update({} if file is None else _read(file))
+        _properties.update({} if file is None else read_properties_file(file))
         _properties.update(_pairs(pairs))
-        unknown = _checked(_properties)
+        unknown = _checked(_properties, logs_in_later=command in _LOG_IN_LATER)
     except QuestionError as error:
         return complain(command, str(error), _EXIT_WRONG_QUESTION)
     for key in unknown:
@@ -50,7 +53,13 @@ def login_properties() -> Mapping[str, str]:
     return {key: value for key, value in _properties.items() if key.startswith(("security.", "ssl.", "sasl."))}
 
 
-def _read(file: str) -> dict[str, str]:
+def given_properties() -> Mapping[str, str]:
+    """All of it, under Kafka's names."""
+    return _properties
+
+
+def read_properties_file(file: str) -> dict[str, str]:
+    """A client.properties. QuestionError where it cannot be read."""
     from pathlib import Path  # noqa: PLC0415
 
     from tidelog.cli.admin_session import QuestionError  # noqa: PLC0415
@@ -79,7 +88,7 @@ def _pairs(pairs: Sequence[str]) -> dict[str, str]:
     return read
 
 
-def _checked(given: Mapping[str, str]) -> list[str]:
+def _checked(given: Mapping[str, str], *, logs_in_later: bool) -> list[str]:
     """The keys that no client has: a file may be shared by producers, consumers and admins. QuestionError for wrong values."""
     from tidelog.cli.admin_session import QuestionError  # noqa: PLC0415
     from tidelog.client.admin.options import AdminOptions  # noqa: PLC0415
@@ -94,7 +103,9 @@ def _checked(given: Mapping[str, str]) -> list[str]:
         for kind in (AdminOptions, ConsumerOptions, ProducerOptions):
             missing = read_properties(kind, given).unknown
             unknown = {key: None for key in unknown if key in missing}
-        parse_options(AdminOptions, {"bootstrap_servers": "any", **login_settings(AdminOptions)})
+        settings = {"bootstrap_servers": "any", **login_settings(AdminOptions)}
+        if not logs_in_later:
+            parse_options(AdminOptions, settings)
     except ConfigError as error:
         raise QuestionError(in_kafka_names(str(error))) from error
     return list(unknown)

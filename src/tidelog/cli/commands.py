@@ -26,6 +26,7 @@ COMMANDS = {
     "produce": "tidelog.cli.records.record_commands",
     "consume": "tidelog.cli.records.record_commands",
     "xray": "tidelog.cli.xray.xray_commands",
+    "console": "tidelog.cli.console.console_commands",
 }
 # Then the groups of commands, each with the module whose `app` it is.
 GROUPS = {

@@ -1,0 +1,1 @@
+"""Records: read, decoded, searched, exported and produced."""

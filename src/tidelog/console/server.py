@@ -1,0 +1,122 @@
+"""A console as a process: a socket, uvicorn on it, until a signal or the end of whoever started it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import uvicorn
+
+from tidelog.console.app import application
+from tidelog.console.console import Console
+from tidelog.console.options import ConsoleOptions
+
+# Pages that load and streams that stay, of all browsers together; the next is told 503.
+CONNECTIONS_MAX = 500
+_BACKLOG = 128
+# Streams end when the console does: nobody has to wait for them.
+_GRACE_S = 1
+_IDLE_S = 75
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class ServerError(Exception):
+    """The console cannot serve, in one sentence."""
+
+
+class _Server(uvicorn.Server):
+    """Signals are the process's own: Ctrl-C is how a person ends a console, and no error."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run_console(options: ConsoleOptions) -> int:
+    """Serve until SIGINT or SIGTERM. The exit code. ServerError where it cannot begin."""
+    listening = _listen(options.host, options.port)
+    try:
+        asyncio.run(_serve(options, listening))
+    finally:
+        listening.close()
+    return 0
+
+
+async def _serve(options: ConsoleOptions, listening: socket.socket) -> None:
+    port = listening.getsockname()[1]
+    try:
+        console = Console(options, port)
+    except OSError as error:
+        raise ServerError(f"{options.audit_file}: {error.strerror}") from error
+    config = uvicorn.Config(
+        application(console),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=_IDLE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+        ssl_certfile=options.tls_certificate,
+        ssl_keyfile=options.tls_key,
+    )
+    try:
+        # Reads the certificate, whose faults are the person's who named it.
+        config.load()
+    except OSError as error:
+        raise ServerError(f"the certificate cannot be used: {error}") from error
+    server = _Server(config)
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        server.should_exit = True
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end)
+    watching = loop.create_task(console.views.watch())
+    try:
+        _say(options, port)
+        await server.serve(sockets=[listening])
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await console.close()
+
+
+def _say(options: ConsoleOptions, port: int) -> None:
+    scheme = "http" if options.tls_certificate is None else "https"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    shown = ", ".join(f"{each.name} ({each.bootstrap})" for each in options.clusters)
+    sys.stdout.write(f"ready: {scheme}://{host}:{port}/ shows {shown}, Ctrl-C stops it\n")
+    sys.stdout.flush()
+    if not options.is_loopback and options.tls_certificate is None:
+        sys.stderr.write(
+            "tidelog console: others can read what goes to and from it, passwords too: give it --tls-cert and --tls-key\n"
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ServerError(f"{host} is no address of this machine: {error.strerror}") from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ServerError(f"port {port} is taken: choose another one with --port, or --port 0 for any") from error
+        raise ServerError(f"{host}:{port}: {error.strerror}") from error
+    listening.setblocking(False)
+    return listening

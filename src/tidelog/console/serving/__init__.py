@@ -1,0 +1,1 @@
+"""HTTP: how a request becomes a call, and its answer bytes."""
