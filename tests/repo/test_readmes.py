@@ -9,7 +9,7 @@ import pytest
 
 from tests.repo.test_links import ROOT
 
-MAPS = ("src/tidelog/broker", "src/tidelog/cli", "src/tidelog/model", "tests/support")
+MAPS = ("src/tidelog/broker", "src/tidelog/cli", "src/tidelog/console", "src/tidelog/model", "tests/support")
 NAME = re.compile(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/?)`")
 # Their files are named after what is in them: the APIs.
 NOT_LISTED = {"handlers", "group_talk", "answer_scenarios"}

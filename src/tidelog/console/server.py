@@ -39,15 +39,21 @@ class _Server(uvicorn.Server):
 
 def run_console(options: ConsoleOptions) -> int:
     """Serve until SIGINT or SIGTERM. The exit code. ServerError where it cannot begin."""
-    listening = _listen(options.host, options.port)
-    try:
-        asyncio.run(_serve(options, listening))
-    finally:
-        listening.close()
+    with listen(options.host, options.port) as listening:
+        asyncio.run(_until_signalled(options, listening))
     return 0
 
 
-async def _serve(options: ConsoleOptions, listening: socket.socket) -> None:
+async def _until_signalled(options: ConsoleOptions, listening: socket.socket) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, ended.set)
+    await serve(options, listening, ended)
+
+
+async def serve(options: ConsoleOptions, listening: socket.socket, ended: asyncio.Event) -> None:
+    """Serve on a socket that listens, until `ended` is set. ServerError where it cannot begin."""
     port = listening.getsockname()[1]
     try:
         console = Console(options, port)
@@ -73,20 +79,20 @@ async def _serve(options: ConsoleOptions, listening: socket.socket) -> None:
     except OSError as error:
         raise ServerError(f"the certificate cannot be used: {error}") from error
     server = _Server(config)
-    loop = asyncio.get_running_loop()
 
-    def end() -> None:
+    async def end() -> None:
+        await ended.wait()
         server.should_exit = True
 
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, end)
-    watching = loop.create_task(console.views.watch())
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(console.views.watch()), loop.create_task(end())]
     try:
         _say(options, port)
         await server.serve(sockets=[listening])
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await console.close()
 
 
@@ -102,7 +108,8 @@ def _say(options: ConsoleOptions, port: int) -> None:
         )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket for `serve`. ServerError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]

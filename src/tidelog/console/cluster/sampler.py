@@ -151,6 +151,9 @@ class Sampler:
         return True
 
     async def _take_cluster(self) -> None:
+        if "cluster" in self.problems or self.cluster is None:
+            # Each of the bootstrap servers once: whoever waits is told at once what is wrong with them.
+            await self._admin.connect()
         try:
             self.cluster = await self._admin.describe_cluster(include_fenced_brokers=True)
         except UnsupportedError:

@@ -46,6 +46,8 @@ class ClusterView:
         self._sampling: asyncio.Task[None] | None = None
         self._readers = asyncio.Semaphore(READERS_MAX)
         self._producer: AsyncProducer | None = None
+        self.notes: dict[str, Any] = {}
+        """What screens keep from question to question, each under its name."""
         self.uses = 0
         """Streams and requests under way."""
         self.last_used_s = 0.0

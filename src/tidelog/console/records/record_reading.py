@@ -89,8 +89,10 @@ async def ranges_of(view: ClusterView, partitions: Sequence[TopicPartition], *, 
 async def begin_at(
     view: ClusterView, ranges: Ranges, written: str, limit: int, *, is_page: bool = True
 ) -> dict[TopicPartition, int]:
-    """The offsets that `earliest`, `latest`, `offset:N`, `time:MS` or `positions:0=12,1=7` stand for. `latest` begins so far
-    before the end that a page is full."""
+    """The offsets that `earliest`, `latest`, `offset:N`, `time:MS` or `0@12,1@7` stand for. `latest` begins so far before the
+    end that a page is full; with partitions and their offsets, those that are not named are left where they end."""
+    if "@" in written:
+        return _positions(ranges, written)
     word, _, value = written.partition(":")
     if word == "earliest":
         return dict(ranges.starts)
@@ -108,16 +110,16 @@ async def begin_at(
             each: ranges.ends[each] if offset is None else min(offset, ranges.ends[each])
             for each, offset in times.items()
         }
-    if word == "positions":
-        return _positions(ranges, value, written)
-    raise wrong_question(f"from is {written!r:.60}: earliest, latest, offset:N, time:MILLISECONDS or positions:P=N,...")
+    raise wrong_question(
+        f"from is {written!r:.60}: earliest, latest, offset:N, time:MILLISECONDS or PARTITION@OFFSET,..."
+    )
 
 
-def _positions(ranges: Ranges, value: str, written: str) -> dict[TopicPartition, int]:
+def _positions(ranges: Ranges, written: str) -> dict[TopicPartition, int]:
     by_index = {each.partition: each for each in ranges.starts}
     begun: dict[TopicPartition, int] = {}
-    for pair in value.split(","):
-        index, _, offset = pair.partition("=")
+    for pair in written.split(","):
+        index, _, offset = pair.partition("@")
         partition = by_index.get(_number(index, written))
         if partition is not None:
             begun[partition] = min(max(_number(offset, written), ranges.starts[partition]), ranges.ends[partition])

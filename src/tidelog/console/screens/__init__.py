@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from tidelog.console.screens import groups, overview, records, topics
+from tidelog.console.screens import (
+    access,
+    disks,
+    groups,
+    overview,
+    pipelines,
+    produce,
+    records,
+    topics,
+    transactions,
+)
 
-ROUTES: list[Route] = [*overview.ROUTES, *topics.ROUTES, *records.ROUTES, *groups.ROUTES]
+ROUTES: list[Route] = [
+    each
+    for screen in (overview, topics, records, produce, groups, transactions, disks, access, pipelines)
+    for each in screen.ROUTES
+]

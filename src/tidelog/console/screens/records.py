@@ -103,15 +103,21 @@ async def search(call: Call) -> AsyncGenerator[Event]:
             while pending and hits < limit and silent < _SILENT_POLLS_MAX:
                 rows: list[Row] = await consumer.poll(timeout_ms=100, max_records=_SEARCH_POLL)
                 silent = 0 if rows else silent + 1
+                left: dict[TopicPartition, int] = {}
                 for row in rows:
-                    progress.bytes += size_of(row)
-                    if row.offset >= until[TopicPartition(row.topic, row.partition)]:
+                    place = TopicPartition(row.topic, row.partition)
+                    if hits >= limit:
+                        # Not looked at: a search that goes on begins here.
+                        left.setdefault(place, row.offset)
                         continue
-                    if hits < limit and (wanted.takes(row) or await _takes_decoded(decoder, wanted, row, form)):
+                    progress.bytes += size_of(row)
+                    if row.offset >= until[place]:
+                        continue
+                    if wanted.takes(row) or await _takes_decoded(decoder, wanted, row, form):
                         hits += 1
                         yield "hit", await shown_row(decoder, row, form, TEXT_MAX)
                 for each in list(pending):
-                    position = await consumer.position(each)
+                    position = left.get(each, await consumer.position(each))
                     silent = silent if position == progress.at[each] else 0
                     progress.at[each] = position
                     if position >= until[each]:

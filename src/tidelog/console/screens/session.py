@@ -81,7 +81,7 @@ def _audit(console: Console, request: Request, user: str, action: str, outcome: 
         peer=peer_of(request),
         action=action,
         details={},
-        outcome=outcome,
+        result=outcome,
     )
 
 

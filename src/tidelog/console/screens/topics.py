@@ -25,7 +25,7 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
 from tidelog.console.cluster.sampler import Sampler
 from tidelog.console.cluster.view import ClusterView
-from tidelog.console.serving.answers import Json, flag, page
+from tidelog.console.serving.answers import Json, choice, flag, page
 from tidelog.console.serving.api_error import ApiError, not_there, wrong_question
 from tidelog.console.serving.call import Call, change, get
 
@@ -52,11 +52,14 @@ async def list_topics(call: Call) -> Json:
     search = call.query.get("search", "").lower()
     internal = flag(call.query, "internal")
     now_s = time.time()
+    only = choice(call.query, "only", ("", "under_replicated", "offline"))
     rows = [
         row_of(sampler, topic, now_s)
         for topic in sampler.topics.values()
         if (internal or not topic.is_internal) and search in topic.name.lower()
     ]
+    if only:
+        rows = [row for row in rows if row[only]]
     total, shown = page(rows, call.query, sorts=_SORTS, default="name")
     return {"total": total, "rows": shown}
 
@@ -142,6 +145,8 @@ async def _configs(view: ClusterView, name: str) -> list[Json] | None:
 
 def config_row(entry: ConfigEntry) -> Json:
     default = next((each.value for each in entry.synonyms if each.source is ConfigSource.DEFAULT), None)
+    if entry.source is ConfigSource.DEFAULT:
+        default = entry.value
     return {
         "name": entry.name,
         "value": None if entry.is_sensitive else entry.value,

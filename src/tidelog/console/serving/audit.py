@@ -27,7 +27,7 @@ class Audit:
         )
 
     def write(
-        self, *, cluster: str, user: str | None, peer: str, action: str, details: Mapping[str, Any], outcome: str
+        self, *, cluster: str, user: str | None, peer: str, action: str, details: Mapping[str, Any], result: str
     ) -> None:
         entry = {
             "at_ms": int(time.time() * 1000),
@@ -35,8 +35,8 @@ class Audit:
             "user": user,
             "from": peer,
             "action": action,
-            "details": dict(details),
-            "outcome": outcome,
+            "what": " ".join(f"{name}={_word(value)}" for name, value in details.items()),
+            "result": result,
         }
         self._entries.append(entry)
         line = json_bytes(entry) + b"\n"
@@ -55,3 +55,7 @@ class Audit:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and value.isprintable() and " " not in value else json_bytes(value).decode()

@@ -151,7 +151,7 @@ async def _run(endpoint: Endpoint, call: Call, action: str | None) -> Json:
                 peer=peer_of(call._request),  # noqa: SLF001 - this module's own
                 action=action,
                 details=call.details,
-                outcome=outcome,
+                result=outcome,
             )
 
 

@@ -1,0 +1,350 @@
+"""A console over real HTTP, in front of an embedded cluster."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import time
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.console import Browser, running_console
+from tests.support.consumer_scenarios import wait_for
+from tidelog import Admin, Consumer, Producer
+from tidelog.console.options import ClusterOptions
+from tidelog.testing import EmbeddedCluster
+
+RECORDS = 300
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster() as running:
+        running.create_topic("orders", partitions=3)
+        with Producer(bootstrap_servers=running.bootstrap_servers) as producer:
+            for number in range(RECORDS):
+                value = json.dumps({"id": number}).encode()
+                producer.send(
+                    "orders", value, key=b"k%d" % number, partition=number % 3, headers=[("n", b"%d" % number)]
+                )
+            producer.flush()
+        with Admin(bootstrap_servers=running.bootstrap_servers) as admin:
+            admin.alter_group_offsets("billing", {("orders", 0): 100, ("orders", 1): 40})
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(cluster: EmbeddedCluster) -> Iterator[Browser]:
+    with running_console(ClusterOptions("cluster", cluster.bootstrap_servers, {})) as found:
+        yield found.begin()
+
+
+# What is there.
+
+
+def test_the_overview_tells_nodes_quorum_and_counts(browser: Browser, cluster: EmbeddedCluster) -> None:
+    found = browser.get("/overview")
+    assert found["cluster_id"] == cluster.cluster_id
+    assert [node["id"] for node in found["nodes"]] == [1]
+    assert found["nodes"][0]["is_controller"]
+    assert found["quorum"]["leader_id"] == 1
+    assert found["counts"]["under_replicated"] == found["counts"]["offline"] == found["counts"]["under_min_isr"] == 0
+    assert found["counts"]["groups"] >= 1
+    assert found["problems"] == {}
+
+
+def test_topics_are_searched_sorted_and_paged(browser: Browser, cluster: EmbeddedCluster) -> None:
+    for name in ("paged-a", "paged-b", "paged-c"):
+        cluster.create_topic(name, partitions=1)
+    wait_for(lambda: browser.get("/topics?search=PAGED")["total"] == 3, "the console sees the new topics")
+    page = browser.get("/topics?search=paged&sort=name&desc=1&offset=1&limit=1")
+    assert (page["total"], [row["name"] for row in page["rows"]]) == (3, ["paged-b"])
+    assert browser.refused("/topics?sort=beauty") == (400, "BAD_REQUEST")
+    assert browser.refused("/topics?limit=100000") == (400, "BAD_REQUEST")
+
+
+def test_a_topic_tells_its_partitions_configuration_and_readers(browser: Browser) -> None:
+    wait_for(lambda: browser.get("/topics/orders")["groups"] != [], "the group is sampled")
+    found = browser.get("/topics/orders")
+    assert [(each["log_start"], each["hw"], each["lso"]) for each in found["partitions"]] == [(0, 100, 100)] * 3
+    configs = {each["name"]: each for each in found["configs"]}
+    assert configs["retention.ms"]["doc"]
+    assert configs["retention.ms"]["default"] == configs["retention.ms"]["value"]
+    assert found["groups"][0]["group"] == "billing"
+    assert browser.refused("/topics/nowhere") == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+# Records.
+
+
+def test_pages_of_records_lead_from_the_first_to_the_last(browser: Browser) -> None:
+    start, seen = "earliest", []
+    for _ in range(10):
+        page = browser.get(f"/topics/orders/records?partition=0,2&from={start}&limit=90")
+        seen += [(each["partition"], each["offset"]) for each in page["records"]]
+        if page["at_end"]:
+            break
+        start = ",".join(f"{partition}@{offset}" for partition, offset in page["next"].items())
+    assert sorted(seen) == [(partition, offset) for partition in (0, 2) for offset in range(100)]
+    assert len(seen) == len(set(seen))
+
+
+def test_records_are_found_by_offset_by_time_and_from_the_end(browser: Browser) -> None:
+    [record] = browser.get("/topics/orders/records?partition=1&from=offset:40&limit=1")["records"]
+    assert (record["offset"], record["value"]["format"], json.loads(record["value"]["text"])) == (
+        40,
+        "json",
+        {"id": 121},
+    )
+    assert record["headers"] == [["n", {"format": "text", "text": "121", "bytes": 3, "truncated": False}]]
+    newest = browser.get("/topics/orders/records?partition=1&limit=5")
+    assert [each["offset"] for each in newest["records"]] == [95, 96, 97, 98, 99]
+    assert newest["at_end"]
+    later = browser.get(f"/topics/orders/records?from=time:{int(time.time() * 1000) + 60_000}")
+    assert later["records"] == []
+    assert later["at_end"]
+    assert browser.refused("/topics/orders/records?from=yesterday") == (400, "BAD_REQUEST")
+    assert browser.refused("/topics/orders/records?partition=7") == (404, "NOT_FOUND")
+    assert browser.refused("/topics/orders/record?partition=0&offset=100") == (404, "NOT_FOUND")
+
+
+def test_a_search_tells_how_much_it_has_searched_and_goes_on(browser: Browser) -> None:
+    with browser.events("/topics/orders/search?q=%22id%22:%2012&in=value&limit=5") as events:
+        found = list(events)
+    hits = [each for name, each in found if name == "hit"]
+    assert len(hits) == 5
+    assert found[-1][0] == "done"
+    assert not found[-1][1]["complete"]
+    rest = ",".join(f"{partition}@{offset}" for partition, offset in found[-1][1]["next"].items())
+    with browser.events(f"/topics/orders/search?q=%22id%22:%2012&in=value&from={rest}") as events:
+        last = list(events)
+    assert last[-1][1]["complete"]
+    found_ids = [json.loads(each["value"]["text"])["id"] for name, each in [*found, *last] if name == "hit"]
+    assert sorted(found_ids) == [12, *range(120, 130)]
+    with browser.events("/topics/orders/search?q=^k12.$&in=key&regex=1") as events:
+        by_key = list(events)
+    assert sum(name == "hit" for name, _ in by_key) == 10
+    progress = [each for name, each in by_key if name == "progress"][-1]
+    assert (progress["searched"], progress["of"]) == (RECORDS, RECORDS)
+    assert browser.ask("GET", "/api/c/cluster/topics/orders/search?q=(&regex=1").body.startswith(b"event: problem")
+
+
+def test_the_live_tail_shows_what_comes_and_counts_it(browser: Browser, cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("live")
+    with (
+        browser.events("/topics/live/tail") as events,
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        name, first = next(events)
+        assert (name, first["seen"]) == ("records", 0)
+        for number in range(3_000):
+            producer.send("live", b"%d" % number)
+        producer.flush()
+        seen = shown = 0
+        while seen < 3_000:
+            name, each = next(events)
+            assert name == "records"
+            seen, shown = seen + each["seen"], shown + each["shown"]
+            assert each["shown"] == len(each["records"]) <= 25
+    assert seen == 3_000
+    assert 0 < shown < 3_000
+
+
+def test_records_are_exported_as_json_csv_and_parquet(browser: Browser) -> None:
+    as_json = browser.ask("GET", "/api/c/cluster/topics/orders/export?format=json&partition=0&limit=10")
+    assert [json.loads(line)["offset"] for line in as_json.body.splitlines()] == list(range(10))
+    assert as_json.headers["content-disposition"] == 'attachment; filename="orders.json"'
+    as_csv = browser.ask("GET", "/api/c/cluster/topics/orders/export?format=csv&partition=0&limit=10").body.splitlines()
+    assert len(as_csv) == 11
+    parquet = browser.ask("GET", "/api/c/cluster/topics/orders/export?format=parquet&limit=1000").body
+    table = pq.read_table(io.BytesIO(parquet))
+    assert table.num_rows == RECORDS
+    assert {json.loads(each)["id"] for each in table["value"].to_pylist() if each} == set(range(RECORDS))
+
+
+def test_a_record_is_planned_then_written_and_never_markup(browser: Browser, cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("written", partitions=4)
+    record = {"key": "k", "value": SCRIPT, "headers": [["h", None]]}
+    plan = browser.change("POST", "/topics/written/records", {**record, "dry_run": True})
+    assert not plan["applied"]
+    written = browser.change("POST", "/topics/written/records", record)
+    assert (written["partition"], written["offset"]) == (plan["plan"]["partition"], 0)
+    answer = browser.ask("GET", f"/api/c/cluster/topics/written/record?partition={written['partition']}&offset=0")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.json["value"]["text"] == SCRIPT
+    raw = {"value": base64.b64encode(b"\x00\xff").decode(), "value_format": "base64", "partition": 3}
+    assert browser.change("POST", "/topics/written/records", raw)["partition"] == 3
+    [shown] = browser.get("/topics/written/records?partition=3")["records"]
+    assert (shown["key"], shown["value"]["format"], shown["value"]["text"]) == (None, "hex", "00ff")
+    wrong = {"value": "zz", "value_format": "hex"}
+    assert browser.refused("/topics/written/records", wrong) == (400, "BAD_REQUEST")
+
+
+# Changes.
+
+
+def test_a_topic_is_made_changed_and_deleted_and_each_change_is_in_the_audit(browser: Browser) -> None:
+    new = {"name": "made", "partitions": 2, "replication": 1, "configs": {"retention.ms": "1000"}}
+    assert not browser.change("POST", "/topics", {**new, "dry_run": True})["applied"]
+    assert browser.refused("/topics/made") == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert browser.change("POST", "/topics", new)["applied"]
+    assert browser.refused("/topics", new) == (409, "TOPIC_ALREADY_EXISTS")
+    assert browser.change("POST", "/topics/made/partitions", {"count": 4})["from"] == 2
+    changed = browser.change("PUT", "/topics/made/configs", {"retention.ms": None})
+    assert changed["plan"] == [{"name": "retention.ms", "from": "1000", "to": None}]
+    browser.change("DELETE", "/topics/made")
+    assert browser.refused("/topics/made") == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+    actions = [(each["action"], each["result"]) for each in browser.get("/audit") if "made" in each["what"]]
+    assert actions == [
+        ("delete topic", "done"),
+        ("alter topic configuration", "done"),
+        ("add partitions", "done"),
+        ("create topic", "TOPIC_ALREADY_EXISTS"),
+        ("create topic", "done"),
+    ]
+
+
+# Groups.
+
+
+def test_a_group_tells_its_lag_and_why(browser: Browser) -> None:
+    found = browser.get("/groups/billing")
+    lags = {each["partition"]: each["lag"] for each in found["partitions"]}
+    assert (found["lag"], lags[0], lags[1]) == (sum(lags.values()), 0, 60)
+    assert found["why"][0].startswith("Stopped: the group has no members")
+    wait_for(lambda: browser.get("/groups/billing")["lag_seconds"] is not None, "the age of the next record is found")
+    [row] = browser.get("/groups?search=bill&type=classic")["rows"]
+    assert (row["lag"], row["members"]) == (found["lag"], 0)
+    wait_for(lambda: len(browser.get("/groups/billing/lag")["t"]) > 1, "two samples")
+    history = browser.get("/groups/billing/lag?minutes=5")
+    assert history["lag"][-1] == found["lag"]
+    assert browser.refused("/groups/nobody") == (404, "GROUP_ID_NOT_FOUND")
+
+
+def test_an_open_transaction_is_named_as_what_holds_a_group(browser: Browser, cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("held")
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, transactional_id="payments-1") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("held", b"1").result()
+        with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.alter_group_offsets("waiting", {("held", 0): 0})
+        found = browser.get("/groups/waiting")
+        [partition] = found["partitions"]
+        assert (partition["end"], partition["lso"]) == (1, 0)
+        assert "transactional id payments-1" in partition["why"][0]
+        [row] = browser.get("/transactions?state=ongoing")["rows"]
+        assert (row["transactional_id"], row["partitions"]) == ("payments-1", ["held-0"])
+        assert not browser.change("POST", "/transactions/payments-1/abort", {"dry_run": True})["applied"]
+        assert browser.change("POST", "/transactions/payments-1/abort", {})["applied"]
+        wait_for(lambda: browser.get("/topics/held")["partitions"][0]["lso"] == 2, "the transaction is aborted")
+        assert browser.refused("/transactions/payments-1/abort", {}) == (409, "INVALID_TXN_STATE")
+        producer.close(timeout_ms=0)
+
+
+def test_offsets_are_changed_after_the_plan_was_shown(browser: Browser, cluster: EmbeddedCluster) -> None:
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.alter_group_offsets("moved", {("orders", each): 50 for each in range(3)})
+        ask = {"to": "shift", "value": -10, "topic": "orders", "partitions": [0, 2]}
+        planned = browser.change("POST", "/groups/moved/offsets", {**ask, "dry_run": True})
+        assert [(each["partition"], each["from"], each["to"]) for each in planned["plan"]] == [(0, 50, 40), (2, 50, 40)]
+        assert admin.list_group_offsets("moved")[("orders", 0)].offset == 50  # type: ignore[index]
+        assert browser.change("POST", "/groups/moved/offsets", ask)["applied"]
+        offsets = {partition.partition: each.offset for partition, each in admin.list_group_offsets("moved").items()}
+        assert offsets == {0: 40, 1: 50, 2: 40}
+        latest = browser.change("POST", "/groups/moved/offsets", {"to": "latest", "topic": "orders", "dry_run": True})
+        assert {each["to"] for each in latest["plan"]} == {100}
+        assert browser.refused("/groups/moved/offsets", {"to": "nowhere", "topic": "orders"}) == (400, "BAD_REQUEST")
+        with Consumer("orders", bootstrap_servers=cluster.bootstrap_servers, group_id="moved") as consumer:
+            consumer.poll(timeout_ms=10_000, max_records=1)
+            assert browser.refused("/groups/moved/offsets", ask) == (409, "NON_EMPTY_GROUP")
+        browser.change("DELETE", "/groups/moved")
+        assert browser.refused("/groups/moved") == (404, "GROUP_ID_NOT_FOUND")
+
+
+# The rest of the cluster.
+
+
+def test_disks_reassignments_quotas_and_users_are_listed(browser: Browser, cluster: EmbeddedCluster) -> None:
+    [disk] = browser.get("/logdirs")
+    assert (disk["node"], disk["error"]) == (1, None)
+    assert disk["bytes"] > 0
+    assert browser.get("/reassignments") == {"total": 0, "rows": []}
+    assert browser.get("/users") == {"total": 0, "rows": []}
+    assert browser.get("/quotas") == {"total": 0, "rows": []}
+    assert browser.get("/pipelines") == []
+    assert browser.refused("/acls") == (409, "SECURITY_DISABLED")
+
+
+def test_lag_is_in_the_metrics_in_records_and_in_seconds(browser: Browser) -> None:
+    def text() -> str:
+        return browser.ask("GET", "/metrics").body.decode()
+
+    labels = '{cluster="cluster",group="billing",topic="orders",partition="1"}'
+    wait_for(lambda: f"kafka_consumergroup_lag_seconds{labels}" in text(), "the lag in seconds is known")
+    assert f"kafka_consumergroup_lag{labels} 60\n" in text()
+
+
+def test_events_follow_the_overview_and_topics_that_come(browser: Browser, cluster: EmbeddedCluster) -> None:
+    with browser.events("/events") as events:
+        assert next(events)[0] == "overview"
+        cluster.create_topic("came")
+        for name, each in events:
+            if name == "topics":
+                assert "came" in each["come"]
+                break
+
+
+# Who may ask.
+
+
+def test_a_console_answers_under_its_own_names_alone(browser: Browser) -> None:
+    for host in ("evil.example", "evil.example:80", "", "localhost.evil.example"):
+        assert browser.ask("GET", "/api/session", Host=host).json["error"]["code"] == "WRONG_HOST", host
+    for host in ("localhost:1", "127.0.0.1", "[::1]:8080", "LOCALHOST"):
+        assert browser.ask("GET", "/api/c/cluster/audit", Host=host).status == 200, host
+
+
+def test_no_other_site_can_ask_or_change(browser: Browser) -> None:
+    path = "/api/c/cluster/topics"
+    assert browser.ask("GET", path, **{"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert browser.ask("POST", path, {"name": "stolen"}, Origin="http://evil.example").status == 403
+    assert browser.ask("POST", path, {"name": "stolen"}, **{"X-Tidelog-Console": "guessed"}).json["error"]["code"] == (
+        "CSRF_TOKEN_MISSING"
+    )
+    stranger = Browser(browser.port)
+    assert stranger.ask("DELETE", f"{path}/orders").json["error"]["code"] == "CSRF_TOKEN_MISSING"
+    cookie = browser.ask("GET", "/api/session").headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "default-src 'none'" in browser.ask("GET", "/api/session").headers["content-security-policy"]
+
+
+def test_a_read_only_console_changes_nothing(cluster: EmbeddedCluster) -> None:
+    with running_console(ClusterOptions("cluster", cluster.bootstrap_servers, {}), is_read_only=True) as found:
+        found.begin()
+        assert found.refused("/topics", {"name": "never"}) == (409, "READ_ONLY")
+        assert found.refused("/topics/orders", method="DELETE") == (409, "READ_ONLY")
+        assert found.get("/topics/orders")["name"] == "orders"
+
+
+def test_wrong_paths_bodies_and_clusters_are_told_in_a_sentence(browser: Browser) -> None:
+    assert browser.ask("GET", "/api/nothing").json["error"]["code"] == "NOT_FOUND"
+    assert browser.ask("GET", "/api/c/elsewhere/topics").json["error"]["message"].endswith("no cluster 'elsewhere'")
+    assert (
+        browser.ask("POST", "/api/c/cluster/topics", [1]).json["error"]["message"]
+        == "the body of the request is no JSON object"
+    )
+    assert browser.ask("GET", "/../../etc/passwd").status == 404
+
+
+def test_a_cluster_that_is_down_is_told_and_the_console_stays() -> None:
+    with running_console(ClusterOptions("gone", "127.0.0.1:1", {"reconnect_backoff_ms": 1})) as found:
+        found.begin()
+        assert found.refused("/topics") == (504, "NETWORK_EXCEPTION")
+        assert found.ask("GET", "/api/session").status == 200
