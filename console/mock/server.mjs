@@ -50,7 +50,11 @@ function emit(events) {
 let clock = 1_000_000;
 function event(type, node, after, fields = {}) {
   clock += after;
-  return { type, node, boot: "mock", seq: clock, at_us: clock, uncertainty_us: node === log.leader ? 0 : 40, wall_ms: Date.now(), ...fields };
+  return { type, node, boot: "mock", seq: clock, at_us: clock, uncertainty_us: node === log.leader ? 0 : 40, wall_ms: Date.now(), sentence: `node ${node}: ${said(type, fields)}`, ...fields };
+}
+function said(type, fields) {
+  const told = { appended: `appended offset ${fields.base_offset} to ${fields.file} at byte ${fields.position}; the log ends at ${fields.leo}`, hw_moved: `the high watermark is ${fields.hw}, moved by the fetch of node ${fields.by}`, produce_received: `client ${fields.client_id} has sent ${fields.records} records, acks=all`, follower_fetch: `node ${fields.replica} asks from offset ${fields.fetch_offset} on, and so has everything before`, follower_fetch_answered: `answered node ${fields.replica} from offset ${fields.from_offset} up to ${fields.to_offset}`, fetch_answered: `client ${fields.client_id} was given records from offset ${fields.from_offset} up to ${fields.to_offset}`, offset_committed: `client ${fields.client_id} has committed offset ${fields.offset}` };
+  return told[type] ?? type.replaceAll("_", " ");
 }
 function append(records = 1, client = "checkout-1") {
   const base = log.leo;
@@ -145,7 +149,7 @@ const ANSWERS = [
     return { records: Array.from({ length: count }, (_, i) => record(from + i)), next: { 0: from + count }, end: { 0: log.hw }, at_end: from + count >= log.hw };
   }],
   [/^GET topics\/([^/]+)\/record$/, (_m, q) => record(Number(q.get("offset")), Number(q.get("partition")))],
-  [/^POST topics\/([^/]+)\/records$/, (_m, _q, body) => (body.dry_run ? { partition: 0 } : { partition: 0, offset: append(1, "console"), timestamp_ms: Date.now() })],
+  [/^POST topics\/([^/]+)\/records$/, (_m, _q, body) => (body.dry_run ? { plan: { partition: 0 }, applied: false } : { partition: 0, offset: append(1, "console"), timestamp_ms: Date.now() })],
   [/^(POST|PUT|DELETE) topics/, () => ({})],
   [/^GET groups$/, (_m, q) => page(groups, q)],
   [/^GET groups\/([^/]+)$/, (m) => {
@@ -201,7 +205,7 @@ function stream(response, path, query) {
   const timers = [];
   if (path === "events") timers.push(setInterval(() => send("overview", overview()), 2000));
   else if (path === "xray/live") {
-    send("state", { partition: { leader: 1, replicas: [1, 2, 3], isr: log.isr, leo: log.leo, hw: log.hw, lso: log.lso, log_start: 0 }, sources: [1, 2, 3].map((node) => ({ node, traced: true, offset_us: 0, uncertainty_us: node === 1 ? 0 : 40 })) });
+    send("state", { partition: { leader: 1, replicas: [1, 2, 3], isr: log.isr, leo: log.leo, hw: log.hw, lso: log.lso, log_start: 0 }, sources: [1, 2, 3].map((node) => ({ node, source: `node ${node}`, traced: true, offset_us: 0, uncertainty_us: node === 1 ? 0 : 40 })) });
     log.listeners.add(send);
     response.on("close", () => log.listeners.delete(send));
   } else if (path.endsWith("/tail")) timers.push(setInterval(() => { const at = append(1); send("records", { records: [record(at)], seen: at * 300, shown: at, rate: 98000 }); }, 400));

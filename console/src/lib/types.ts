@@ -72,23 +72,23 @@ export type TraceEvent = {
   [field: string]: unknown;
 };
 export type LiveState = {
-  partition: { leader: number; replicas: number[]; isr: number[]; leo: number; hw: number; lso: number; log_start?: number;
-    leos?: Record<string, number> };
+  partition: { leader: number; replicas: number[]; isr: number[]; leader_epoch?: number | null; leo: number | null;
+    hw: number | null; lso: number | null; log_start?: number };
   sources: TraceSource[];
 };
-export type TraceSource = { node: number; traced: boolean; offset_us: number | null; uncertainty_us: number | null; reason?: string };
+export type TraceSource = { node: number; source: string; traced: boolean; offset_us: number | null; uncertainty_us: number | null; reason?: string };
 
 export type Story = { sentence: string; source: string; at_ms?: number | null };
 export type XrayRecord = {
   record: Partial<RecordRow> | null; batch: Record<string, unknown> | null; segment: Record<string, unknown> | null;
-  index: Record<string, unknown> | null; epochs: [number, number][];
+  index: Record<string, unknown> | null; epochs: [number, number][] | null;
   replicas: { node: number; leo: number | null; in_sync: boolean; lag: number | null; traced: boolean; where: string | null }[];
   hw: number; lso: number; commits: { group: string; committed: number; passed: boolean }[];
   spark: Record<string, unknown>[]; story: Story[];
 };
-export type ByteField = { name: string; start: number; end: number; value: unknown; meaning: string };
+export type ByteField = { name: string; start: number; end: number; value: unknown; meaning: string; record?: number | null };
 export type XrayBytes = {
-  position: number; file: string; hex: string; fields: ByteField[]; index_entry: Record<string, unknown> | null;
+  position: number | null; file: string | null; hex: string; size?: number; truncated?: boolean; fields: ByteField[]; index_entry: Record<string, unknown> | null;
   segment_place: { segments: { base_offset: number; size: number }[]; file: string; position: number } | null;
 };
 export type Play = { nodes: { id: number; state: "running" | "held" | "down" }[] };

@@ -43,11 +43,21 @@ export class Timeline {
   /** How many events no longer are kept. */
   forgotten = 0;
 
+  /** What polling tells. Where the leader itself tells, polling is late: only who leads and who is in sync is taken from it. */
   begin(state: LiveState): void {
-    const { leader, replicas, isr, leo, hw, lso, log_start, leos } = state.partition;
-    const known: Record<number, number> = {};
-    for (const node of replicas) known[node] = leos?.[node] ?? (node === leader || isr.includes(node) ? leo : Math.min(leo, hw));
-    const picture: Picture = { leader, epoch: null, replicas, isr, leos: known, hw, lso, logStart: log_start ?? 0, commits: this.picture.commits };
+    const { leader, leader_epoch, replicas, isr, leo, hw, lso, log_start } = state.partition;
+    const before = this.picture;
+    const isTold = this.frames.length > 0 && state.sources.some((one) => one.node === leader && one.traced);
+    const end = leo ?? hw ?? before.hw;
+    const leos: Record<number, number> = {};
+    for (const node of replicas) {
+      const known = before.leos[node];
+      leos[node] = isTold && known !== undefined ? known : isr.includes(node) ? Math.max(end, known ?? 0) : (known ?? Math.min(end, hw ?? end));
+    }
+    const picture: Picture = {
+      leader, epoch: leader_epoch ?? before.epoch, replicas, isr, leos, logStart: log_start ?? before.logStart, commits: before.commits,
+      hw: isTold ? before.hw : (hw ?? before.hw), lso: isTold ? before.lso : (lso ?? before.lso),
+    };
     if (this.frames.length === 0) this.start = picture;
     else this.push({ type: "state", node: leader, seq: 0, at_us: this.frames.at(-1)!.event.at_us, uncertainty_us: 0 }, picture, 0);
   }
@@ -251,14 +261,15 @@ function apply(before: Picture, event: TraceEvent): Picture {
   switch (event.type) {
     case "hello":
     case "heartbeat": {
-      const isLeader = event.type === "hello" ? event.role === "leader" : event.node === before.leader;
-      const told = { ...before, leos: leo(event.node, int(event, "leo")) };
+      const isLeader = event.type === "hello" && event.topic !== undefined ? event.role === "leader" : event.node === before.leader;
+      const end = int(event, "leo");
+      const told = { ...before, leos: leo(event.node, end !== null && end >= 0 ? end : null) };
       if (!isLeader) return told;
       return {
         ...told,
-        hw: int(event, "hw") ?? before.hw, lso: int(event, "lso") ?? before.lso, logStart: int(event, "log_start") ?? before.logStart,
+        hw: Math.max(0, int(event, "hw") ?? before.hw), lso: Math.max(0, int(event, "lso") ?? before.lso), logStart: int(event, "log_start") ?? before.logStart,
         isr: (event.isr as number[] | undefined) ?? before.isr, replicas: (event.replicas as number[] | undefined) ?? before.replicas,
-        leader: event.type === "hello" ? event.node : before.leader, epoch: int(event, "leader_epoch") ?? before.epoch,
+        leader: event.role === "leader" ? event.node : before.leader, epoch: int(event, "leader_epoch") ?? before.epoch,
       };
     }
     case "appended":
@@ -270,9 +281,10 @@ function apply(before: Picture, event: TraceEvent): Picture {
       return replica === null || offset === null || (before.leos[replica] ?? -1) >= offset ? before : { ...before, leos: leo(replica, offset) };
     }
     case "hw_moved":
-      return { ...before, hw: int(event, "hw") ?? before.hw };
+      // A follower learns of it with the next fetch: the leader's is the one.
+      return event.node === before.leader ? { ...before, hw: int(event, "hw") ?? before.hw } : before;
     case "lso_moved":
-      return { ...before, lso: int(event, "lso") ?? before.lso };
+      return event.node === before.leader ? { ...before, lso: int(event, "lso") ?? before.lso } : before;
     case "truncated":
       return { ...before, leos: leo(event.node, int(event, "to_offset")) };
     case "isr_changed":
@@ -291,6 +303,7 @@ function apply(before: Picture, event: TraceEvent): Picture {
 /** Whether nothing that one could see comes of it. */
 export function isIdle(before: Picture, event: TraceEvent): boolean {
   if (["hello", "heartbeat", "state"].includes(event.type)) return true;
+  if ((event.type === "hw_moved" || event.type === "lso_moved") && event.node !== before.leader) return true;
   if (event.type === "follower_fetch") return (before.leos[int(event, "replica") ?? -1] ?? -1) >= (int(event, "fetch_offset") ?? 0) && (int(event, "fetch_offset") ?? 0) <= before.hw;
   if (event.type === "follower_fetch_answered" || event.type === "fetch_answered") return (int(event, "to_offset") ?? 0) >= 0 && (int(event, "to_offset") ?? 0) <= (int(event, "from_offset") ?? 0);
   return false;
