@@ -6,9 +6,11 @@ from starlette.requests import Request
 
 from tidelog.console.cluster.views import Views
 from tidelog.console.options import ClusterOptions, ConsoleOptions
+from tidelog.console.play import Play
 from tidelog.console.records.value_text import ValueDecoder
 from tidelog.console.serving.audit import Audit
 from tidelog.console.serving.sessions import Session, Sessions
+from tidelog.console.xray.node_http import NodeHttp
 from tidelog.model.clock import SystemClock
 
 
@@ -22,6 +24,9 @@ class Console:
         self.views = Views()
         self.audit = Audit(options.audit_file)
         self._decoders = {each.name: ValueDecoder(each.registry) for each in options.clusters}
+        self.nodes = NodeHttp(options.trace_token, options.trace_authorities)
+        self.play: Play | None = None
+        """Set by the server, where there is somebody to play with."""
         # Cookies know no ports: two consoles on one machine must not take each other's.
         self.cookie = f"tidelog_console_{port}"
 

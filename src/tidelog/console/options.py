@@ -53,6 +53,11 @@ class ConsoleOptions(NamedTuple):
     play_fd: int | None = None
     """The socket to the `tidelog up` that started this console, which may hold, kill and start its nodes for it."""
 
+    trace_token: str | None = None
+    """What nodes want to see before they tell; sent by TLS alone."""
+    trace_authorities: str | None = None
+    """A file of certificates in PEM that nodes' endpoints are trusted by, instead of the system's."""
+
     @property
     def is_loopback(self) -> bool:
         return self.host in LOOPBACK_HOSTS

@@ -15,6 +15,7 @@ import uvicorn
 from tidelog.console.app import application
 from tidelog.console.console import Console
 from tidelog.console.options import ConsoleOptions
+from tidelog.console.play import Play
 
 # Pages that load and streams that stay, of all browsers together; the next is told 503.
 CONNECTIONS_MAX = 500
@@ -86,6 +87,9 @@ async def serve(options: ConsoleOptions, listening: socket.socket, ended: asynci
 
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(console.views.watch()), loop.create_task(end())]
+    if options.play_fd is not None:
+        console.play = await Play.open(options.play_fd)
+        tasks.append(loop.create_task(_end_with(console.play, ended)))
     try:
         _say(options, port)
         await server.serve(sockets=[listening])
@@ -94,6 +98,14 @@ async def serve(options: ConsoleOptions, listening: socket.socket, ended: asynci
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await console.close()
+        if console.play is not None:
+            console.play.close()
+
+
+async def _end_with(play: Play, ended: asyncio.Event) -> None:
+    """A console that `up` has started ends with it, however that ends."""
+    await play.run()
+    ended.set()
 
 
 def _say(options: ConsoleOptions, port: int) -> None:

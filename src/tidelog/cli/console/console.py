@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,6 +35,8 @@ class ConsoleArguments:
     is_read_only: bool
     user: str | None
     traces: Sequence[str]
+    trace_token_file: str | None
+    trace_authorities: str | None
     registry: str | None
     audit_file: str | None
     tls_certificate: str | None
@@ -65,6 +68,8 @@ def start_console(arguments: ConsoleArguments) -> int:
             arguments.tls_certificate,
             arguments.tls_key,
             arguments.play_fd,
+            _token(arguments.trace_token_file),
+            arguments.trace_authorities,
         )
         # What the clients warn of, such as a node that is down, again and again: the screens say it.
         logging.getLogger("tidelog.client").addHandler(logging.NullHandler())
@@ -137,6 +142,18 @@ def _traces(written: Sequence[str]) -> dict[int, str]:
             )
         found[int(node)] = url.rstrip("/")
     return found
+
+
+def _token(file: str | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        token = Path(file).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise QuestionError(f"{file} has no token: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+    if not token or not token.isprintable():
+        raise QuestionError(f"{file} has no token: expected one line of text")
+    return token
 
 
 def _check_registry(url: str) -> None:

@@ -55,6 +55,13 @@ def console_(
         list[str] | None,
         typer.Option("--trace", metavar="NODE=URL", help="The HTTP endpoint of a node that does not tell its own."),
     ] = None,
+    trace_token_file: Annotated[
+        str | None, typer.Option("--trace-token-file", metavar="FILE", help="The token that such endpoints ask for.")
+    ] = None,
+    trace_authorities: Annotated[
+        str | None,
+        typer.Option("--trace-ca", metavar="FILE", help="Authorities in PEM that their certificates are trusted by."),
+    ] = None,
     registry: Annotated[
         str | None, typer.Option("--registry", metavar="URL", help="A schema registry, to read Avro and Protobuf by.")
     ] = None,
@@ -89,6 +96,8 @@ def console_(
         is_read_only=is_read_only,
         user=user,
         traces=traces or (),
+        trace_token_file=trace_token_file,
+        trace_authorities=trace_authorities,
         registry=registry,
         audit_file=audit_file,
         tls_certificate=tls_certificate,

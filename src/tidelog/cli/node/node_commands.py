@@ -103,6 +103,12 @@ def up(
     sasl: Annotated[
         Sasl | None, typer.Option("--sasl", help="Clients log in; users admin and alice are made; ACLs are on.")
     ] = None,
+    has_console: Annotated[
+        bool, typer.Option("--console", help="Show the cluster in a browser, at an address that is printed.")
+    ] = False,
+    console_port: Annotated[
+        int | None, typer.Option("--console-port", help="Where the console listens; 0 for any port.", min=0, max=65535)
+    ] = None,
 ) -> None:
     """Run a cluster on this machine until Ctrl-C, each node as a process of its own.
 
@@ -120,6 +126,8 @@ def up(
         metrics_port,
         metrics_host,
         security or None,
+        has_console or console_port is not None,
+        console_port,
     )
     raise typer.Exit(start_up(options))
 

@@ -47,7 +47,9 @@ from tidelog.broker.node.local_cluster import (
     server_properties_of,
     write_server_properties,
 )
+from tidelog.cli.node.console_process import ConsoleProcess
 from tidelog.cli.node.node_process import NodeProcess, close_pipes, end_unused, start_process, tell_config
+from tidelog.cli.node.play import NodePlay
 from tidelog.cli.node.up_options import UpOptions
 from tidelog.cli.rendering import printable
 from tidelog.model.clock import SystemClock
@@ -283,6 +285,7 @@ class _Cluster:
         self._gone: set[int] = set()
         self._is_ready = False
         self._selector = selectors.DefaultSelector()
+        self._console: ConsoleProcess | None = None
 
     def run(self) -> int:
         """Start, tell, wait for a signal, stop."""
@@ -298,8 +301,12 @@ class _Cluster:
                 self._is_ready = True
                 self._write_cluster_file(cluster_file)
                 self._tell_ready()
+                if self._options.has_console:
+                    self._start_console()
                 self._until_signalled(cluster_file)
         finally:
+            if self._console is not None:
+                self._console.end()
             codes = self._stop()
             cluster_file.unlink(missing_ok=True)
             self._selector.close()
@@ -325,10 +332,13 @@ class _Cluster:
 
     def _next_event(self) -> bool:
         """Wait for a signal (True), or for a node to be ready or to end (False). UpError where the cluster ends with it."""
-        for key, _ in self._selector.select():
+        for key, _ in self._selector.select(None if self._console is None else self._console.play.wait_s):
             if key.data is None:
                 self._signals.recv(64)
                 return True
+            if isinstance(key.data, ConsoleProcess):
+                key.data.take(key.fileobj)
+                continue
             node_id: int = key.data
             line = self._processes[node_id].stdout.readline().decode(errors="replace")  # type: ignore[union-attr]
             if line:
@@ -336,6 +346,8 @@ class _Cluster:
             else:
                 self._selector.unregister(key.fileobj)
                 self._ended(node_id)
+        if self._console is not None:
+            self._console.play.release_due()
         return False
 
     def _ended(self, node_id: int) -> None:
@@ -356,6 +368,29 @@ class _Cluster:
         # Its address is set again once it serves.
         self._addresses.pop(node.node_id, None)
         self._start(node)
+
+    def _start_console(self) -> None:
+        self._console = ConsoleProcess(
+            self._selector,
+            NodePlay([node.node_id for node in self._nodes], self._running_pid, self._start_gone),
+            bootstrap=self._bootstrap(),
+            port=self._options.console_port,
+            http={node_id: address for node_id, address in self._watched_at.items() if address != "-"},
+            login=[] if self._security is None else _console_login(self._security),
+        )
+
+    def _running_pid(self, node_id: int) -> int | None:
+        """The process of a node that serves; None while it is down or starts."""
+        process = self._processes.get(node_id)
+        is_there = process is not None and node_id in self._addresses and node_id not in self._gone
+        return process.pid if process is not None and is_there and process.poll() is None else None
+
+    def _start_gone(self, node_id: int) -> None:
+        """Start a node again that has ended."""
+        if node_id not in self._gone:
+            return
+        self._gone.discard(node_id)
+        self._start_again(next(each for each in self._nodes if each.node_id == node_id))
 
     def _how_it_ended(self, node_id: int) -> str:
         try:
@@ -386,12 +421,16 @@ class _Cluster:
         unfinished.replace(path)
 
     def _tell_ready(self) -> None:
-        bootstrap = ",".join(self._addresses[node.node_id] for node in self._nodes)
-        sys.stdout.write(f"ready: {bootstrap} serves, data in {printable(str(self._directory))}, Ctrl-C stops it\n")
+        sys.stdout.write(
+            f"ready: {self._bootstrap()} serves, data in {printable(str(self._directory))}, Ctrl-C stops it\n"
+        )
         if self._security is not None:
             for line in self._security.lines():
                 sys.stdout.write(f"{printable(line)}\n")
         sys.stdout.flush()
+
+    def _bootstrap(self) -> str:
+        return ",".join(self._addresses[node.node_id] for node in self._nodes)
 
     def _stop(self) -> dict[int, int]:
         """Stop every node that runs, cleanly unless a second signal or the deadline comes first. Their exit codes."""
@@ -415,6 +454,16 @@ class _Cluster:
             codes[node_id] = process.wait()
             close_pipes(process)
         return codes
+
+
+def _console_login(security: LocalSecurity) -> list[str]:
+    """How the console reaches a secured cluster: people log in by SASL; with certificates alone all of them are alice."""
+    properties = security.client_properties()
+    named = properties.pop("sasl.jaas.config", None) is None and security.mode.mutual
+    if not named:
+        properties = {key: value for key, value in properties.items() if not key.startswith("ssl.keystore")}
+    options = [word for key, value in properties.items() for word in ("-X", f"{key}={value}")]
+    return [*options, "--as", "alice"] if named else options
 
 
 @contextmanager

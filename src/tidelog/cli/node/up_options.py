@@ -34,6 +34,9 @@ class UpOptions(NamedTuple):
     metrics_host: str = DEFAULT_METRICS_HOST
     security: str | None = None
     """How it is secured, in the words of `broker.node.local_security`."""
+    has_console: bool = False
+    console_port: int | None = None
+    """None for the usual one, or any where that is taken; 0 is any that is free."""
 
 
 def ordinary_up_options(arguments: Sequence[str]) -> UpOptions | None:

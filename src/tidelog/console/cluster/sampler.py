@@ -54,6 +54,7 @@ SINGLE_GROUPS_MAX = 200
 # A request that asks every node for one key of so many topics.
 TOPICS_PER_REQUEST = 1_000
 _MIN_ISR = "min.insync.replicas"
+_HTTP_ADDRESS = "tidelog.http.address"
 # The batch at a committed offset; a larger one comes whole.
 _STAMP_BYTES = 4_096
 
@@ -72,6 +73,7 @@ class Sampler:
         self.quorum: QuorumDescription | None = None
         self.log_dirs: dict[int, dict[str, LogDirDescription]] = {}
         self.topic_bytes: dict[str, int] = {}
+        self._given_http = dict(http)
         self.http = dict(http)
         """Where nodes tell what happens in them, of those that do."""
         self.min_isr: dict[str, int] = {}
@@ -136,6 +138,7 @@ class Sampler:
             await self._part("starts", self._take_starts)
             await self._part("log_dirs", self._take_log_dirs)
             await self._part("min_isr", self._take_min_isr)
+            await self._part("addresses", self._take_addresses)
         await self._part("groups", self._take_groups)
         await self._part("lag_seconds", self.times.fetch_wanted)
         self._take_series()
@@ -220,6 +223,23 @@ class Sampler:
                     if value is not None and value.isdigit():
                         found[resource.name] = int(value)
         self.min_isr = found
+
+    async def _take_addresses(self) -> None:
+        """Where nodes tell what happens in them: each says so in its configuration, unless the console was told."""
+        brokers = () if self.cluster is None else self.cluster.brokers
+        resources = [ConfigResource(ResourceKind.BROKER, str(each.node_id)) for each in brokers if not each.is_fenced]
+        found: dict[int, str] = {}
+        described = await self._admin.describe_configs(resources, keys=[_HTTP_ADDRESS])
+        problem: ClientError | None = None
+        for resource, entries in described.items():
+            if isinstance(entries, ClientError):
+                problem = entries
+            elif _HTTP_ADDRESS in entries and entries[_HTTP_ADDRESS].value:
+                found[int(resource.name)] = str(entries[_HTTP_ADDRESS].value).rstrip("/")
+        # A node that is away for a moment is at the same place when it comes back, as often as not.
+        self.http = {**self.http, **found, **self._given_http}
+        if problem is not None and not found:
+            raise problem
 
     def _bytes_by_topic(self) -> dict[str, int]:
         sums: dict[str, int] = {}

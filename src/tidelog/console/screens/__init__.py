@@ -10,14 +10,16 @@ from tidelog.console.screens import (
     groups,
     overview,
     pipelines,
+    play,
     produce,
     records,
     topics,
     transactions,
+    xray,
 )
 
 ROUTES: list[Route] = [
     each
-    for screen in (overview, topics, records, produce, groups, transactions, disks, access, pipelines)
+    for screen in (overview, topics, records, produce, groups, transactions, disks, access, pipelines, xray, play)
     for each in screen.ROUTES
 ]
