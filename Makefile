@@ -26,7 +26,7 @@ help:
 	@echo "make check    ruff, mypy --strict, import layers, the repository's own rules"
 	@echo "make coverage which lines the unit, property and integration tests run through, as Python: by package, and in build/coverage/html"
 	@echo "make bench    Tidelog beside Apache Kafka and its other peers, as ratios in one run (needs cc, java, go, valgrind and, once, mvn); AGAINST=CHECKOUT: beside the node of another checkout"
-	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat, go, node, npm, postgresql and mariadb-server)"
+	@echo "make compat   against Apache Kafka's own classes, tools and brokers (needs mvn, java, kcat, go, node, npm, chromium, postgresql and mariadb-server)"
 	@echo "make soak     the property tests with many more and random examples (SOAK_EXAMPLES=2000), simulated clusters (SOAK_HISTORIES=3000), then processes in turmoil: groups and transactions (SOAK_MINUTES=3), voters, full disks, a replaced node"
 	@echo "make wheels   the sdist, and for each CPython from 3.11 on a wheel, into dist/; each is installed and tried (needs cc)"
 	@echo "make format   put the source into its canonical form"
@@ -66,7 +66,7 @@ bench: environment
 	$(RUN) -m benchmarks.all $(if $(AGAINST),--against $(AGAINST))
 
 compat: environment
-	@$(RUN) tools/prerequisites.py mvn java javac kcat go node npm postgres mariadbd
+	@$(RUN) tools/prerequisites.py mvn java javac kcat go node npm postgres mariadbd chromium
 	$(RUN) tools/compatibility_report.py
 
 soak: environment

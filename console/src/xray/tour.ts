@@ -20,7 +20,7 @@ export type Step = {
 
 async function make(cluster: string, name: string, partitions: number, configs: Record<string, string> = {}): Promise<void> {
   try {
-    await post(at(cluster, "topics"), { name, partitions, replication: -1, configs, dry_run: false });
+    await post(at(cluster, "topics"), { name, partitions, replication: null, configs, dry_run: false });
   } catch (error) {
     if ((error as { code?: string }).code !== "TOPIC_ALREADY_EXISTS") throw error;
   }
@@ -92,13 +92,13 @@ export const STEPS: Step[] = [
     ],
     acts: [
       {
-        label: "Hold a follower for 15 seconds",
+        label: "Hold a follower for 45 seconds",
         needsPlay: true,
         run: async ({ cluster, topic }) => {
           const partition = (await topic())?.partitions[0];
           const node = partition?.replicas.find((one) => one !== partition.leader);
           if (node === undefined) return "This partition has no follower: the cluster has one node.";
-          await post(at(cluster.name, "play", "hold"), { node, seconds: 15 });
+          await post(at(cluster.name, "play", "hold"), { node, seconds: 45 });
           return `Node ${node} stands still.`;
         },
       },
