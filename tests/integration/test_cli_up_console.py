@@ -60,9 +60,12 @@ def test_a_record_is_followed_a_follower_held_and_a_leader_killed(tmp_path: Path
             admin.create_topic("orders", partitions=1, replication_factor=3, configs={"min.insync.replicas": "2"})
             wait_for(lambda: len(browser.get("/topics?search=orders")["rows"]) == 1, "the console knows the topic")
             follows_a_record(browser, tmp_path)
+            follows_a_commit(browser, admin)
             holds_a_follower(browser)
             survives_a_leader(browser, admin)
-        os.kill(console_pid(up), signal.SIGKILL)
+        pid = console_pid(up)
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{pid}").exists(), "`up` sees the end of its console")
         with Consumer(bootstrap_servers=bootstrap) as consumer:
             consumer.assign([("orders", 0)])
             assert consumer.end_offsets([("orders", 0)])[("orders", 0)] >= 2  # type: ignore[index]
@@ -111,6 +114,23 @@ def follows_a_record(browser: Browser, directory: Path) -> None:
     shown = browser.get(f"/xray/bytes?topic=orders&partition=0&offset={written['offset']}")
     assert bytes.fromhex(shown["hex"]) == log.read_bytes()[batch["position"] : batch["position"] + batch["size"]]
     assert shown["fields"][-1]["end"] == shown["size"]
+
+
+def follows_a_commit(browser: Browser, admin: Admin) -> None:
+    admin.create_topic("other", partitions=1)
+    admin.alter_group_offsets("billing", {("orders", 0): 0, ("other", 0): 0})
+    wait_for(lambda: browser.get("/xray/record?topic=orders&partition=0&offset=0")["commits"] != [], "the group is sampled")
+    found: list[Any] = []
+    with browser.events("/xray/live?topic=orders&partition=0") as stream:
+        for name, value in stream:
+            if name == "source" and value["source"] == "group billing" and value["traced"]:
+                break
+        # What the group commits elsewhere is no gap here.
+        admin.alter_group_offsets("billing", {("other", 0): 0})
+        admin.alter_group_offsets("billing", {("orders", 0): 1})
+        committed = until(single(stream), "offset_committed", found)
+    assert (committed["group"], committed["topic"], committed["offset"]) == ("billing", "orders", 1)
+    assert not any(each.get("is_gap") for each in found)
 
 
 def holds_a_follower(browser: Browser) -> None:

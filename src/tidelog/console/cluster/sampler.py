@@ -3,9 +3,9 @@
     topics and leaders, ends of partitions, groups and their commits      every round
     starts of partitions, log directories                                 every `SLOW_S`
 
-A round takes its time from what it asks: the next one begins when five times as long has passed, at least `ROUND_S`. So a
-cluster of thousands of topics is asked less often, and the console takes a sixth of a core at most. What a user may not see is
-left out, and said in `problems`.
+The next round begins when as long has passed as the last one took, five times as long as this process computed for it, and at
+least `ROUND_S`. So a cluster of thousands of topics is asked less often, and the console takes a sixth of a core at most. What a
+user may not see is left out, and said in `problems`.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ class Sampler:
         self._given_http = dict(http)
         self.http = dict(http)
         """Where nodes tell what happens in them, of those that do."""
+        self.is_tidelog = False
+        """Whether a node has said so."""
         self.min_isr: dict[str, int] = {}
         self.series = {name: SampleRing(SERIES_SAMPLES) for name in SERIES}
         self.problems: dict[str, ApiError] = {}
@@ -108,15 +110,15 @@ class Sampler:
 
     async def run(self) -> None:
         while True:
-            begun_s = time.monotonic()
+            begun_s, computed_s = time.monotonic(), time.process_time()
             await self._take()
-            self.round_cost_s = time.monotonic() - begun_s
+            self.round_cost_s = max(time.monotonic() - begun_s, _COST_FACTOR * (time.process_time() - computed_s))
             self.round += 1
             async with self._news:
                 self._news.notify_all()
             watched = self._now_s() - self._asked_s <= UNWATCHED_S
             least_s = ROUND_S if watched else UNWATCHED_ROUND_S
-            wait_s = min(_ROUND_MAX_S, max(least_s, _COST_FACTOR * self.round_cost_s))
+            wait_s = min(_ROUND_MAX_S, max(least_s, self.round_cost_s))
             self._sooner.clear()
             try:
                 async with asyncio.timeout(wait_s):
@@ -238,6 +240,7 @@ class Sampler:
                 found[int(resource.name)] = str(entries[_HTTP_ADDRESS].value).rstrip("/")
         # A node that is away for a moment is at the same place when it comes back, as often as not.
         self.http = {**self.http, **found, **self._given_http}
+        self.is_tidelog = self.is_tidelog or bool(found)
         if problem is not None and not found:
             raise problem
 

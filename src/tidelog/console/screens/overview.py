@@ -60,7 +60,8 @@ def overview_of(sampler: Sampler) -> Json:
     return {
         "cluster_id": None if cluster is None else cluster.cluster_id,
         "controller_id": None if cluster is None else cluster.controller_id,
-        "software": None,
+        # Kafka's protocol names no software; nodes of Tidelog have a key that no others have.
+        "software": "Tidelog" if sampler.is_tidelog else None,
         "nodes": [nodes[node_id] for node_id in sorted(nodes)],
         "quorum": None
         if quorum is None

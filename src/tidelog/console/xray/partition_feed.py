@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -178,9 +178,9 @@ class PartitionFeed:
                 continue
             if source not in self._sources or not self._sources[source]["traced"]:
                 self._source(source, node_id, traced=True, reason=None)
-            if "topic" in told and (told["topic"], told.get("partition")) != self._partition:
-                # A group commits for all of its partitions.
-                continue
+            if "group" in query:
+                # Only the first line of a group names it.
+                told["group"] = query["group"]
             self._put(self._merge.feed(source, [told], time.monotonic()))
 
     def _source(self, source: str, node_id: int, *, traced: bool, reason: str | None) -> None:
@@ -193,7 +193,7 @@ class PartitionFeed:
         self._tell(("source", shown))
 
     def _put(self, merged: Iterable[Merged]) -> None:
-        events = [event_of(each) for each in merged]
+        events = [event_of(each) for each in merged if self._is_here(each.line)]
         if not events:
             return
         for start in range(0, len(events), EVENTS_PER_MESSAGE):
@@ -203,6 +203,10 @@ class PartitionFeed:
             if each.get("is_gap"):
                 gap = {"node": each["node"], "dropped": each.get("count", 0), "reason": each.get("reason", "")}
                 self._tell(("gap", gap))
+
+    def _is_here(self, line: Mapping[str, object]) -> bool:
+        """A group commits for all of its partitions. Its lines are left out here and no sooner: their numbers have no holes."""
+        return "topic" not in line or (line["topic"], line.get("partition")) == self._partition
 
     async def _merge_turns(self) -> None:
         """Events are held for a moment, for what led to them on other nodes; then they come out."""
