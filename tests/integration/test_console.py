@@ -8,13 +8,18 @@ import json
 import time
 from collections.abc import Iterator
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 
 from tests.support.console import Browser, running_console
 from tests.support.consumer_scenarios import wait_for
+from tests.support.schema_registry import schema_registry
 from tidelog import Admin, Consumer, Producer
 from tidelog.console.options import ClusterOptions
+from tidelog.spark.formats.registry_framing import frame, protobuf_frame
+from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit, encode_audit, encode_audit_key
+from tidelog.spark.sink.sink_decisions import AUDIT_TOPIC
 from tidelog.testing import EmbeddedCluster
 
 RECORDS = 300
@@ -348,3 +353,62 @@ def test_a_cluster_that_is_down_is_told_and_the_console_stays() -> None:
         found.begin()
         assert found.refused("/topics") == (504, "NETWORK_EXCEPTION")
         assert found.ask("GET", "/api/session").status == 200
+
+
+# By a schema registry, and by the accounts of pipelines.
+
+
+def test_framed_values_are_shown_by_their_schemas(cluster: EmbeddedCluster) -> None:
+    order = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}],
+    }
+    proto = 'syntax = "proto3"; message Other { int32 n = 1; } message Order { string who = 1; }'
+    avro = io.BytesIO()
+    fastavro.schemaless_writer(avro, fastavro.parse_schema(order), {"id": 7, "who": "alice"})
+    cluster.create_topic("framed")
+    with schema_registry() as registry:
+        avro_id = registry.add("framed-value", order)
+        proto_id = registry.add("framed-proto", proto, "PROTOBUF")
+        with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            for value in (
+                frame(avro_id) + avro.getvalue(),
+                protobuf_frame(proto_id, [1]) + b"\x0a\x03bob",
+                frame(4711) + b"of another registry",
+            ):
+                producer.send("framed", value).result()
+        options = ClusterOptions("cluster", cluster.bootstrap_servers, {}, registry=registry.url)
+        with running_console(options) as found:
+            values = [each["value"] for each in found.begin().get("/topics/framed/records?from=earliest")["records"]]
+            asked = found.get("/topics/framed/records?from=earliest&format=avro")["records"]
+    assert [each["format"] for each in values] == ["avro", "protobuf", "hex"]
+    assert json.loads(values[0]["text"]) == {"id": 7, "who": "alice"}
+    assert json.loads(values[1]["text"]) == {"who": "bob"}
+    assert "PROTOBUF" in asked[1]["value"]["problem"]
+    assert asked[2]["value"]["problem"]
+
+
+def test_a_pipeline_is_told_by_its_account(browser: Browser, cluster: EmbeddedCluster) -> None:
+    cluster.create_topic(AUDIT_TOPIC, partitions=1)
+    cluster.create_topic("letters")
+    letter = [("tidelog.dead-letter.pipeline", b"revenue"), ("tidelog.dead-letter.topic", b"orders")]
+    now_ms = int(time.time() * 1000)
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("letters", b"broken", headers=letter).result()
+        for batch in range(3):
+            end = 30 * (batch + 1)
+            letters = SinkAudit("letters", "topic", "letters", 1, 0, (PartitionRange("letters", 0, 0, 1),))
+            sinks = (SinkAudit("out", "topic", "revenue", 29, 0), letters)
+            read = (PartitionRange("orders", 0, end - 30, end),)
+            entry = AuditEntry(
+                "revenue", "q-1", "r", batch, read, None, sinks, "v1", now_ms, now_ms, now_ms + 1000 * batch
+            )
+            producer.send(AUDIT_TOPIC, encode_audit(entry), key=encode_audit_key(entry)).result()
+    wait_for(lambda: browser.get("/pipelines") != [], "the account is found")
+    [row] = browser.get("/pipelines")
+    assert (row["name"], row["batches"], row["lag"], row["dead_letters"]) == ("revenue", 3, 10, 3)
+    assert row["state"] == "finishes batches"
+    assert [each["rows"] for each in row["history"]] == [30, 30, 30]
+    found = browser.get("/xray/record?topic=orders&partition=0&offset=42")
+    assert [(each["pipeline"], each["batch"], each["read"]) for each in found["spark"]] == [("revenue", 1, True)]
