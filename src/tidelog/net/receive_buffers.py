@@ -16,7 +16,8 @@ import mmap
 # it took half as much CPU again for the same records, four times of it saved nothing.
 SHARED_BYTES = 1024 * 1024
 
-# Four records of TLS: as much is encrypted before it is sent, so that a connection keeps no more of it.
+# Four records of TLS: as much is encrypted before it is sent. A connection keeps no more of it than OpenSSL's buffer in memory,
+# which stays at 4/3 of this once that much was sent, and as much again while its peer does not read.
 PIECE_BYTES = 64 * 1024
 RECORD_BYTES_MAX = 16 * 1024
 
