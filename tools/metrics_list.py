@@ -58,6 +58,24 @@ and the names of topics are in it: do not show it to strangers. `tidelog broker`
 - `--metrics-token-file FILE`: only requests with `Authorization: Bearer` and what is in the file are answered; others get 401
 - `--metrics-cert FILE`, `--metrics-key FILE`: a certificate and its key in PEM; the port then speaks HTTPS alone
 
+## Metrics of clients
+
+With `tidelog.client.telemetry.enable=true` in its configuration a node also takes what clients push of themselves (KIP-714), and
+shows it on the same page. The Java client and librdkafka do so unless `enable.metrics.push` is off. Which clients push what, and
+how often, is said by subscriptions, as in Kafka:
+
+<!-- test: not run, it takes Apache Kafka's tools -->
+```console
+$ kafka-client-metrics.sh --bootstrap-server 127.0.0.1:9092 --alter --name producers \\
+    --metrics org.apache.kafka.producer. --interval 30000 --match client_software_name=apache-kafka-java
+```
+
+What was counted is `tidelog_client_counter_total`, what was measured `tidelog_client_gauge`; the label `metric` has the client's
+own name of it, `attributes` what the client says it is about, and the others tell whose it is. A node keeps 50,000 series at
+most, 1,000 of one client, until the client's connection ends or it has been silent for three of its intervals; what is dropped
+for that is counted in `tidelog_client_points_dropped_total`. Without the key the two APIs are not announced, as by Apache Kafka
+without a plugin that receives.
+
 ## Names
 
 A name is that of Kafka's JMX bean in snake case: `kafka.server:type=ReplicaManager,name=LeaderCount` is

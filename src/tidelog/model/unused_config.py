@@ -108,8 +108,6 @@ without effect: it configures the metrics of Apache Kafka
         Which metrics are recorded.
     metrics.sample.window.ms  long  30000  1..  read-only
         How long a sample of a metric lasts.
-    telemetry.max.bytes  int  1048576  1..  read-only
-        How large the metrics of a client may be.
 without effect: streams groups are not there yet
     group.streams.assignment.interval.ms  int  1000  0..  cluster-wide
         The shortest time between two assignments of a streams group.

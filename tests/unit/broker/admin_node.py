@@ -21,6 +21,7 @@ from tidelog.broker.cluster.known_hosts import KnownHosts
 from tidelog.broker.requests.caller import AllowAll, Authorizer, Caller
 from tidelog.broker.requests.handling import HANDLERS
 from tidelog.broker.requests.node_view import Node
+from tidelog.broker.telemetry.client_telemetry import ClientTelemetry
 from tidelog.controller.features import BOOTSTRAP_LEVELS
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
@@ -42,6 +43,7 @@ from tidelog.model.pending import Pending
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.security_protocol import SecurityProtocol
 from tidelog.model.slow_work import InlineSlowWork
+from tidelog.model.telemetry_config import TELEMETRY_KEYS
 from tidelog.net.address import Address
 from tidelog.net.connection import UNKNOWN_SOFTWARE, Connection
 from tidelog.security.acl_set import Rule
@@ -134,6 +136,10 @@ JUDGED_BY_CONTROLLERS = (FORWARDABLE | {each.api_key for each in SENT_BY_NODES})
 }
 
 
+def _known(given: dict[str, str] | None, table: ConfigKeys) -> dict[str, str]:
+    return {name: text for name, text in (given or {}).items() if name in table}
+
+
 class AdminNode:
     """As much of `Node` as the admin plane uses. What is forwarded is kept, and answered by `controller`."""
 
@@ -142,12 +148,15 @@ class AdminNode:
         self.cluster_id = CLUSTER_ID
         self.http_address = ""
         self.image = image_of(*applied)
-        acting = {name: text for name, text in (static or {}).items() if name in BROKER_TABLE}
+        acting = _known(static, BROKER_TABLE)
         given = {**(static or {}), **BROKER_TABLE.parse(acting).given}
         self.static_config = ConfigValues(BROKER_TABLE, given)
         self.config: ConfigValues = self.static_config
         self.clock = FixedClock()
         self.random = Random(1)
+        self.telemetry = ClientTelemetry(
+            TELEMETRY_KEYS.parse(_known(static, TELEMETRY_KEYS)), self.clock.monotonic_ms, self.random
+        )
         self.quorum = FixedQuorum()
         self.log_directories: Any = []
         self.partitions: Any = None

@@ -17,7 +17,7 @@ from tidelog.controller.features import SUPPORTED
 from tidelog.model.errors import ErrorCode
 from tidelog.model.transaction_config import TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from tidelog.net.connection import ClientSoftware
-from tidelog.wire.apis import api
+from tidelog.wire.apis import ApiKey, api
 from tidelog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -27,6 +27,9 @@ from tidelog.wire.messages.api_versions import (
 )
 
 KRAFT_VERSION = "kraft.version"
+
+# Announced where somebody receives what clients push, as in Kafka.
+_OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
 @handles(ApiVersionsRequest)
@@ -44,7 +47,11 @@ def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> Api
         levels[KRAFT_VERSION] = node.quorum.kraft_version
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=announced(kind, two_phase_commit=node.static_config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]),
+        api_keys=announced(
+            kind,
+            two_phase_commit=node.static_config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE],
+            telemetry=node.telemetry.is_on,
+        ),
         throttle_time_ms=0,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
@@ -61,12 +68,12 @@ def api_versions(request: ApiVersionsRequest, caller: Caller, node: Node) -> Api
 
 
 @cache
-def announced(kind: str, *, two_phase_commit: bool = False) -> list[ApiVersion]:
+def announced(kind: str, *, two_phase_commit: bool = False, telemetry: bool = False) -> list[ApiVersion]:
     """The APIs that a `broker` or `controller` listener answers, by key. Made once: every connection begins by asking for it."""
     return [
         announced_versions(handler, two_phase_commit=two_phase_commit)
         for _, handler in sorted(HANDLERS.items())
-        if kind in handler.listener_kinds
+        if kind in handler.listener_kinds and (telemetry or handler.key not in _OF_TELEMETRY)
     ]
 
 

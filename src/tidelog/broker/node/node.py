@@ -57,6 +57,7 @@ from tidelog.broker.share.group_states import GroupStates
 from tidelog.broker.share.share_coordinator import ShareCoordinator
 from tidelog.broker.share.share_leader import ShareLeader
 from tidelog.broker.share.share_sessions import ShareSessions
+from tidelog.broker.telemetry.client_telemetry import ClientTelemetry
 from tidelog.broker.transactions.transaction_admission import TransactionAdmission
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.controller.cluster_view import BROKER_RESOURCE
@@ -215,6 +216,7 @@ class BrokerNode:
         )
         self._share_sessions = ShareSessions(config[GROUP_SHARE_MAX_SHARE_SESSIONS])
         self.quotas = NodeQuotas(config, seams.clock)
+        self.telemetry = ClientTelemetry(config, seams.clock.monotonic_ms, seams.random)
         self.known_hosts = KnownHosts(seams.slow_work)
         self.auto_topics = AutoTopics(self)
         self.internal_topics = InternalTopics(self)
@@ -345,7 +347,7 @@ class BrokerNode:
             self._security,
             self.tls,
             self._timers,
-            self._share_sessions.connection_closed,
+            self._connection_closed,
         )
         endpoints = tuple(self.listeners.for_controllers)
         self.cluster_id = format_opened(opened, self.static_config, self._seams, endpoints)
@@ -357,6 +359,10 @@ class BrokerNode:
         self.tls.start(self._timers)
         self.state = BrokerState.RUNNING
         self.listeners.serve()
+
+    def _connection_closed(self, connection_id: int) -> None:
+        self._share_sessions.connection_closed(connection_id)
+        self.telemetry.connection_closed(connection_id)
 
     def _parts(self) -> NodeParts:
         """What those that are put together below share, now that it is known which cluster this node is of."""
@@ -521,6 +527,7 @@ class BrokerNode:
         node_gauges.register_server(registry, self._server)
         node_gauges.register_tls(registry, self._server, self.tls, self._seams.clock)
         register_quotas(registry, self.quotas)
+        self.telemetry.register(registry)
         node_gauges.register_housekeeping(registry, self._housekeeping)
         node_gauges.register_waiting(registry, self.metrics.requests)
         node_gauges.register_fetch_sessions(registry, self.fetch_sessions)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.broker.share.group_states import GroupStates
     from tidelog.broker.share.share_coordinator import ShareCoordinator
     from tidelog.broker.share.share_leader import ShareLeader
+    from tidelog.broker.telemetry.client_telemetry import ClientTelemetry
     from tidelog.broker.transactions.transaction_admission import TransactionAdmission
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.controller.controller import ControllerContext
@@ -160,6 +161,11 @@ class Node(Protocol):
     @property
     def quotas(self) -> NodeQuotas:
         """What clients may take of this node."""
+        ...
+
+    @property
+    def telemetry(self) -> ClientTelemetry:
+        """What clients push of their own metrics."""
         ...
 
     @property

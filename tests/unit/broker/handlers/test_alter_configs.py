@@ -237,9 +237,9 @@ def test_a_brokers_keys_are_checked_and_passed_on(name: str) -> None:
         ("1", ("nope", APPEND, "4"), 40, "Unknown config name: nope"),
         (
             "1",
-            ("telemetry.max.bytes", SET, "4"),
+            ("metrics.num.samples", SET, "4"),
             42,
-            "Cannot update these configs dynamically: [telemetry.max.bytes]",
+            "Cannot update these configs dynamically: [metrics.num.samples]",
         ),
         ("1", ("broker.id", SET, "4"), 42, "Cannot update these configs dynamically: [broker.id]"),
         (

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.broker.admin_node import CONTROLLER_LISTENER, AdminNode, ask, caller_of, features
-from tidelog.broker.handlers import alter_configs, api_versions, fetch, metadata, quorum_apis
+from tidelog.broker.handlers import (
+    alter_configs,
+    api_versions,
+    fetch,
+    get_telemetry_subscriptions,
+    metadata,
+    push_telemetry,
+    quorum_apis,
+)
 from tidelog.broker.handlers.api_versions import announced_versions
 from tidelog.broker.requests.handling import HANDLERS, Handler
 from tidelog.controller.features import BOOTSTRAP_LEVELS, SUPPORTED
@@ -14,7 +22,8 @@ from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 
 REQUEST = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.15.0")
 # Handlers are known once their modules are imported.
-ANSWERED = (alter_configs, api_versions, fetch, metadata, quorum_apis)
+ANSWERED = (alter_configs, api_versions, fetch, get_telemetry_subscriptions, metadata, push_telemetry, quorum_apis)
+TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -25,7 +34,15 @@ def test_what_has_a_handler_is_announced_in_every_version(version: int) -> None:
     announced = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert announced[ApiKey.METADATA] == (0, 13)
     assert announced[ApiKey.API_VERSIONS] == (0, 4)
-    assert list(announced) == sorted(key for key, each in HANDLERS.items() if "broker" in each.listener_kinds)
+    assert list(announced) == sorted(
+        key for key, each in HANDLERS.items() if "broker" in each.listener_kinds and key not in TELEMETRY
+    )
+
+
+def test_telemetry_is_announced_where_somebody_receives_it() -> None:
+    node = AdminNode(static={"tidelog.client.telemetry.enable": "true"})
+
+    assert {each.api_key for each in ask(node, REQUEST, ApiVersionsResponse, 4).api_keys} >= TELEMETRY
 
 
 def test_a_listener_for_controllers_announces_other_apis() -> None:
