@@ -15,6 +15,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "broker": {},
     "cluster": {},
     "groups": {},
+    "share": {},
     "transactions": {},
     "sessions": {},
     "floor": {},
@@ -42,7 +43,7 @@ FAMILIES: dict[str, dict[str, str]] = {
 
 
 # Those that can have the node of another checkout beside ours: `--against` runs these, and nobody else.
-BESIDE_BEFORE = ("broker", "cluster", "groups", "transactions", "sessions", "instructions")
+BESIDE_BEFORE = ("broker", "cluster", "groups", "share", "transactions", "sessions", "instructions")
 
 
 def main() -> None:
