@@ -13,8 +13,8 @@ from tidelog.model.config import ConfigKey, ConfigKeys
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "tidelog"
 
-# Kept and shown for whoever sets them, and partly of no effect as long as there are no streams groups.
-KEPT_ONLY = {"tidelog.model.group_config"}
+# Kept and shown for whoever sets them.
+KEPT_ONLY: set[str] = set()
 
 
 def names_read(source: str) -> set[str]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.internal_records import CoordinatorRecord
 
 
+class EpochOf(Enum):
+    """What a group counts that is written down."""
+
+    GROUP = "group"
+    ASSIGNMENT = "assignment"
+    VALIDATED_TOPOLOGY = "validated topology"
+    """Of streams groups."""
+
+
 class Group(Protocol):
-    """A group of some kind. `ClassicGroup`, `ConsumerGroup` and `ShareGroup` are; offsets are kept beside it, by group id."""
+    """A group of some kind. `ClassicGroup`, `ConsumerGroup`, `ShareGroup` and `StreamsGroup` are; offsets are kept beside it, by
+    group id."""
 
     group_id: str
 
     @property
     def type_name(self) -> str:
-        """As ListGroups has it: `classic`, `consumer` or `share`."""
+        """As ListGroups has it: `classic`, `consumer`, `share` or `streams`."""
         ...
 
     @property
@@ -35,7 +46,7 @@ class Group(Protocol):
 
     @property
     def gives_way(self) -> bool:
-        """Whether a group of another kind may take its place while it has no members."""
+        """Whether a classic group may take its place while it has no members."""
         ...
 
     @property

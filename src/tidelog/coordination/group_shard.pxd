@@ -20,6 +20,7 @@ cdef class GroupShard:
     cdef readonly ClassicGroups classic
     cdef readonly ConsumerGroups consumer
     cdef readonly object share
+    cdef readonly object streams
     cdef readonly Offsets offsets
     cdef object _settings
     cdef object _topics

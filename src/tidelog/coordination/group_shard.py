@@ -23,12 +23,15 @@ from tidelog.coordination.group_table import GroupTable
 from tidelog.coordination.offsets import Offsets, nothing_fetched
 from tidelog.coordination.share.context import Beginning
 from tidelog.coordination.share.groups import ShareGroups, ask_nobody
+from tidelog.coordination.streams.group import StreamsGroup
+from tidelog.coordination.streams.groups import StreamsGroups
+from tidelog.coordination.streams.heartbeats import HeartbeatResult
 from tidelog.coordination.timeline import Timeline
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
-from tidelog.wire.messages import consumer_groups, group_admin, share_groups
+from tidelog.wire.messages import consumer_groups, group_admin, share_groups, streams_groups
 from tidelog.wire.messages.group_admin import DeletableGroupResult, ListedGroup
 from tidelog.wire.messages.group_offsets import (
     OffsetDeleteRequest,
@@ -90,6 +93,7 @@ class GroupShard:
             self.groups, self.deadlines, settings, random, topics(), self.classic, self.timeline
         )
         self.share = ShareGroups(self.groups, self.deadlines, settings, topics(), begin, self.timeline)
+        self.streams = StreamsGroups(self.groups, self.deadlines, settings, topics(), self.timeline)
         self.offsets = Offsets(settings, self.timeline)
         self._settings = settings
         self._topics = topics
@@ -121,6 +125,11 @@ class GroupShard:
     ) -> Decision[share_groups.ShareGroupHeartbeatResponse]:
         return self.share.heartbeat(request, caller, now_ms)
 
+    def streams_heartbeat(
+        self, request: streams_groups.StreamsGroupHeartbeatRequest, caller: Caller, now_ms: int
+    ) -> Decision[HeartbeatResult]:
+        return self.streams.heartbeat(request, caller, now_ms)
+
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
@@ -146,9 +155,11 @@ class GroupShard:
         error = group.check_commit(request.member_id, request.group_instance_id, epoch, api_version, now_ms)
         if error is _NONE:
             return self.offsets.commit(request, now_ms)
-        if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
-            asked = [(TopicId(t.topic_id), each.partition_index) for t in request.topics for each in t.partitions]
-            error = _check_each_partition(group, request.member_id, epoch, asked)
+        if error in _WRONG_EPOCH:
+            asked = [
+                (t.name, TopicId(t.topic_id), each.partition_index) for t in request.topics for each in t.partitions
+            ]
+            error = _check_each_partition(group, request.member_id, epoch, error, asked)
             if error is _NONE:
                 return self.offsets.commit(request, now_ms)
         return Decision(refuse(error))
@@ -171,15 +182,15 @@ class GroupShard:
         error = group.check_commit(
             request.member_id, request.group_instance_id, epoch, caller.api_version, now_ms, True
         )
-        if error in _WRONG_EPOCH and isinstance(group, ConsumerGroup):
+        if error in _WRONG_EPOCH:
             # The request has no ids of topics.
             ids = self._topics().topic_ids
             asked = [
-                (ids.get(TopicName(topic.name)), each.partition_index)
+                (topic.name, ids.get(TopicName(topic.name)), each.partition_index)
                 for topic in request.topics
                 for each in topic.partitions
             ]
-            error = _check_each_partition(group, request.member_id, epoch, asked)
+            error = _check_each_partition(group, request.member_id, epoch, error, asked)
         if error is ErrorCode.STALE_MEMBER_EPOCH:
             error = ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
@@ -280,6 +291,11 @@ class GroupShard:
         self.timeline.trim()
         return self.share.describe(group_id, self.groups.committed(group_id))
 
+    def describe_streams(self, group_id: str) -> streams_groups.DescribedGroup:
+        """As StreamsGroupDescribe has it, which knows streams groups alone."""
+        self.timeline.trim()
+        return self.streams.describe(group_id, self.groups.committed(group_id))
+
     def describe_consumer(self, group_id: str) -> consumer_groups.DescribedGroup:
         """As ConsumerGroupDescribe has it, which knows groups of the new protocol alone."""
         self.timeline.trim()
@@ -310,6 +326,7 @@ class GroupShard:
         gone = list(removed)
         others = list(changed)
         self.consumer.topics_changed(topics, [*others, *gone], now_ms)
+        self.streams.topics_changed(topics, [*others, *gone])
         forgotten = self.share.topics_changed(topics, others, gone)
         return Decision(None, (*self.offsets.deletion_of_topics(gone), *forgotten) if gone else ())
 
@@ -329,6 +346,7 @@ class GroupShard:
         else:
             self.consumer.replay(record, now_ms)
             self.share.replay(record, now_ms)
+            self.streams.replay(record)
         self.timeline.end_replay()
 
     def end_transaction(self, producer_id: int, offset: int, *, is_committed: bool) -> None:
@@ -340,6 +358,7 @@ class GroupShard:
         # While the log was read, the cluster has moved on.
         self.consumer.topics_changed(self._topics(), (), now_ms)
         self.share.loaded(self._topics(), now_ms)
+        self.streams.loaded(self._topics(), now_ms)
         self.deadlines.set(_EXPIRE_OFFSETS, self._next_expiry_ms(now_ms), self._expire_offsets)
         return [*self.classic.loaded(now_ms), *self.consumer.loaded(now_ms)]
 
@@ -350,13 +369,23 @@ class GroupShard:
 
 
 def _check_each_partition(
-    group: ConsumerGroup, member_id: str, epoch: int, asked: Iterable[tuple[TopicId | None, int]]
+    group: Group,
+    member_id: str,
+    epoch: int,
+    wrong: ErrorCode,
+    asked: Iterable[tuple[str, TopicId | None, int]],
 ) -> ErrorCode:
-    """Whether a member whose epoch has moved on may commit all of these partitions still (KIP-1251). All or none."""
-    for topic_id, partition in asked:
-        if topic_id is None:
+    """Whether a member whose epoch has moved on may commit all of these partitions still (KIP-1251), by name, id and index. All
+    or none, and never in a group whose partitions have no epochs: it is `wrong` there."""
+    if not isinstance(group, (ConsumerGroup, StreamsGroup)):
+        return wrong
+    for name, topic_id, partition in asked:
+        if isinstance(group, StreamsGroup):
+            error = group.check_commit_of(member_id, epoch, TopicName(name), partition)
+        elif topic_id is None:
             return ErrorCode.ILLEGAL_GENERATION
-        error = group.check_commit_of(member_id, epoch, topic_id, partition)
+        else:
+            error = group.check_commit_of(member_id, epoch, topic_id, partition)
         if error is not ErrorCode.NONE:
             return error
     return ErrorCode.NONE

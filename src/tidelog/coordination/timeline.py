@@ -16,6 +16,7 @@ values of committed records still, though not the latest ones while the replicas
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidelog.coordination.coordinator_log import CoordinatorPartition
@@ -136,3 +137,14 @@ def as_committed(earlier: Earlier[K, V], key: K, now: V | None) -> V | None:
     """What committed records say of a key. None: nothing. The timeline is trimmed already."""
     change = earlier.get(key)
     return now if change is None else change.before
+
+
+def all_as_committed(now: Mapping[K, V], earlier: Earlier[K, V]) -> dict[K, V]:
+    """A whole table, likewise."""
+    committed = {**now}
+    for key, change in earlier.items():
+        if change.before is None:
+            committed.pop(key, None)
+        else:
+            committed[key] = change.before
+    return committed

@@ -25,6 +25,7 @@ from tidelog.model.sasl_config import LISTENER_SASL_KEYS, MECHANISM_KEYS, SASL_K
 from tidelog.model.share_coordinator_config import SHARE_COORDINATOR_KEYS
 from tidelog.model.share_group_config import SHARE_GROUP_KEYS
 from tidelog.model.telemetry_config import TELEMETRY_KEYS
+from tidelog.model.streams_group_config import STREAMS_GROUP_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
@@ -192,6 +193,7 @@ _TABLES = (
     SHARE_COORDINATOR_KEYS,
     SHARE_GROUP_KEYS,
     TELEMETRY_KEYS,
+    STREAMS_GROUP_KEYS,
     TOKEN_KEYS,
     PROVIDER_KEYS,
     _UNITS_OF_TIME,

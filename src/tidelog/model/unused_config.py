@@ -108,33 +108,6 @@ without effect: it configures the metrics of Apache Kafka
         Which metrics are recorded.
     metrics.sample.window.ms  long  30000  1..  read-only
         How long a sample of a metric lasts.
-without effect: streams groups are not there yet
-    group.streams.assignment.interval.ms  int  1000  0..  cluster-wide
-        The shortest time between two assignments of a streams group.
-    group.streams.heartbeat.interval.ms  int  5000  1..  read-only
-        How often a member of a streams group sends a heartbeat.
-    group.streams.initial.rebalance.delay.ms  int  3000  0..  read-only
-        How long a new streams group waits for more members.
-    group.streams.max.assignment.interval.ms  int  15000  0..  read-only
-        The largest `streams.assignment.interval.ms` that a group may have.
-    group.streams.max.heartbeat.interval.ms  int  15000  1..  read-only
-        The largest interval of heartbeats that a streams group may have.
-    group.streams.max.session.timeout.ms  int  60000  1..  read-only
-        The longest session that a streams group may have.
-    group.streams.max.size  int  2147483647  1..  read-only
-        How many members a streams group has at most.
-    group.streams.max.standby.replicas  int  2  0..  read-only
-        The largest number of standby replicas that a streams group may have.
-    group.streams.min.assignment.interval.ms  int  0  0..  read-only
-        The smallest `streams.assignment.interval.ms` that a group may have.
-    group.streams.min.heartbeat.interval.ms  int  5000  1..  read-only
-        The smallest interval of heartbeats that a streams group may have.
-    group.streams.min.session.timeout.ms  int  45000  1..  read-only
-        The shortest session that a streams group may have.
-    group.streams.num.standby.replicas  int  0  0..  read-only
-        How many standby replicas each task of a streams group has.
-    group.streams.session.timeout.ms  int  45000  1..  read-only
-        After how long without a heartbeat a member of a streams group is removed.
 without effect: tiered storage is not supported
     follower.fetch.last.tiered.offset.enable  boolean  false  -  cluster-wide
         Whether a new replica begins at the last tiered offset.

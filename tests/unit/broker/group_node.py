@@ -17,6 +17,7 @@ from tidelog.model.group_coordinator_config import GROUP_COORDINATOR_KEYS
 from tidelog.model.internal_topics import CONSUMER_OFFSETS
 from tidelog.model.pending import Pending
 from tidelog.model.share_group_config import SHARE_GROUP_KEYS
+from tidelog.model.streams_group_config import STREAMS_GROUP_KEYS
 from tidelog.storage.seams import Seams
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.messages.internal.cluster_metadata import FeatureLevelRecord
@@ -70,6 +71,7 @@ class GroupNode(DataNode):
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.internal_topics = InternalTopics()
         self.group_states: Any = NoStates()
+        self.streams_topics: Any = None
         self.groups = self._coordinator(self.seams)
         self.register_broker(self.node_id, HOST, PORT)
         self.commit(FeatureLevelRecord(name="group.version", feature_level=1))
@@ -85,7 +87,7 @@ class GroupNode(DataNode):
         self.groups.follow(self.image, delta)
 
     def _coordinator(self, seams: Seams) -> GroupCoordinator:
-        keys = ConfigKeys([*GROUP_COORDINATOR_KEYS.values(), *SHARE_GROUP_KEYS.values()])
+        keys = ConfigKeys([*GROUP_COORDINATOR_KEYS.values(), *SHARE_GROUP_KEYS.values(), *STREAMS_GROUP_KEYS.values()])
         config: ConfigValues = keys.parse({"group.initial.rebalance.delay.ms": "0", **self._settings})
         return GroupCoordinator(self, config, seams, self.timers, nullcontext())
 

@@ -14,6 +14,7 @@ cdef class GroupCoordinator:
     cdef object _config
     cdef object _config_now
     cdef bint _allows_consumer_protocol
+    cdef bint _allows_streams_protocol
     cdef object _random
     cdef object _limits
     cdef readonly object _elections

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from tidelog.broker.coordinators.coordinator_elections import CoordinatorElections, Hosting
-from tidelog.broker.groups.group_limits import group_limits, share_limits
+from tidelog.broker.groups.group_limits import group_limits, share_limits, streams_limits
 from tidelog.broker.requests.caller import Caller
 from tidelog.controller.image import ClusterImage, ConfigResource
 from tidelog.controller.image_delta import ImageDelta
@@ -22,12 +22,17 @@ from tidelog.coordination.group_settings import (
     GroupSettings,
     MigrationPolicy,
     ShareGroupLimits,
+    StreamsGroupLimits,
 )
 from tidelog.coordination.group_shard import GroupShard
 from tidelog.coordination.host import CoordinatorHost, HostSeams
 from tidelog.coordination.share.context import Beginning
 from tidelog.coordination.share.groups import ask_nobody
-from tidelog.model import group_coordinator_config as keys, share_group_config as share_keys
+from tidelog.model import (
+    group_coordinator_config as keys,
+    share_group_config as share_keys,
+    streams_group_config as streams_keys,
+)
 from tidelog.model.config import ConfigValues
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NodeId, TopicId
@@ -50,7 +55,9 @@ A = TypeVar("A")
 GROUP_RESOURCE = 32
 _GROUP_VERSION = "group.version"
 _SHARE_VERSION = "share.version"
+_STREAMS_VERSION = "streams.version"
 _CONSUMER_PROTOCOL = "consumer"
+_STREAMS_PROTOCOL = "streams"
 _MS_PER_MINUTE = 60_000
 # As in Kafka: while too few replicas are in sync a member waits for its commit time-out and is told to try again, in place of
 # being refused at once and coming back at once.
@@ -58,7 +65,7 @@ LEADER_ONLY = 1
 
 
 class _Limits(NamedTuple):
-    """What consumer groups and share groups go by, and which configurations say so."""
+    """What groups whose tasks or partitions the coordinator assigns go by, and which configurations say so."""
 
     config: ConfigValues
     configs: Mapping[ConfigResource, Mapping[str, str]]
@@ -67,6 +74,8 @@ class _Limits(NamedTuple):
     of_all_others: ConsumerGroupLimits
     of_share_groups: dict[str, ShareGroupLimits]
     of_all_other_share_groups: ShareGroupLimits
+    of_streams_groups: dict[str, StreamsGroupLimits]
+    of_all_other_streams_groups: StreamsGroupLimits
 
     @classmethod
     def of(cls, config: ConfigValues, configs: Mapping[ConfigResource, Mapping[str, str]]) -> _Limits:
@@ -78,6 +87,8 @@ class _Limits(NamedTuple):
             group_limits(config, {}),
             {name: share_limits(config, values) for name, values in own.items()},
             share_limits(config, {}),
+            {name: streams_limits(config, values) for name, values in own.items()},
+            streams_limits(config, {}),
         )
 
 
@@ -98,11 +109,12 @@ class GroupCoordinator:
         self._node = node
         self._config = config
         self._config_now = config_now or (lambda: config)
-        protocols = config[keys.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
-        self._allows_consumer_protocol = _CONSUMER_PROTOCOL in map(str.lower, protocols)
+        protocols = {each.lower() for each in config[keys.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]}
+        self._allows_consumer_protocol = _CONSUMER_PROTOCOL in protocols
+        self._allows_streams_protocol = _STREAMS_PROTOCOL in protocols
         self._random: Random = seams.random
         self._limits: _Limits | None = None
-        self.settings = group_settings(config, self._limits_of, self._share_limits_of)
+        self.settings = group_settings(config, self._limits_of, self._share_limits_of, self.streams_limits_of)
         self.begin_states: Callable[[Beginning], None] = ask_nobody
         """Called with what share groups ask of share coordinators, by whoever has set it."""
         self._elections = CoordinatorElections(node, CONSUMER_OFFSETS, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS])
@@ -159,6 +171,11 @@ class GroupCoordinator:
     def serves_share_protocol(self) -> bool:
         """Whether there may be share groups (KIP-932): the cluster's features alone decide."""
         return bool(self._node.image.features.get(_SHARE_VERSION))
+
+    @property
+    def serves_streams_protocol(self) -> bool:
+        """Whether there may be streams groups (KIP-1071): the cluster's features and this node's configuration decide."""
+        return self._allows_streams_protocol and bool(self._node.image.features.get(_STREAMS_VERSION))
 
     def topic_name(self, topic_id: TopicId) -> str:
         """The name of a topic that a group has a state of; empty where it is gone."""
@@ -235,6 +252,11 @@ class GroupCoordinator:
         known = self._limits_now()
         return known.of_share_groups.get(group_id, known.of_all_other_share_groups)
 
+    def streams_limits_of(self, group_id: str) -> StreamsGroupLimits:
+        """The same of a streams group."""
+        known = self._limits_now()
+        return known.of_streams_groups.get(group_id, known.of_all_other_streams_groups)
+
     def _limits_now(self) -> _Limits:
         config, configs = self._config_now(), self._node.image.configs
         # Asked with every heartbeat, and the same for almost all groups.
@@ -248,6 +270,7 @@ def group_settings(
     config: ConfigValues,
     limits_of: Callable[[str], ConsumerGroupLimits],
     share_limits_of: Callable[[str], ShareGroupLimits],
+    streams_limits_of: Callable[[str], StreamsGroupLimits],
 ) -> GroupSettings:
     """What a broker's configuration says about groups."""
     return GroupSettings(
@@ -266,6 +289,8 @@ def group_settings(
             config[share_keys.GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS], config[keys.OFFSETS_COMMIT_TIMEOUT_MS]
         ),
         share_limits_of=share_limits_of,
+        streams_max_size=config[streams_keys.GROUP_STREAMS_MAX_SIZE],
+        streams_limits_of=streams_limits_of,
         offset_metadata_max_bytes=config[keys.OFFSET_METADATA_MAX_BYTES],
         offsets_retention_ms=config[keys.OFFSETS_RETENTION_MINUTES] * _MS_PER_MINUTE,
         offsets_retention_check_interval_ms=config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS],

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tidelog.coordination.group_settings import ConsumerGroupLimits, ShareGroupLimits
-from tidelog.model import group_config, group_coordinator_config as keys, share_group_config as share_keys
+from tidelog.coordination.group_settings import ConsumerGroupLimits, ShareGroupLimits, StreamsGroupLimits
+from tidelog.model import (
+    group_config,
+    group_coordinator_config as keys,
+    share_group_config as share_keys,
+    streams_group_config as streams_keys,
+)
 from tidelog.model.config import ConfigKey, ConfigValues
 
 _READ_COMMITTED = "read_committed"
@@ -16,8 +21,8 @@ class _Bounded(NamedTuple):
     """A key of groups, with the broker's keys for its bounds and its default."""
 
     own: ConfigKey[int]
-    lowest: ConfigKey[int]
-    highest: ConfigKey[int]
+    lowest: ConfigKey[int] | None
+    highest: ConfigKey[int] | None
     default: ConfigKey[int]
 
 
@@ -75,6 +80,33 @@ _SHARE_RECORD_LOCKS = _Bounded(
     share_keys.GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS,
     share_keys.GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS,
 )
+_STREAMS_SESSION_TIMEOUT = _Bounded(
+    group_config.STREAMS_SESSION_TIMEOUT_MS,
+    streams_keys.GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS,
+    streams_keys.GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS,
+    streams_keys.GROUP_STREAMS_SESSION_TIMEOUT_MS,
+)
+_STREAMS_HEARTBEAT_INTERVAL = _Bounded(
+    group_config.STREAMS_HEARTBEAT_INTERVAL_MS,
+    streams_keys.GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS,
+    streams_keys.GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS,
+    streams_keys.GROUP_STREAMS_HEARTBEAT_INTERVAL_MS,
+)
+_STREAMS_ASSIGNMENT_INTERVAL = _Bounded(
+    group_config.STREAMS_ASSIGNMENT_INTERVAL_MS,
+    streams_keys.GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS,
+    streams_keys.GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS,
+    streams_keys.GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS,
+)
+_STREAMS_STANDBY_REPLICAS = _Bounded(
+    group_config.STREAMS_NUM_STANDBY_REPLICAS,
+    None,
+    streams_keys.GROUP_STREAMS_MAX_STANDBY_REPLICAS,
+    streams_keys.GROUP_STREAMS_NUM_STANDBY_REPLICAS,
+)
+_STREAMS_INITIAL_DELAY = _Bounded(
+    group_config.STREAMS_INITIAL_REBALANCE_DELAY_MS, None, None, streams_keys.GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS
+)
 # In the order in which Kafka looks at them.
 _ALL = (
     _HEARTBEAT_INTERVAL,
@@ -86,6 +118,10 @@ _ALL = (
     _SHARE_DELIVERY_COUNT_LIMIT,
     _SHARE_RECORD_LOCKS,
     _SHARE_ASSIGNMENT_INTERVAL,
+    _STREAMS_HEARTBEAT_INTERVAL,
+    _STREAMS_SESSION_TIMEOUT,
+    _STREAMS_STANDBY_REPLICAS,
+    _STREAMS_ASSIGNMENT_INTERVAL,
 )
 
 
@@ -119,6 +155,17 @@ def share_limits(config: ConfigValues, own: Mapping[str, str]) -> ShareGroupLimi
     )
 
 
+def streams_limits(config: ConfigValues, own: Mapping[str, str]) -> StreamsGroupLimits:
+    """What the members of a streams group go by."""
+    return StreamsGroupLimits(
+        session_timeout_ms=_effective(_STREAMS_SESSION_TIMEOUT, config, own),
+        heartbeat_interval_ms=_effective(_STREAMS_HEARTBEAT_INTERVAL, config, own),
+        assignment_interval_ms=_effective(_STREAMS_ASSIGNMENT_INTERVAL, config, own),
+        initial_rebalance_delay_ms=_effective(_STREAMS_INITIAL_DELAY, config, own),
+        num_standby_replicas=_effective(_STREAMS_STANDBY_REPLICAS, config, own),
+    )
+
+
 def share_delivery_limits(config: ConfigValues, own: Mapping[str, str]) -> ShareDeliveryLimits:
     """What the leaders of its partitions go by."""
     values = group_config.GROUP_KEYS.parse(own)
@@ -136,7 +183,10 @@ def _effective(key: _Bounded, config: ConfigValues, own: Mapping[str, str]) -> i
     text = own.get(key.own.name)
     if text is None:
         return config[key.default]
-    return min(max(key.own.parse(text), config[key.lowest]), config[key.highest])
+    value = key.own.parse(text)
+    if key.lowest is not None:
+        value = max(value, config[key.lowest])
+    return value if key.highest is None else min(value, config[key.highest])
 
 
 def group_config_problem(config: ConfigValues, own: Mapping[str, str]) -> str | None:
@@ -146,13 +196,14 @@ def group_config_problem(config: ConfigValues, own: Mapping[str, str]) -> str | 
         if text is None:
             continue
         value = key.own.parse(text)
-        if value < config[key.lowest]:
+        if key.lowest is not None and value < config[key.lowest]:
             return f"{key.own.name} must be greater than or equal to {key.lowest.name}"
-        if value > config[key.highest]:
+        if key.highest is not None and value > config[key.highest]:
             return f"{key.own.name} must be less than or equal to {key.highest.name}"
     for session, heartbeat in (
         (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL),
         (_SHARE_SESSION_TIMEOUT, _SHARE_HEARTBEAT_INTERVAL),
+        (_STREAMS_SESSION_TIMEOUT, _STREAMS_HEARTBEAT_INTERVAL),
     ):
         if _effective(session, config, own) <= _effective(heartbeat, config, own):
             return f"{session.own.name} must be greater than {heartbeat.own.name}"

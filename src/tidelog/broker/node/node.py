@@ -35,6 +35,7 @@ from tidelog.broker.config.node_config import check_config, log_directories, vot
 from tidelog.broker.coordinators.internal_topics import InternalTopics
 from tidelog.broker.data.fetch_sessions import FetchSessions
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
+from tidelog.broker.groups.streams_topics import StreamsTopics
 from tidelog.broker.maintenance.replica_moves import ReplicaMoves
 from tidelog.broker.metrics.broker_metrics import BrokerMetrics
 from tidelog.broker.node import node_gauges
@@ -219,6 +220,7 @@ class BrokerNode:
         self.telemetry = ClientTelemetry(config, seams.clock.monotonic_ms, seams.random)
         self.known_hosts = KnownHosts(seams.slow_work)
         self.auto_topics = AutoTopics(self)
+        self.streams_topics = StreamsTopics(self, seams.clock.monotonic_ms)
         self.internal_topics = InternalTopics(self)
         self._opened: list[LogDirectory] = []
         self._on_directory_failed: Callable[[LogDirectory], None] = lambda _directory: None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.broker.coordinators.internal_topics import InternalTopics
     from tidelog.broker.data.fetch_sessions import FetchSessions
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.groups.streams_topics import StreamsTopics
     from tidelog.broker.maintenance.replica_moves import ReplicaMoves
     from tidelog.broker.metrics.broker_metrics import BrokerMetrics
     from tidelog.broker.node.node_tls import NodeTls
@@ -175,6 +176,11 @@ class Node(Protocol):
 
     @property
     def auto_topics(self) -> AutoTopics: ...
+
+    @property
+    def streams_topics(self) -> StreamsTopics:
+        """Internal topics of applications, which members of streams groups have created."""
+        ...
 
     @property
     def replica_moves(self) -> ReplicaMoves: ...

@@ -13,7 +13,7 @@ from tidelog.coordination.consumer.member import ConsumerMember, MemberState
 from tidelog.coordination.consumer.metadata_hash import MetadataHashes
 from tidelog.coordination.deadlines import Action, Deadlines
 from tidelog.coordination.group import Group
-from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.group_settings import GroupSettings, is_assignment_due
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.ids import TopicName, random_uuid, uuid_to_text
 
@@ -60,8 +60,7 @@ class GroupContext:
     def may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Whether the last target assignment is old enough: changes that come in a burst share one."""
         interval_ms = self.settings.consumer_limits_of(group.group_id).assignment_interval_ms
-        last_ms = group.assignment_timestamp_ms
-        return not last_ms or not interval_ms or now_ms >= last_ms + interval_ms
+        return is_assignment_due(group.assignment_timestamp_ms, interval_ms, now_ms)
 
     # Deadlines of a member
 

@@ -12,18 +12,15 @@ Its state is what its members and epochs say, nothing that is kept:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set as AbstractSet
-from enum import Enum
-from typing import TypeVar
 
 from tidelog.coordination.consumer.assignors.subscription import NOTHING, Assignment
 from tidelog.coordination.consumer.member import ConsumerMember, MemberState, OwnedPartitions
 from tidelog.coordination.consumer.records import ResolvedRegex, group_tombstones
-from tidelog.coordination.timeline import Earlier, as_committed
+from tidelog.coordination.group import EpochOf
+from tidelog.coordination.timeline import Earlier, all_as_committed, as_committed
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicId, TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
-
-V = TypeVar("V")
 
 INITIAL_EPOCH = 1
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -31,13 +28,6 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 _EPOCH_COMMIT_VERSION = 9
 # What a producer says that does not know the member's epoch.
 _NO_EPOCH = -1
-
-
-class EpochOf(Enum):
-    """What a group counts."""
-
-    GROUP = "group"
-    ASSIGNMENT = "assignment"
 
 
 class ConsumerGroup:
@@ -181,8 +171,8 @@ class ConsumerGroup:
         if not (self.earlier_members or self.earlier_targets or self.earlier_epochs):
             return self
         committed = ConsumerGroup(self.group_id)
-        committed.members = _as_committed(self.members, self.earlier_members)
-        committed.targets = _as_committed(self.targets, self.earlier_targets)
+        committed.members = all_as_committed(self.members, self.earlier_members)
+        committed.targets = all_as_committed(self.targets, self.earlier_targets)
         epoch = as_committed(self.earlier_epochs, EpochOf.GROUP, self.epoch)
         assignment_epoch = as_committed(self.earlier_epochs, EpochOf.ASSIGNMENT, self.assignment_epoch)
         assert epoch is not None
@@ -323,16 +313,6 @@ class ConsumerGroup:
                     del owners[partition]
             if not owners:
                 self._owners.pop(topic, None)
-
-
-def _as_committed(now: Mapping[str, V], earlier: Earlier[str, V]) -> dict[str, V]:
-    committed = {**now}
-    for key, change in earlier.items():
-        if change.before is None:
-            committed.pop(key, None)
-        else:
-            committed[key] = change.before
-    return committed
 
 
 def _epoch_error(member: ConsumerMember) -> ErrorCode:

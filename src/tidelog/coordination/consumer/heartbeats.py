@@ -150,12 +150,12 @@ class Heartbeats:
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group is None:
             return ConsumerGroup(group_id)
-        if not group.gives_way:
+        if not isinstance(group, ClassicGroup):
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         records += group.tombstones()
         if group.is_empty:
             return ConsumerGroup(group_id)
-        if not isinstance(group, ClassicGroup) or self._classic is None:
+        if self._classic is None:
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         check_upgrade(self._context, group)
         converted = from_classic(self._context, group)

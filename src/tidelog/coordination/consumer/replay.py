@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tidelog.coordination.consumer.group import ConsumerGroup, EpochOf
+from tidelog.coordination.consumer.group import ConsumerGroup
 from tidelog.coordination.consumer.member import ConsumerMember
 from tidelog.coordination.consumer.records import ResolvedRegex, names_of, target_of, with_current, with_metadata
-from tidelog.coordination.group import Group
+from tidelog.coordination.group import EpochOf, Group
 from tidelog.coordination.timeline import Timeline
 from tidelog.wire.internal_records import CoordinatorRecord
 from tidelog.wire.messages.internal.consumer_group_records import (

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidelog.coordination.consumer.metadata_hash import MetadataHashes
 from tidelog.coordination.consumer.refusal import RefusedError
 from tidelog.coordination.deadlines import Deadlines
-from tidelog.coordination.decision import Decision
 from tidelog.coordination.group import Group
-from tidelog.coordination.group_settings import GroupSettings
+from tidelog.coordination.group_settings import GroupSettings, is_assignment_due
+from tidelog.coordination.member_sessions import MemberSessions
 from tidelog.coordination.share.group import ShareGroup
 from tidelog.coordination.share.share_partitions import NO_NAME
 from tidelog.coordination.topics_view import TopicsView
@@ -52,7 +51,9 @@ class ShareContext:
         self.topics = topics
         self.hashes = MetadataHashes()
         self.begin = begin
-        self._deadlines = deadlines
+        self.sessions = MemberSessions(
+            deadlines, lambda group_id: settings.share_limits_of(group_id).session_timeout_ms
+        )
 
     def metadata_hash(self, topics: Iterable[TopicName]) -> int:
         return self.hashes.of_group(topics, self.topics)
@@ -78,18 +79,4 @@ class ShareContext:
     def may_assign(self, group: ShareGroup, now_ms: int) -> bool:
         """Whether the last target assignment is old enough: changes that come in a burst share one."""
         interval_ms = self.settings.share_limits_of(group.group_id).assignment_interval_ms
-        last_ms = group.assignment_timestamp_ms
-        return not last_ms or not interval_ms or now_ms >= last_ms + interval_ms
-
-    def renew_session(
-        self, group_id: str, member_id: str, now_ms: int, expire: Callable[[str, str, int], Decision[Any] | None]
-    ) -> None:
-        """The member lives; it has a whole session until its next sign of life."""
-        key = ("session", group_id, member_id)
-        at_ms = now_ms + self.settings.share_limits_of(group_id).session_timeout_ms
-        # Nearly always it is enough to move the deadline, since its action stays the same.
-        if not self._deadlines.move(key, at_ms):
-            self._deadlines.set(key, at_ms, partial(expire, group_id, member_id))
-
-    def forget_member(self, group_id: str, member_id: str) -> None:
-        self._deadlines.cancel(("session", group_id, member_id))
+        return is_assignment_due(group.assignment_timestamp_ms, interval_ms, now_ms)

@@ -6,31 +6,21 @@ Stable    some members: whether all have caught up with the target makes no diff
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import TypeVar
+from collections.abc import Iterable
 
 from tidelog.coordination.consumer.assignors.subscription import Assignment
+from tidelog.coordination.group import EpochOf
 from tidelog.coordination.share.member import ShareMember
 from tidelog.coordination.share.records import group_tombstones
 from tidelog.coordination.share.share_partitions import NO_PARTITIONS, SharePartitions
-from tidelog.coordination.timeline import Earlier, as_committed
+from tidelog.coordination.timeline import Earlier, all_as_committed, as_committed
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicName
 from tidelog.wire.internal_records import CoordinatorRecord
 
-V = TypeVar("V")
-
 INITIAL_EPOCH = 1
 SHARE_PROTOCOL_TYPE = "share"
 EMPTY, STABLE = "Empty", "Stable"
-
-
-class EpochOf(Enum):
-    """What a group counts."""
-
-    GROUP = "group"
-    ASSIGNMENT = "assignment"
 
 
 class ShareGroup:
@@ -135,7 +125,7 @@ class ShareGroup:
         if not (self.earlier_members or self.earlier_epochs):
             return self
         committed = ShareGroup(self.group_id)
-        committed.members = _as_committed(self.members, self.earlier_members)
+        committed.members = all_as_committed(self.members, self.earlier_members)
         epoch = as_committed(self.earlier_epochs, EpochOf.GROUP, self.epoch)
         assignment_epoch = as_committed(self.earlier_epochs, EpochOf.ASSIGNMENT, self.assignment_epoch)
         assert epoch is not None
@@ -174,13 +164,3 @@ class ShareGroup:
                 self._subscribers[name] = count
             else:
                 del self._subscribers[name]
-
-
-def _as_committed(now: Mapping[str, V], earlier: Earlier[str, V]) -> dict[str, V]:
-    committed = {**now}
-    for key, change in earlier.items():
-        if change.before is None:
-            committed.pop(key, None)
-        else:
-            committed[key] = change.before
-    return committed

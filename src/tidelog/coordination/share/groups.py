@@ -130,7 +130,7 @@ class ShareGroups:
         replay(self._context.groups, record, self._timeline, now_ms)
         if record.value is None and isinstance(record.key, ShareGroupMemberMetadataKey):
             # Here and not where it was decided: the member is a member until that is written down.
-            self._context.forget_member(record.key.group_id, record.key.member_id)
+            self._context.sessions.forget(record.key.group_id, record.key.member_id)
 
     def loaded(self, topics: TopicsView, now_ms: int) -> None:
         """All has been replayed. Every member has a whole session to come back in."""

@@ -85,11 +85,11 @@ class ShareHeartbeats:
     def watch(self, group: ShareGroup, now_ms: int) -> None:
         """Begin the sessions of members that this node has not watched so far."""
         for member_id in group.members:
-            self._context.renew_session(group.group_id, member_id, now_ms, self.expire)
+            self._context.sessions.renew(group.group_id, member_id, now_ms, self.expire)
 
     def _stay(self, group: ShareGroup, member: ShareMember, now_ms: int) -> ShareGroupHeartbeatResponse:
         """Renew the member's session; the answer without an assignment."""
-        self._context.renew_session(group.group_id, member.member_id, now_ms, self.expire)
+        self._context.sessions.renew(group.group_id, member.member_id, now_ms, self.expire)
         return ShareGroupHeartbeatResponse(
             throttle_time_ms=0,
             error_code=ErrorCode.NONE,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tidelog.coordination.consumer.assignors.subscription import NOTHING
-from tidelog.coordination.group import Group
-from tidelog.coordination.share.group import EpochOf, ShareGroup
+from tidelog.coordination.group import EpochOf, Group
+from tidelog.coordination.share.group import ShareGroup
 from tidelog.coordination.share.member import ShareMember
 from tidelog.coordination.share.records import share_partitions_of, target_of, with_current, with_metadata
 from tidelog.coordination.share.share_partitions import NO_PARTITIONS
