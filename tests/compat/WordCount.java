@@ -15,7 +15,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
  * One instance of a Kafka Streams application that counts words exactly once: lines are cut into words, the words go through a topic of
  * their own to the instance that counts them, and the counts live in stores that have a compacted topic behind them.
  *
- * <p>Arguments: the servers and a directory for the state. Prints its state whenever that changes. SIGTERM closes it.
+ * <p>Arguments: the servers, a directory for the state, and the protocol of the group, classic or streams. Prints its state whenever that changes. SIGTERM closes it.
  */
 public final class WordCount {
   public static void main(String[] arguments) {
@@ -37,9 +37,12 @@ public final class WordCount {
     properties.put("state.dir", arguments[1]);
     properties.put("processing.guarantee", "exactly_once_v2");
     properties.put("commit.interval.ms", "100");
-    properties.put("num.standby.replicas", "1");
+    properties.put("group.protocol", arguments[2]);
     // What a killed instance leaves open is in nobody's way for long.
-    properties.put("consumer.session.timeout.ms", "6000");
+    if (arguments[2].equals("classic")) {
+      properties.put("num.standby.replicas", "1");
+      properties.put("consumer.session.timeout.ms", "6000");
+    }
     properties.put("producer.transaction.timeout.ms", "6000");
 
     KafkaStreams streams = new KafkaStreams(builder.build(), properties);

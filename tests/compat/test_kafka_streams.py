@@ -1,4 +1,5 @@
-"""Kafka Streams, exactly once, against a node of ours: its own topics, state that moves, an instance that is killed."""
+"""Kafka Streams, exactly once, against a node of ours: its own topics, state that moves, an instance that is killed. With both
+protocols: tasks are assigned by one of the members, or by the coordinator (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -25,12 +26,20 @@ LINES = 6_000
 WORDS_A_LINE = 5
 WORDS = 150
 TIMEOUT_S = 90.0
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "streams"])
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[TidelogNode]:
     settings = {
         "group_initial_rebalance_delay_ms": "0",
+        "group_streams_initial_rebalance_delay_ms": "0",
+        "group_streams_num_standby_replicas": "1",
+        # What a killed instance has is somebody else's soon.
+        "group_streams_min_session_timeout_ms": "6000",
+        "group_streams_session_timeout_ms": "6000",
+        "group_streams_min_heartbeat_interval_ms": "1000",
+        "group_streams_heartbeat_interval_ms": "1000",
         "transaction_abort_timed_out_transaction_cleanup_interval_ms": "1000",
     }
     node = TidelogNode.at(tmp_path / "node", **settings)
@@ -39,11 +48,11 @@ def node(tmp_path: Path) -> Iterator[TidelogNode]:
 
 
 @contextmanager
-def instance(kafka: ApacheKafka, node: TidelogNode, place: Path) -> Iterator[subprocess.Popen[str]]:
+def instance(kafka: ApacheKafka, node: TidelogNode, place: Path, protocol: str) -> Iterator[subprocess.Popen[str]]:
     """One instance of the application, from where it processes. It is asked to close at the end, unless it is gone by then."""
     place.mkdir()
     said = place / "said"
-    command = kafka.command(str(PROGRAM), node.bootstrap, str(place / "state"), jvm=NODE_JVM)
+    command = kafka.command(str(PROGRAM), node.bootstrap, str(place / "state"), protocol, jvm=NODE_JVM)
     with said.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output, text=True) as process:
         try:
             wait_until(lambda: process.poll() is not None or "RUNNING" in said.read_text(), "it runs", TIMEOUT_S)
@@ -87,8 +96,9 @@ def send(node: TidelogNode, random: Random, count: int) -> Counter[str]:
     return sent
 
 
+@PROTOCOLS
 def test_words_are_counted_once_though_an_instance_is_killed(
-    kafka: ApacheKafka, node: TidelogNode, tmp_path: Path
+    kafka: ApacheKafka, node: TidelogNode, tmp_path: Path, protocol: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for created in admin.create_topics([NewTopic("lines", 4), NewTopic("counts", 2)]).values():
@@ -99,13 +109,13 @@ def test_words_are_counted_once_though_an_instance_is_killed(
     consumer.subscribe(["counts"])
     counts = Counts(consumer)
     expected: Counter[str] = Counter()
-    with instance(kafka, node, tmp_path / "first"):
-        with instance(kafka, node, tmp_path / "second") as second:
+    with instance(kafka, node, tmp_path / "first", protocol):
+        with instance(kafka, node, tmp_path / "second", protocol) as second:
             expected += send(node, random, LINES)
             wait_until(lambda: counts.total() > expected.total() // 2, "half of the words are counted", TIMEOUT_S)
             second.kill()
         expected += send(node, random, LINES)
-        with instance(kafka, node, tmp_path / "third"):
+        with instance(kafka, node, tmp_path / "third", protocol):
             wait_until(lambda: counts.total() >= expected.total(), "all words are counted", TIMEOUT_S)
     assert counts.latest == dict(expected)
     assert counts.gone_back == []
