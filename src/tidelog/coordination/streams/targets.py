@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelog.coordination.decision import Decision
-from tidelog.coordination.streams.configured_topology import ConfiguredTopology, Status, StatusCode, configure
+from tidelog.coordination.streams.configured_topology import ConfiguredTopology, Status, StatusCode
 from tidelog.coordination.streams.context import NUM_STANDBY_REPLICAS, StreamsContext
 from tidelog.coordination.streams.group import StreamsGroup
 from tidelog.coordination.streams.member import StreamsMember
@@ -51,10 +51,9 @@ class Targets:
         group = self._context.groups.get(group_id)
         if not isinstance(group, StreamsGroup) or group.is_empty or group.epoch <= group.assignment_epoch:
             return None
-        if group.topology is None or not self._context.may_assign(group, now_ms):
+        if group.configured is None or not self._context.may_assign(group, now_ms):
+            # Only its first heartbeat has come so far. The next one looks at the topics, and assigns.
             return None
-        if group.configured is None:
-            group.configured = configure(group.topology, self._context.topics)
         records: list[CoordinatorRecord] = []
         members = group.members
         _assign(group, members, group.configured, group.assignment_configs, group.epoch, now_ms, records)
