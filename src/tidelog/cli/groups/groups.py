@@ -69,8 +69,8 @@ def show_lag(bootstrap: str, group_ids: Sequence[str], *, all_groups: bool, as_j
     async def work(admin: AsyncAdmin) -> None:
         if bool(group_ids) == all_groups:
             raise QuestionError("name one or more groups, or all of them with --all")
-        # Streams groups cannot be described here.
-        types = {GroupType.CLASSIC, GroupType.CONSUMER, GroupType.SHARE}
+        # Of a later release's groups nothing is known here.
+        types = set(GroupType) - {GroupType.UNKNOWN}
         names = [each.group_id for each in await admin.list_groups() if each.type in types] if all_groups else group_ids
         if not names:
             print_line("there are no groups")

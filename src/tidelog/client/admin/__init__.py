@@ -44,6 +44,13 @@ if TYPE_CHECKING:
         UserScramUpsertion,
     )
     from tidelog.client.admin.share_groups import SharePosition
+    from tidelog.client.admin.streams_groups import (
+        StreamsGroupDescription,
+        StreamsInternalTopic,
+        StreamsMember,
+        StreamsSubtopology,
+        StreamsTasks,
+    )
     from tidelog.client.admin.topics import (
         BROKER_DEFAULT,
         CreatedTopic,
@@ -116,6 +123,11 @@ __all__ = [
     "ScramCredentialInfo",
     "ScramMechanism",
     "SharePosition",
+    "StreamsGroupDescription",
+    "StreamsInternalTopic",
+    "StreamsMember",
+    "StreamsSubtopology",
+    "StreamsTasks",
     "TopicDescription",
     "TopicListing",
     "TransactionDescription",
@@ -180,6 +192,11 @@ _MODULES = {
     "ScramCredentialInfo": "scram",
     "ScramMechanism": "scram",
     "SharePosition": "share_groups",
+    "StreamsGroupDescription": "streams_groups",
+    "StreamsInternalTopic": "streams_groups",
+    "StreamsMember": "streams_groups",
+    "StreamsSubtopology": "streams_groups",
+    "StreamsTasks": "streams_groups",
     "TopicDescription": "topics",
     "TopicListing": "topics",
     "TransactionDescription": "transactions",

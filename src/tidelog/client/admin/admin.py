@@ -97,6 +97,7 @@ class Admin(ClosedAtExit):
     list_groups = _waiting(AsyncAdmin.list_groups)
     describe_groups = _waiting(AsyncAdmin.describe_groups)
     describe_group = _waiting(AsyncAdmin.describe_group)
+    describe_streams_groups = _waiting(AsyncAdmin.describe_streams_groups)
     delete_groups = _waiting(AsyncAdmin.delete_groups)
     delete_group = _waiting(AsyncAdmin.delete_group)
     remove_members = _waiting(AsyncAdmin.remove_members)

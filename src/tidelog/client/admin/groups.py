@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from tidelog.client.admin.outcomes import each_of, error_of, group_error, no_group, value_of
 from tidelog.client.admin.requests import GroupCoordinator, OneBroker, Requests
+from tidelog.client.admin.streams_groups import StreamsGroupDescription, streams_group
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, RefusedError, UnsupportedError
 from tidelog.client.given_names import names_of
@@ -39,9 +40,11 @@ from tidelog.wire.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
+from tidelog.wire.messages.streams_groups import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 SHARE_PROTOCOL_TYPE = "share"
+STREAMS_PROTOCOL_TYPE = "streams"
 
 _NOT_OF_THIS_TYPE = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
@@ -144,7 +147,7 @@ class GroupCalls:
         return [groups[group_id] for group_id in sorted(groups)]
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | ClientError]:
-        """Groups of any protocol, share groups too, with their members and what each has.
+        """Groups of any protocol, share groups and streams groups too, with their members and what each has.
 
         >>> (await admin.describe_groups(["billing"]))["billing"].state
         """
@@ -163,16 +166,35 @@ class GroupCalls:
             return await self._describe_classic(group_id)
         described = answer.groups[0]
         if described.error_code in _NOT_OF_THIS_TYPE:
-            # Not a group of the new protocol; it may be one of the old, or a share group.
+            # Not a group of the new protocol; it may be one of the old, a share group, or a streams group.
             try:
                 return await self._describe_classic(group_id)
             except RefusedError as error:
-                share = await self._describe_share(group_id) if error.code is ErrorCode.GROUP_ID_NOT_FOUND else None
-                if share is None:
+                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
-                return share
+                other = await self._describe_share(group_id) or await self._describe_streams(group_id)
+                if other is None:
+                    raise
+                return other
         value_of(group_error(group_id, described.error_code, described.error_message))
         return _consumer_group(described, self._coordinator(group_id))
+
+    async def describe_streams_groups(
+        self, group_ids: Iterable[str]
+    ) -> dict[str, StreamsGroupDescription | ClientError]:
+        """Streams groups with their topology, and the tasks of each member. `describe_groups` tells of these too, as of any
+        other group: by the partitions that they read.
+
+        >>> (await admin.describe_streams_groups(["word-count"]))["word-count"].members[0].assignment.active
+        """
+
+        async def describe(group_id: str) -> StreamsGroupDescription:
+            answer = await self._ask_streams(group_id)
+            described = answer.groups[0]
+            value_of(group_error(group_id, described.error_code, described.error_message))
+            return streams_group(described, self._coordinator(group_id))
+
+        return await each_of(names_of(group_ids, "groups"), describe)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ClientError | None]:
         """Delete groups without members, with all that they have committed. The error of each, None where it is gone."""
@@ -267,6 +289,25 @@ class GroupCalls:
         value_of(group_error(group_id, described.error_code, described.error_message))
         return _share_group(described, self._coordinator(group_id))
 
+    async def _describe_streams(self, group_id: str) -> GroupDescription | None:
+        """None where there is no streams group of this id, or the cluster knows no streams groups."""
+        try:
+            described = (await self._ask_streams(group_id)).groups[0]
+        except UnsupportedError:
+            return None
+        if described.error_code in _NOT_OF_THIS_TYPE:
+            return None
+        value_of(group_error(group_id, described.error_code, described.error_message))
+        return _streams_group(streams_group(described, self._coordinator(group_id)))
+
+    async def _ask_streams(self, group_id: str) -> StreamsGroupDescribeResponse:
+        return await self._requests.ask(
+            GroupCoordinator(group_id),
+            StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False),
+            StreamsGroupDescribeResponse,
+            codes=lambda each: [group.error_code for group in each.groups],
+        )
+
     def _coordinator(self, group_id: str) -> int:
         known = self._requests.coordinator_of(group_id)
         return -1 if known is None else known
@@ -345,6 +386,37 @@ def _share_member(member: ShareMember) -> GroupMember:
         member.rack_id,
         member.member_epoch,
         is_classic=False,
+    )
+
+
+def _streams_group(group: StreamsGroupDescription) -> GroupDescription:
+    """By the partitions that active tasks read, as other groups are described."""
+    read = tuple(sorted({topic for part in group.subtopologies for topic in part.read_topics}))
+    return GroupDescription(
+        group.group_id,
+        GroupType.STREAMS,
+        _state(group.state),
+        STREAMS_PROTOCOL_TYPE,
+        "",
+        group.coordinator,
+        tuple(
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.host,
+                group.partitions_of(member.assignment),
+                read,
+                None,
+                member.rack_id,
+                member.epoch,
+                group.partitions_of(member.target_assignment),
+                is_classic=False,
+            )
+            for member in group.members
+        ),
+        group.epoch,
+        group.assignment_epoch,
     )
 
 
