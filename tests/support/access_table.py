@@ -273,6 +273,12 @@ def _topics_by_id(world: World) -> Mapping[str, Any]:
     return {"topics": [{"topic_id": world.topic_id, "name": None}], "allow_auto_topic_creation": False}
 
 
+def _streams_member(_world: World) -> Mapping[str, Any]:
+    """In no epoch that a topology may come with, so that nothing comes of it."""
+    part = {"subtopology_id": "0", "source_topics": [TOPIC]}
+    return {"group_id": OTHER, "member_id": "m", "member_epoch": 7, "topology": {"epoch": 0, "subtopologies": [part]}}
+
+
 def _share_fetched(world: World) -> Mapping[str, Any]:
     partitions = {"topic_id": world.topic_id, "partitions": [PARTITION]}
     return {"group_id": GROUP, "member_id": "m", "max_bytes": 1, "max_records": 1, "topics": [partitions]}
@@ -549,6 +555,32 @@ COORDINATED_ROWS = (
     Row(
         ApiKey.SHARE_GROUP_DESCRIBE,
         1,
+        _fixed(group_ids=[GROUP]),
+        group(Op.DESCRIBE),
+        "groups.0.error_code",
+        GROUP_REFUSED,
+    ),
+    Row(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        0,
+        _streams_member,
+        group(Op.READ, OTHER),
+        "error_code",
+        GROUP_REFUSED,
+        beside=(topic(Op.DESCRIBE),),
+    ),
+    Row(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        0,
+        _streams_member,
+        topic(Op.DESCRIBE),
+        "error_code",
+        TOPIC_REFUSED,
+        beside=(group(Op.READ, OTHER),),
+    ),
+    Row(
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        0,
         _fixed(group_ids=[GROUP]),
         group(Op.DESCRIBE),
         "groups.0.error_code",
