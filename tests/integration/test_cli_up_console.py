@@ -119,7 +119,9 @@ def follows_a_record(browser: Browser, directory: Path) -> None:
 def follows_a_commit(browser: Browser, admin: Admin) -> None:
     admin.create_topic("other", partitions=1)
     admin.alter_group_offsets("billing", {("orders", 0): 0, ("other", 0): 0})
-    wait_for(lambda: browser.get("/xray/record?topic=orders&partition=0&offset=0")["commits"] != [], "the group is sampled")
+    wait_for(
+        lambda: browser.get("/xray/record?topic=orders&partition=0&offset=0")["commits"] != [], "the group is sampled"
+    )
     found: list[Any] = []
     with browser.events("/xray/live?topic=orders&partition=0") as stream:
         for name, value in stream:

@@ -24,8 +24,8 @@ from tidelog.model.quota_config import MAX_CONNECTION_CREATION_RATE, QUOTA_KEYS
 from tidelog.model.sasl_config import LISTENER_SASL_KEYS, MECHANISM_KEYS, SASL_KEYS
 from tidelog.model.share_coordinator_config import SHARE_COORDINATOR_KEYS
 from tidelog.model.share_group_config import SHARE_GROUP_KEYS
-from tidelog.model.telemetry_config import TELEMETRY_KEYS
 from tidelog.model.streams_group_config import STREAMS_GROUP_KEYS
+from tidelog.model.telemetry_config import TELEMETRY_KEYS
 from tidelog.model.throttle_config import THROTTLE_KEYS
 from tidelog.model.tls_config import TLS_KEYS
 from tidelog.model.token_config import TOKEN_KEYS
