@@ -84,7 +84,8 @@ def test_orders_that_wait_for_their_payments_survive_kills(tidelog_pipeline: Mak
 
     report = pipeline.survives_kills()
 
-    assert {"end of paid", "end of topics"} <= {kill.step for kill in report.kills}
+    # The batch with the most rows is that of the unpaid ones.
+    assert {"decision", "end of topics"} <= {kill.step for kill in report.kills}
 
 
 def test_a_window_goes_on_where_the_run_before_has_left_it_and_survives_kills(tidelog_pipeline: Make) -> None:
