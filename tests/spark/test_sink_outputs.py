@@ -38,6 +38,7 @@ from tidelog.spark.sink.sink_decisions import (
     AUDIT_RETENTION_MS,
     AUDIT_TOPIC,
     TOPIC,
+    audit_topic_warnings,
     deciding_cluster,
     topic_problems,
 )
@@ -533,4 +534,7 @@ def test_a_topic_of_decisions_that_one_broker_can_lose_is_told() -> None:
     assert "1 of 3 replicas" in topic_problems({}, replicas=1, brokers=3)[1][0]
     problem, (warning,) = topic_problems({**well, "min.insync.replicas": "1"}, replicas=3, brokers=3)
     assert (problem, "min.insync.replicas=1" in warning) == ("", True)
+    assert audit_topic_warnings(replicas=3, brokers=5) == audit_topic_warnings(replicas=1, brokers=1) == []
+    (warning,) = audit_topic_warnings(replicas=1, brokers=3)
+    assert "1 of 3 replicas: while its broker is away no batch is decided" in warning
     assert "set it to compact" in topic_problems({"cleanup.policy": "delete"}, replicas=3, brokers=3)[0]

@@ -303,8 +303,29 @@ async def check_topic(admin: AsyncAdmin) -> None:
     )
     if problem:
         raise SinkError(problem)
-    for each in warnings:
+    for each in [*warnings, *await _audit_warnings(admin, brokers)]:
         log.warning("%s", each)
+
+
+async def _audit_warnings(admin: AsyncAdmin, brokers: int) -> list[str]:
+    """What is wrong with the topic of accounts, which an earlier release may have left to the brokers to make."""
+    try:
+        replicas = min(len(each.replicas) for each in (await admin.describe_topic(AUDIT_TOPIC)).partitions)
+    except ClientError as error:
+        # It is made with the first account.
+        log.info("the topic %s cannot be looked at: %s", AUDIT_TOPIC, error)
+        return []
+    return audit_topic_warnings(replicas=replicas, brokers=brokers)
+
+
+def audit_topic_warnings(*, replicas: int, brokers: int) -> list[str]:
+    wanted = min(_REPLICAS_MAX, brokers)
+    if replicas >= wanted:
+        return []
+    sentence = (
+        f"the topic {AUDIT_TOPIC} has {replicas} of {wanted} replicas: while its broker is away no batch is decided"
+    )
+    return [f"{sentence}; reassign its partition to more brokers"]
 
 
 def topic_problems(configs: Mapping[str, str], *, replicas: int, brokers: int) -> tuple[str, list[str]]:
