@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from tests.support.command_line import tidelog
 from tidelog.cli.pipeline.mortal_driver import MortalDriver
+from tidelog.cli.pipeline.pipeline_chaos import goes_on
 from tidelog.spark.testing_kit.chaos_driver import ChaosJob
 from tidelog.spark.testing_kit.errors import PipelineTestError
 from tidelog.spark.testing_kit.random_rows import RandomRows
@@ -107,3 +108,10 @@ def test_a_driver_that_does_not_start_says_why_and_is_gone(tmp_path: Path) -> No
     assert not has_started
     assert not driver.is_up
     assert sentence
+
+
+def test_chaos_goes_on_until_each_kind_was_killed_and_not_for_ever() -> None:
+    assert goes_on(59, 1, [])
+    assert goes_on(61, 1, ["driver", "broker"])
+    assert not goes_on(61, 1, ["driver", "broker", "worker"])
+    assert not goes_on(4 * 60 + 121, 1, ["driver", "broker"])

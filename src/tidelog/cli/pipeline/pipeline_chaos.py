@@ -78,6 +78,10 @@ _BATCHES_BETWEEN = 3
 # Steps that every batch has which is decided here; where Spark itself writes the driver dies at any time.
 _STEPS = (BEGIN, WRITE, "decision", "finish", RETURN)
 DRIVER, WORKER, BROKER = "driver", "worker", "broker"
+_KINDS = (DRIVER, WORKER, BROKER)
+# A busy machine does few batches in the time that was asked for: so much longer, until each kind was killed once.
+_LONGER = 4
+_LONGER_S = 120.0
 # With tries, so that a task whose worker is killed is done again and not the whole batch.
 _MASTER = "local[2,4]"
 _DAY = "1 day"
@@ -122,6 +126,12 @@ def chaos(options: ChaosOptions) -> int:
             shutil.rmtree(directory, ignore_errors=True)
 
 
+def goes_on(elapsed_s: float, minutes: float, kills: Sequence[str]) -> bool:
+    """Until the time is over, and for longer where something was not killed yet: an answer through no kills would be none."""
+    asked_s = minutes * 60
+    return elapsed_s < asked_s or (not set(_KINDS) <= set(kills) and elapsed_s < asked_s * _LONGER + _LONGER_S)
+
+
 def _complain(error: Exception, code: int) -> int:
     for each in error.problems if isinstance(error, DefinitionError) else [str(error)]:
         complain(COMMAND, each, code)
@@ -129,7 +139,7 @@ def _complain(error: Exception, code: int) -> int:
 
 
 def _answer(options: ChaosOptions, course: _Course, told: Sequence[str], directory: Path) -> int:
-    kills = {kind: course.kills.count(kind) for kind in (DRIVER, WORKER, BROKER)}
+    kills = {kind: course.kills.count(kind) for kind in _KINDS}
     if options.as_json:
         print_json(
             [
@@ -203,22 +213,27 @@ class _Course:
         self._driver.start()
         if not self._driver.wait_until_running():
             raise PipelineError(f"the driver does not start: {self._driver.sentence}")
-        until_s = time.monotonic() + self._options.minutes * 60
+        started_s = time.monotonic()
         kinds: list[str] = []
         next_kill_s = time.monotonic() + self._times.uniform(*_PAUSE_S)
-        while (now_s := time.monotonic()) < until_s:
+        while goes_on((now_s := time.monotonic()) - started_s, self._options.minutes, self.kills):
             self._sources.give(self._options.rate)
             self._driver.ensure_up()
             if self._driver.failures > FAILURES_MAX + len(self.kills):
                 raise PipelineError(f"the driver stops by itself, again and again: {self._driver.sentence}")
             # Each kind as often as the others, in an order that the seed gives.
-            kinds = kinds or self._random.sample([DRIVER, WORKER, BROKER], 3)
+            kinds = kinds or self._random.sample(_KINDS, len(_KINDS))
             if now_s >= next_kill_s and self._driver.is_running and self._may_kill(kinds[-1]):
                 if self._kill(kinds[-1]):
                     self.kills.append(kinds.pop())
                     self._batches = self._committed()
                 next_kill_s = time.monotonic() + self._times.uniform(*_PAUSE_S)
             _wait(now_s + _TICK_S - time.monotonic())
+        if missing := [each for each in _KINDS if each not in self.kills]:
+            raise QuestionError(
+                f"no {' and no '.join(missing)} could be killed in {(time.monotonic() - started_s) / 60:.0f} minutes, so that "
+                "nothing is known: too few batches came to an end meanwhile; give it more --minutes"
+            )
         self.rows_in = self._sources.count
         self._say(f"{self.rows_in:,} rows are in after {len(self.kills)} kills; reading what is left")
         self._driver.stop()
