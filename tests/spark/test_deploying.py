@@ -57,6 +57,7 @@ def file_of(*pipelines: Pipeline) -> PipelineFile:
         ("local[2]", DeployTarget(Kind.LOCAL, "local[2]")),
         ("spark://a:7077,b:7077", DeployTarget(Kind.STANDALONE, "spark://a:7077,b:7077")),
         ("k8s://https://k8s.example:6443/", K8S),
+        ("sc://spark:15002", DeployTarget(Kind.CONNECT, "sc://spark:15002")),
         ("yarn", DeployTarget(Kind.YARN, "yarn")),
     ],
 )
@@ -64,7 +65,9 @@ def test_a_target_is_what_spark_calls_it(text: str, target: DeployTarget) -> Non
     assert parse_target(text) == target
 
 
-@pytest.mark.parametrize("text", ["", "mesos://a:1", "spark://a", "k8s://", "sc://spark:15002", "local[x]"])
+@pytest.mark.parametrize(
+    "text", ["", "mesos://a:1", "spark://a", "k8s://", "sc://", "sc://spark:x", "sc://s;token=t", "local[x]"]
+)
 def test_what_is_no_target_is_refused(text: str) -> None:
     with pytest.raises(DeployError):
         parse_target(text)
@@ -214,10 +217,26 @@ def test_a_dry_run_shows_everything_and_writes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_on_a_server_of_spark_connect_a_unit_follows_the_queries_and_workers_get_no_package(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.py"
+    file.write_text(FILE.format(checkpoint="s3a://b/c"))
+
+    shown = tidelog(
+        "pipeline", "deploy", file, "--target", "sc://h:15002", "--out", tmp_path / "d", "--dry-run", "--json"
+    )
+
+    assert shown.exit_code == 0, shown.stderr
+    (unit,) = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert Path(unit["file"]).name == UNIT
+    assert "--master sc://h:15002" in unit["text"]
+    assert "--package" not in unit["text"]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--target", "sc://h:15002"], "pipelines cannot run over Spark Connect"),
+        (["--target", "sc://h:15002"], "copied: the checkpoint is at"),
+        (["--target", "sc://h:15002/;token=t"], "a token would be in files: give sc://HOST:PORT alone"),
         (["--target", "k8s://https://h", "--executor-memory", "lots"], "'lots' is no size of memory"),
         (["--target", "k8s://https://h", "--namespace", "No"], "'No' is no namespace"),
         (["--target", "yarn"], "copied: the checkpoint is at"),

@@ -21,7 +21,7 @@ from tests.spark.topics import fill
 from tests.support.apache_kafka import wait_until
 from tidelog.net.errors import ListenError
 from tidelog.spark.watching import QueryListener
-from tidelog.spark.watching.batch_report import read_report
+from tidelog.spark.watching.batch_report import read_report, whole_report
 from tidelog.spark.watching.query_listener import QUERIES_MAX
 from tidelog.testing import EmbeddedCluster
 
@@ -203,3 +203,17 @@ def test_queries_of_a_session_are_seen_as_spark_runs_them(
         assert 0 <= found.lag_ms <= found.batch_duration_ms
     finally:
         spark.streams.removeListener(listener)
+
+
+def test_a_report_over_spark_connect_says_the_same_by_its_sources_and_by_rows() -> None:
+    schema = {"type": "struct", "fields": [{"name": "bad"}, {"name": "worst"}]}
+    own = {name: each for name, each in REPORT.items() if name not in {"numInputRows", "processedRowsPerSecond"}}
+    sources = [{**each, "numInputRows": 3, "processedRowsPerSecond": 1.5} for each in REPORT["sources"]]
+
+    found = whole_report(
+        {**own, "sources": sources, "observedMetrics": {"quality": {"values": [3, 0.5], "schema": schema}}}
+    )
+
+    assert (found["numInputRows"], found["processedRowsPerSecond"]) == (3 * len(sources), 1.5 * len(sources))
+    assert found["observedMetrics"] == {"quality": {"bad": 3, "worst": 0.5}}
+    assert whole_report(REPORT) == REPORT

@@ -193,6 +193,9 @@ def test_questions_without_an_answer_have_another_exit_code_than_a_difference(tm
         tidelog("pipeline", "diff", one, two, "--only", "a"),
         tidelog("pipeline", "diff", one, tmp_path / "none.py"),
         tidelog("pipeline", "preview", two, "--only", "b"),
+        tidelog("pipeline", "preview", one, "--master", "sc://spark:15002"),
+        tidelog("pipeline", "run", one, "--master", "sc://127.0.0.1:1"),
+        tidelog("pipeline", "run", one, "--master", "sc://spark:15002", "--package", "x.zip"),
     ]
 
     assert [(each.exit_code, each.stderr.removeprefix("tidelog pipeline: ")) for each in found] == [
@@ -200,6 +203,21 @@ def test_questions_without_an_answer_have_another_exit_code_than_a_difference(tm
         (2, "a: sink: encode is 'xml'; it can be json or columns\n"),
         (2, f"there is no file {tmp_path / 'none.py'}\n"),
         (2, "b: sink: encode is 'xml'; it can be json or columns\n"),
+        (
+            1,
+            (
+                "this command looks at Spark's plans, which nobody sees over Spark Connect: give it a Spark of its own, as in"
+                " --master 'local[*]'\n"
+            ),
+        ),
+        (1, "no Spark Connect server answers at 127.0.0.1:1: Connection refused\n"),
+        (
+            1,
+            (
+                "--package does not go over Spark Connect: the Python of the server and its workers needs Tidelog"
+                " installed\n"
+            ),
+        ),
     ]
 
 

@@ -11,10 +11,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.admin_session import print_line, print_table
-from tidelog.cli.pipeline.pipeline import load
+from tidelog.cli.pipeline.pipeline import load, starting
 from tidelog.cli.rendering import Json, bytes_as_json, json_line
+from tidelog.spark.connect_session import SCHEME
 from tidelog.spark.pipelines.definition import RECORD, Pipeline
-from tidelog.spark.pipelines.errors import DefinitionError
+from tidelog.spark.pipelines.errors import DefinitionError, PipelineError
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.session import SessionSettings, session_conf, start_session
 from tidelog.spark.pipelines.validation import problems_of
@@ -41,8 +42,13 @@ def batch_session(
 ) -> Iterator[SparkSession]:
     """PipelineError where Spark does not start."""
     conf = session_conf(pipelines, settings, is_checkpoint_local=True)
+    if conf["spark.master"].startswith(SCHEME):
+        raise PipelineError(
+            "this command looks at Spark's plans, which nobody sees over Spark Connect: give it a Spark of its own, as in "
+            "--master 'local[*]'"
+        )
     if not as_json:
-        print_line(f"starting Spark on {conf['spark.master']}")
+        print_line(starting(conf["spark.master"]))
     spark = start_session(conf, modules, is_verbose=settings.is_verbose)
     try:
         yield spark

@@ -29,6 +29,7 @@ from tidelog.cli.cluster_login import login_properties
 from tidelog.cli.node.broker_options import DEFAULT_METRICS_HOST
 from tidelog.model.clock import SystemClock
 from tidelog.net.errors import ListenError
+from tidelog.spark.connect_session import SCHEME
 from tidelog.spark.outputs.storage import Storage
 from tidelog.spark.pipelines.errors import DefinitionError, PackageError, PipelineError, PipelineFileError
 from tidelog.spark.pipelines.lineage.run_lineage import DEFAULT_NAMESPACE, Lineage
@@ -188,7 +189,7 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
     ):
         if metrics is not None:
             display.say(f"metrics are at {metrics.url}")
-        display.say(f"starting Spark on {conf['spark.master']}")
+        display.say(starting(conf["spark.master"]))
         spark = start_session(conf, file.modules, is_verbose=options.is_verbose)
         try:
             clock = SystemClock()
@@ -206,6 +207,15 @@ def _run(file: PipelineFile, settings: SessionSettings, options: RunOptions) -> 
                 run.follow(show, lambda: display.say("stopping after the batches that are under way"))
         finally:
             spark.stop()
+
+
+def starting(master: str) -> str:
+    """What is told of a session that is about to start, without a token that a URL may have."""
+    return (
+        f"connecting to Spark at {master.partition(';')[0]}"
+        if master.startswith(SCHEME)
+        else f"starting Spark on {master}"
+    )
 
 
 def _metrics_file(options: RunOptions) -> Path | None:

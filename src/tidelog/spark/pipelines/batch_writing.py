@@ -20,10 +20,10 @@ from tidelog.spark.errors import SinkError
 from tidelog.spark.outputs.manifest_store import encode_schema, manifest_of, write_manifest
 from tidelog.spark.outputs.staged import StagedOutput, app_id, sum_checksums
 from tidelog.spark.pipelines.batch_accounts import QuerySinks, accounts_of
+from tidelog.spark.pipelines.batch_context import BatchContext, DriverContext
 from tidelog.spark.pipelines.batch_rows import is_tagged, rows_to_write
 from tidelog.spark.pipelines.checkpoint_offsets import entry_hash, input_ranges, read_entry
 from tidelog.spark.pipelines.output_upkeep import OutputUpkeep
-from tidelog.spark.pipelines.repeated_stages import StageWatch
 from tidelog.spark.pipelines.sink_targets import StagedSink
 from tidelog.spark.pipelines.sink_writing import (
     MESSAGE,
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What Spark tells the thread that runs a batch.
-_QUERY_ID = "sql.streaming.queryId"
-_RUN_ID = "spark.jobGroup.id"
 # A batch that is computed anew so often has lost as many workers while it ran.
 JOBS_MAX = 4
 # Spark's words for rows that were lost, and did not come out again as they were.
@@ -81,8 +78,10 @@ class BatchWriting:
         committer: Callable[[SinkIdentity, str], Committer],
         ranges: WrittenRanges | None = None,
         clock: Clock | None = None,
+        context: BatchContext | None = None,
     ) -> None:
         self._sinks = sinks
+        self._context = context or DriverContext()
         self._make_committer = committer
         self._committer: Committer | None = None
         self._ranges = ranges
@@ -165,7 +164,7 @@ class BatchWriting:
         """
         written = rows_to_write(rows, self._sinks.rows).mapInArrow(plan, f"{MESSAGE} binary")
         for _ in range(JOBS_MAX):
-            watch = StageWatch(rows.sparkSession, plan.run)
+            watch = self._context.watch(rows.sparkSession, plan.run)
             try:
                 messages = read_messages([bytes(each[0]) for each in written.collect()])
             except Exception as error:
@@ -173,7 +172,7 @@ class BatchWriting:
                 if _IS_INDETERMINATE not in str(error):
                     raise
             else:
-                if not watch.has_repeated({each.stage for each in messages}):
+                if not watch.has_repeated(messages):
                     return messages
             log.warning(
                 "rows of batch %d were lost with a worker while it was written: it is computed anew", plan.batch_id
@@ -265,10 +264,7 @@ class BatchWriting:
     # Around it.
 
     def _who(self, spark: SparkSession) -> tuple[SinkIdentity, str]:
-        context = spark.sparkContext
-        query, run = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
-        if query is None or run is None:
-            raise SinkError("Spark does not tell which query this batch belongs to: nothing can be decided")
+        query, run = self._context.who(spark)
         return SinkIdentity(query, prefix=self._sinks.prefix), run
 
     def _give_up(self, committer: Committer, work: BatchWork) -> None:

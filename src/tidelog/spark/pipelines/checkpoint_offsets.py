@@ -16,6 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.spark.connect_session import is_connect
 from tidelog.spark.pipelines.pipeline_file import is_local
 from tidelog.spark.sink.audit_entry import PartitionRange
 from tidelog.spark.source.partition_offsets import ID_MARK, created_again
@@ -35,6 +36,17 @@ def read_entry(spark: SparkSession, checkpoint: str, batch_id: int) -> bytes | N
     if batch_id < 0:
         return None
     return _read(spark, f"{checkpoint}/offsets/{batch_id}")
+
+
+def query_id(spark: SparkSession, checkpoint: str) -> str | None:
+    """The id that Spark has given a query when its checkpoint was begun; None where it cannot be read."""
+    found = _read(spark, f"{checkpoint}/metadata")
+    try:
+        document = json.loads(found or b"")
+    except ValueError:
+        return None
+    known = document.get("id") if isinstance(document, dict) else None
+    return known if isinstance(known, str) else None
 
 
 def topics_read(spark: SparkSession, checkpoint: str) -> list[frozenset[str]] | None:
@@ -154,7 +166,20 @@ def _of_source(line: str) -> _Source:
     return _Source(offsets, {topic: topic_id for topic, mark, topic_id in marked if mark})
 
 
+def _read_over_connect(spark: SparkSession, place: str) -> bytes | None:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - only for a URL
+
+    try:
+        found = spark.read.format("binaryFile").load(place)
+        rows = found.where(found["length"] <= ENTRY_BYTES_MAX).select("content").collect()
+    except PySparkException:
+        return None
+    return bytes(rows[0][0]) if rows else None
+
+
 def _read_by_spark(spark: SparkSession, place: str) -> bytes | None:
+    if is_connect(spark):
+        return _read_over_connect(spark, place)
     jvm = spark._jvm  # noqa: SLF001 - Spark has no other way to its file systems
     if jvm is None:
         return None

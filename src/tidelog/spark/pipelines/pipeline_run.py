@@ -19,8 +19,10 @@ import msgspec
 from pyspark.errors import PySparkException
 
 from tidelog.model.clock import Clock, SystemClock
+from tidelog.spark.connect_session import is_connect
 from tidelog.spark.errors import LostTransactionError, OutputStoppedError
-from tidelog.spark.pipelines.batch_writing import BatchWriting, Committer
+from tidelog.spark.pipelines.batch_accounts import QuerySinks
+from tidelog.spark.pipelines.batch_writing import BatchWriting
 from tidelog.spark.pipelines.checkpoint_files import checkpoint_settings, files_at
 from tidelog.spark.pipelines.checkpoint_offsets import goes_on, is_in_step, topics_read
 from tidelog.spark.pipelines.dead_letters_place import DeadLettersPlace
@@ -28,26 +30,18 @@ from tidelog.spark.pipelines.definition import AVAILABLE_NOW, Pipeline
 from tidelog.spark.pipelines.errors import QueryFailedError, sentence_of
 from tidelog.spark.pipelines.lineage.run_lineage import Lineage, RunLineage
 from tidelog.spark.pipelines.output_upkeep import UpkeepTotals
-from tidelog.spark.pipelines.partition_rows import with_partitions
 from tidelog.spark.pipelines.pipeline_file import PipelineFile
 from tidelog.spark.pipelines.progress import PipelineProgress, QueryProgress
 from tidelog.spark.pipelines.query_plan import PlanForm, PlannedQuery, plan_pipeline
-from tidelog.spark.pipelines.query_sinks import (
-    code_version,
-    decider_options,
-    prepare_outputs,
-    query_sinks,
-    with_deciding_cluster,
-)
+from tidelog.spark.pipelines.query_sinks import code_version, query_sinks
 from tidelog.spark.pipelines.query_start import start_query
 from tidelog.spark.pipelines.query_watch import QueryWatch
+from tidelog.spark.pipelines.query_writing import ConnectWriting, begin_writing
 from tidelog.spark.pipelines.row_steps import topics_in
 from tidelog.spark.pipelines.run_record import RunRecord
 from tidelog.spark.pipelines.sinks import ToTable
 from tidelog.spark.pipelines.table_plan import one_reads
-from tidelog.spark.pipelines.topic_ranges import TopicRanges
-from tidelog.spark.sink.sink_committer import SinkCommitter
-from tidelog.spark.sink.sink_participant import SinkIdentity
+from tidelog.spark.watching.batch_report import whole_report
 from tidelog.spark.watching.query_figures import State
 
 if TYPE_CHECKING:
@@ -199,6 +193,9 @@ class PipelineRun:
         """In the form in which the checkpoint was begun: Spark knows a source there by where the plan names it, and dead letters
         that were a query of their own stay one, since it and the pipeline's are not equally far. QueryFailedError where it cannot
         go on, or letters would be written twice."""
+        if is_connect(self._spark):
+            # Where the checkpoint is in another form Spark says so by itself: it counts its sources.
+            return plan_pipeline(self._spark, pipeline)
         checkpoint = self._file.checkpoint_of(pipeline)
         letters = DeadLettersPlace(self._spark, f"{checkpoint}/{pipeline.dead_letters_query}")
         can_be_within = pipeline.has_dead_letters and pipeline.is_decided
@@ -254,9 +251,14 @@ class PipelineRun:
         sink = planned.sink
         path = self._file.beside(sink.path) if isinstance(sink, ToTable) and sink.path is not None else None
         writer = planned.writer(f"{running.checkpoint}/{planned.name}", path)
-        writing = self._writing(running, planned) if planned.sinks else None
-        if writing is not None:
-            writer = writer.foreachBatch(writing)
+        writing = None
+        if planned.sinks:
+            sinks = self._sinks(running, planned)
+            if is_connect(self._spark):
+                writer = writer.foreachBatch(ConnectWriting(pipeline, sinks))
+            else:
+                writing = begin_writing(pipeline, sinks, self._clock)
+                writer = writer.foreachBatch(writing)
         if self._until_caught_up or pipeline.trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif pipeline.trigger is not None:
@@ -279,27 +281,15 @@ class PipelineRun:
             lineage.started(progress)
         return _Running(query, QueryWatch(progress, running.record.history_of(planned.name)), writing, lineage)
 
-    def _writing(self, running: _RunningPipeline, planned: PlannedQuery) -> BatchWriting:
-        """What writes the batches of a query to all of its sinks. Tables that are missing are made here."""
-        pipeline = running.pipeline
-        sinks = query_sinks(
-            pipeline,
+    def _sinks(self, running: _RunningPipeline, planned: PlannedQuery) -> QuerySinks:
+        return query_sinks(
+            running.pipeline,
             planned.sinks,
             checkpoint=running.checkpoint,
             query=planned.name,
             beside=self._file.beside,
             code_version=code_version(self._file.path),
         )
-        sinks = prepare_outputs(sinks)
-        client = decider_options(pipeline).client
-        sinks = with_partitions(pipeline, with_deciding_cluster(sinks, client))
-
-        def committer(identity: SinkIdentity, run: str) -> Committer:
-            return SinkCommitter(identity, run, client).__enter__()
-
-        ranges = TopicRanges([each.cluster for each in sinks.topics])
-        ranges.begin()
-        return BatchWriting(sinks, committer, ranges, self._clock)
 
     def _look(self) -> bool:
         """Take in what Spark reports. Whether there was news."""
@@ -320,7 +310,7 @@ class PipelineRun:
             for each in running.query.recentProgress:
                 if _mark(each) > running.seen:
                     running.seen = _mark(each)
-                    report = json.loads(each.json)
+                    report = whole_report(json.loads(each.json))
                     running.watch.take(report)
                     if running.lineage is not None:
                         running.lineage.took(report)
@@ -346,6 +336,9 @@ class PipelineRun:
         cause = None if running.writing is None else running.writing.error
         said = None if error is None else sentence_of(cause or error)
         is_stuck = isinstance(cause, OutputStoppedError | LostTransactionError)
+        if running.writing is None and error is not None:
+            # What a server of Spark Connect tells is only text.
+            is_stuck = any(each.__name__ in str(error) for each in (OutputStoppedError, LostTransactionError))
         return msgspec.structs.replace(running.progress, state=state, error=said, is_stuck=is_stuck)
 
     def _keep(self, pipeline: _RunningPipeline) -> None:

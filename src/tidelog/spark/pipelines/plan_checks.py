@@ -1,6 +1,7 @@
 """What Spark would refuse only once a query starts, and what its parser says of text whose names nobody knows yet.
 
-Spark has no other way to ask any of it: each check goes to its Java classes.
+Spark has no other way to ask any of it: each check goes to its Java classes. Over Spark Connect there are none, and what is wrong
+is told by the server when the query starts.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
+from tidelog.spark.connect_session import is_connect
 from tidelog.spark.pipelines.errors import DefinitionError
 
 # What a class has to be, one of them, for Spark to write a stream with it.
@@ -29,17 +31,19 @@ def check_condition(session: SparkSession, rows: DataFrame | None, condition: st
 
 def check_syntax(session: SparkSession, text: str) -> None:
     """Read a query in SQL without asking what its names mean."""
-    session._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - Spark has no other way to ask
+    if not is_connect(session):
+        session._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - Spark has no other way to ask
 
 
 def check_expression(session: SparkSession, text: str) -> None:
     """The same for an expression, which Spark reads only when it meets rows."""
-    session._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
+    if not is_connect(session):
+        session._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
 
 
 def check_format(session: SparkSession, name: str) -> None:
     """Whether Spark has this format, and can write a stream in it. Without it the query would fail when it starts."""
-    jvm = session._jvm  # noqa: SLF001 - Spark has no other way to ask
+    jvm = None if is_connect(session) else session._jvm  # noqa: SLF001 - Spark has no other way to ask
     if jvm is None:
         return
     try:
@@ -59,7 +63,7 @@ def check_format(session: SparkSession, name: str) -> None:
 
 def check_streaming(session: SparkSession, rows: DataFrame, output_mode: str) -> None:
     """What Spark would refuse when the query starts, such as windows without a watermark in append mode."""
-    jvm = session._jvm  # noqa: SLF001 - Spark has no other way to ask before a query starts
+    jvm = None if is_connect(session) else session._jvm  # noqa: SLF001 - Spark has no other way to ask before a query starts
     if jvm is None:
         return
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()

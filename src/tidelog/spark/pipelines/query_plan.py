@@ -21,6 +21,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls them
 
+from tidelog.spark.connect_session import is_connect
 from tidelog.spark.errors import OptionError
 from tidelog.spark.pipelines.batch_rows import SinkRows, rows_of
 from tidelog.spark.pipelines.branches import Origin, branches_of, forks_of, joined
@@ -240,7 +241,8 @@ class _Planning:
             return joined(branches, order)
         takes = {name: each.takes for name, each in tables.tables.items()}
         forks = forks_of(branches, takes, tables.made_by_row)
-        problems = _fork_problems([tables.tables[name] for name in sorted(forks)])
+        found = [tables.tables[name] for name in sorted(forks)]
+        problems = self._unseen_problems(found) if is_connect(self._spark) else _fork_problems(found)
         if problems:
             raise DefinitionError(problems)
         # Once more, with rows that several branches take from shared by them.
@@ -248,6 +250,16 @@ class _Planning:
         again = self._origins(tables, self._taken(tables, tables.result()))
         assert again is not None, "it was planned before"
         return joined(branches_of(again, tables.bases), order)
+
+    def _unseen_problems(self, forks: Sequence[Table]) -> list[str]:
+        """Of what is known without a look at Spark's plans: a source keeps no state, and its watermark comes behind."""
+        views = {each.name.lower() for each in self._pipeline.views}
+        return [
+            f"view {each.name}: several take from it, and over Spark Connect nobody can see whether Spark would keep its state"
+            " for each of them: run it without Spark Connect, or make pipelines of them"
+            for each in forks
+            if each.name.lower() in views
+        ]
 
     def _taken(self, tables: TablePlan, result: DataFrame | None) -> dict[str, DataFrame | None]:
         """What each sink takes, by its label."""

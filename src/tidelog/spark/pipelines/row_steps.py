@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from tidelog.spark.connect_session import is_connect
+
 # Names of other tables, and how late rows may be: of no account to a row.
 _PASSED_OVER = frozenset({"SubqueryAlias", "View", "EventTimeWatermark"})
 _OF_ONE_ROW = frozenset({"Project", "Filter"})
@@ -27,7 +29,10 @@ class RowStep(NamedTuple):
 
 
 def row_step(made: DataFrame, base: DataFrame) -> RowStep | None:
-    """How rows are made of those of `base`; None where it is not row by row, or not by what can be put into one expression."""
+    """How rows are made of those of `base`; None where it is not row by row, or not by what can be put into one expression, or
+    nobody can see it: over Spark Connect plans are the server's."""
+    if is_connect(base.sparkSession):
+        return None
     plans = _Plans(base.sparkSession)
     found = plans.cut(plans.of(made), plans.of(base))
     if found is None:

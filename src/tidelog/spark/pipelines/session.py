@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import tidelog
+from tidelog.spark.connect_session import MADE_ALIKE, SCHEME, ConnectError, connect, is_connect
 from tidelog.spark.java_home import ensure_java
 from tidelog.spark.pipelines.definition import Pipeline
 from tidelog.spark.pipelines.errors import PipelineError, sentence_of
@@ -56,6 +57,8 @@ def session_conf(
 ) -> dict[str, str]:
     """The configuration of the session. Pure."""
     master = settings.master or pipelines[0].master
+    if master.startswith(SCHEME):
+        return _connect_conf(pipelines, settings, master)
     conf = {
         "spark.master": master,
         "spark.app.name": ", ".join(each.name for each in pipelines),
@@ -79,10 +82,24 @@ def session_conf(
     return {**conf, **settings.conf}
 
 
+def _connect_conf(pipelines: Sequence[Pipeline], settings: SessionSettings, master: str) -> dict[str, str]:
+    """What a session of Spark Connect is told. How the server runs its jobs was said when it was started."""
+    if settings.package is not None:
+        raise PipelineError(
+            "--package does not go over Spark Connect: the Python of the server and its workers needs Tidelog installed"
+        )
+    conf = {"spark.master": master, **MADE_ALIKE}
+    for pipeline in pipelines:
+        conf |= as_text(pipeline.spark)
+    return {**conf, **settings.conf}
+
+
 def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_verbose: bool) -> SparkSession:
     """A session with this configuration. PipelineError where Spark cannot start. What modules define travels by value."""
-    ensure_java()
-    _choose_python(conf)
+    is_remote = conf.get("spark.master", "").startswith(SCHEME)
+    if not is_remote:
+        ensure_java()
+        _choose_python(conf)
     try:
         from pyspark import cloudpickle  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415
@@ -95,6 +112,8 @@ def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_
             logging.getLogger(name).setLevel(logging.CRITICAL)
     for module in modules:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    if is_remote:
+        return _connected(conf)
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -113,9 +132,23 @@ def start_session(conf: Mapping[str, str], modules: Sequence[ModuleType], *, is_
     return session
 
 
+def _connected(conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        return connect(conf["spark.master"], {name: text for name, text in conf.items() if name != "spark.master"})
+    except ConnectError as error:
+        raise PipelineError(str(error)) from error
+    except PySparkException as error:
+        raise PipelineError(f"Spark Connect: {sentence_of(error)}") from error
+
+
 def own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     """A session for one pipeline, whose sources are views there. What Spark was not told when it was started, since others have
     started it, is told here, as far as it may be."""
+    if is_connect(spark):
+        # With the configuration that the whole run has.
+        return spark.cloneSession()  # type: ignore[attr-defined, no-any-return]  # only such sessions have it
     session = spark.newSession()
     chosen = as_text(pipeline.spark)
     if chosen:

@@ -73,6 +73,27 @@ def read_report(report: Mapping[str, Any]) -> BatchReport:
     )
 
 
+def whole_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with what Spark Connect leaves to its client: sums over all sources, and what was observed by name."""
+    found = dict(report)
+    sources = _items(report.get("sources"))
+    for name in ("numInputRows", "processedRowsPerSecond"):
+        if name not in found:
+            found[name] = sum(_number(each.get(name)) for each in sources)
+    observed = report.get("observedMetrics")
+    if isinstance(observed, Mapping):
+        found["observedMetrics"] = {name: _by_name(columns) for name, columns in observed.items()}
+    return found
+
+
+def _by_name(columns: object) -> object:
+    """A row of Spark's as its columns; what has them already as it is."""
+    if not isinstance(columns, Mapping) or set(columns) != {"values", "schema"}:
+        return columns
+    fields = _items(columns["schema"].get("fields")) if isinstance(columns["schema"], Mapping) else []
+    return {str(each.get("name")): value for each, value in zip(fields, columns["values"], strict=False)}
+
+
 _WHOLE_BATCH = "triggerExecution"
 
 

@@ -2,6 +2,7 @@
 
 local               this machine
 spark://HOST:7077   a standalone cluster of Spark's, with the driver on this machine
+sc://HOST:PORT      a server of Spark Connect: queries run there, and who follows them on this machine
 k8s://https://HOST  Kubernetes: driver and executors are pods
 yarn                a Hadoop cluster, by spark-submit
 """
@@ -12,6 +13,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from tidelog.spark.connect_session import ConnectError, server_of
 from tidelog.spark.pipelines.errors import PipelineError
 
 _STANDALONE = re.compile(r"spark://[^\s/,:]+:\d+(,[^\s/,:]+:\d+)*")
@@ -25,6 +27,7 @@ class DeployError(PipelineError):
 class Kind(Enum):
     LOCAL = "local"
     STANDALONE = "standalone"
+    CONNECT = "connect"
     KUBERNETES = "kubernetes"
     YARN = "yarn"
 
@@ -43,7 +46,7 @@ class DeployTarget:
     @property
     def is_run_here(self) -> bool:
         """Whether the driver runs on this machine; elsewhere it is for other tools to start it."""
-        return self.kind in {Kind.LOCAL, Kind.STANDALONE}
+        return self.kind in {Kind.LOCAL, Kind.STANDALONE, Kind.CONNECT}
 
 
 def parse_target(text: str) -> DeployTarget:
@@ -57,8 +60,15 @@ def parse_target(text: str) -> DeployTarget:
     if text == "yarn":
         return DeployTarget(Kind.YARN, text)
     if text.startswith("sc://"):
-        raise DeployError(
-            "pipelines cannot run over Spark Connect: their decisions are made in Spark's driver, and with Connect that is "
-            "the server's process; --target spark://HOST:PORT runs them on the same cluster"
-        )
-    raise DeployError(f"{text!r} is no target: expected local, spark://HOST:PORT, k8s://https://HOST:PORT or yarn")
+        try:
+            server_of(text)
+        except ConnectError as error:
+            raise DeployError(str(error)) from error
+        if ";" in text:
+            raise DeployError(
+                "a token would be in files: give sc://HOST:PORT alone, and the token in SPARK_CONNECT_AUTHENTICATE_TOKEN"
+            )
+        return DeployTarget(Kind.CONNECT, text)
+    raise DeployError(
+        f"{text!r} is no target: expected local, spark://HOST:PORT, sc://HOST:PORT, k8s://https://HOST:PORT or yarn"
+    )

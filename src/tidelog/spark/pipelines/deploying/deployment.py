@@ -38,7 +38,7 @@ def deployment_of(
     names = [each.name for each in file.pipelines]
     references = references_of(file.pipelines)
     match target.kind:
-        case Kind.LOCAL | Kind.STANDALONE:
+        case Kind.LOCAL | Kind.STANDALONE | Kind.CONNECT:
             package = ["--package", str(out / PACKAGE)] if target.kind is Kind.STANDALONE else []
             command = [
                 sys.executable,
