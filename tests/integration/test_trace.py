@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.command_line import json_lines, tidelog
 from tests.support.command_process import DEADLINE_S, CommandProcess
-from tidelog import Admin, Consumer, Producer
+from tidelog import Admin, Consumer, Producer, TopicPartition
 
 PROBES = 200
 # Small enough for an index of some entries.
@@ -93,12 +93,14 @@ class Stream:
 
     def until(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         deadline_s = time.monotonic() + DEADLINE_S
+        others = []
         while time.monotonic() < deadline_s:
             line = self.next()
-            assert line is not None, "the stream has ended"
+            assert line is not None, ("the stream has ended", others)
             if is_it(line):
                 return line
-        raise AssertionError("it was not told in time")
+            others.append(line)
+        raise AssertionError(("it was not told in time", others))
 
     def until_type(self, name: str) -> dict[str, Any]:
         return self.until(lambda line: line["type"] == name)
@@ -107,7 +109,9 @@ class Stream:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("traced")
-    with CommandProcess("up", "--nodes", "3", "--port", "0", "--dir", directory) as up:
+    # A node that stands still for a moment is not to be taken for dead on a busy machine.
+    patient = "broker.session.timeout.ms=60000"
+    with CommandProcess("up", "--nodes", "3", "--port", "0", "--dir", directory, "--set", patient) as up:
         yield Cluster(directory, up.ready_line().split()[1])
         up.send(signal.SIGINT)
         code, errors = up.end()
@@ -215,22 +219,29 @@ def test_a_consumers_fetch_and_its_commit_come_last(cluster: Cluster) -> None:
 def test_a_follower_that_stands_still_holds_the_high_watermark(cluster: Cluster) -> None:
     cluster.create("held")
     leader = cluster.leader("held")
-    follower = next(node for node in cluster.rows if node != leader)
-    with cluster.listener(leader, topic="held", partition=0) as stream:
-        assert stream.until_type("hello")["isr"]
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        controller = admin.describe_quorum().leader_id
+    # Without its controller a cluster is busy with other things.
+    follower = next(node for node in cluster.rows if node not in {leader, controller})
+    with (
+        cluster.listener(leader, topic="held", partition=0) as stream,
+        Producer(bootstrap_servers=cluster.bootstrap, acks=1) as producer,
+    ):
+        # What the producer needs to know it asks while everybody answers.
+        producer.send("held", b"goes through").result()
+        stream.until(lambda line: line["type"] == "hw_moved" and line["hw"] == 1)
         os.kill(cluster.rows[follower]["pid"], signal.SIGSTOP)
         try:
-            with Producer(bootstrap_servers=cluster.bootstrap, acks=1) as producer:
-                producer.send("held", b"waits").result()
+            producer.send("held", b"waits").result()
             appended = stream.until_type("appended")
-            told = stream.until_type("heartbeat")
+            told = stream.until(lambda line: line["type"] in {"heartbeat", "hw_moved"})
         finally:
             os.kill(cluster.rows[follower]["pid"], signal.SIGCONT)
         moved = stream.until_type("hw_moved")
 
-    assert appended["leo"] == 1
-    assert (told["leo"], told["hw"]) == (1, 0)
-    assert (moved["hw"], moved["by"]) == (1, follower)
+    assert appended["leo"] == 2
+    assert (told["type"], told["leo"], told["hw"]) == ("heartbeat", 2, 1)
+    assert (moved["hw"], moved["by"]) == (2, follower)
 
 
 def test_a_fifth_listener_is_told_so_and_a_place_is_free_again_when_one_leaves(cluster: Cluster) -> None:
@@ -300,6 +311,28 @@ def test_the_stream_of_a_deleted_topic_ends_with_a_line_that_says_so(cluster: Cl
 
     assert ended["reason"] == "this node has no replica of short-lived-0 any more"
     assert after is None
+
+
+def test_a_group_is_told_by_its_coordinator(cluster: Cluster) -> None:
+    cluster.create("grouped")
+    with Consumer(bootstrap_servers=cluster.bootstrap, group_id="team", enable_auto_commit=False) as consumer:
+        consumer.subscribe(["grouped"])
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+            assert time.monotonic() < deadline_s
+        coordinator = next(node for node in cluster.rows if _is_heard(cluster, node, group="team"))
+        with cluster.listener(coordinator, group="team") as stream:
+            hello = stream.until_type("hello")
+            consumer.commit({TopicPartition("grouped", 0): 0})
+            committed = stream.until_type("offset_committed")
+            consumer.close()
+            left = stream.until_type("rebalanced")
+
+    assert (hello["state"], hello["members"]) == ("Stable", 1)
+    assert (committed["group"], committed["topic"], committed["offset"]) == ("team", "grouped", 0)
+    assert (left["group"], left["members"], left["state"]) == ("team", 0, "Empty")
+    assert left["generation"] > hello["generation"]
 
 
 def test_a_transaction_is_told_by_its_coordinator_and_by_the_partition(cluster: Cluster) -> None:

@@ -197,6 +197,7 @@ class InSyncSetChanged(TraceEvent, frozen=True, gc=False, tag="isr_changed"):
 
 
 class OffsetCommitted(TraceEvent, frozen=True, gc=False, tag="offset_committed"):
+    group: str
     topic: str
     partition: int
     offset: int
@@ -205,6 +206,7 @@ class OffsetCommitted(TraceEvent, frozen=True, gc=False, tag="offset_committed")
 
 
 class Rebalanced(TraceEvent, frozen=True, gc=False, tag="rebalanced"):
+    group: str
     generation: int
     """Of the consumer protocol: the group's epoch."""
     members: int
@@ -212,6 +214,7 @@ class Rebalanced(TraceEvent, frozen=True, gc=False, tag="rebalanced"):
 
 
 class TransactionStateChanged(TraceEvent, frozen=True, gc=False, tag="transaction_state"):
+    transactional_id: str
     state: str
     producer_id: int
     producer_epoch: int

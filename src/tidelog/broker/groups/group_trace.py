@@ -70,7 +70,7 @@ class GroupTrace(Trace):
         if now != self._known:
             self._known = now
             state, generation, members = now
-            self.tell(Rebalanced(generation, members, state))
+            self.tell(Rebalanced(short(self._group_id), generation, members, state))
 
     def committing(
         self, request: OffsetCommitRequest, client_id: str | None
@@ -82,7 +82,7 @@ class GroupTrace(Trace):
             for each in topic.partitions
         }
         names = {topic.topic_id: topic.name for topic in request.topics}
-        member = request.member_id
+        member, group = request.member_id, short(self._group_id)
 
         def answered(response: OffsetCommitResponse) -> OffsetCommitResponse:
             for topic in response.topics:
@@ -90,7 +90,9 @@ class GroupTrace(Trace):
                 for each in topic.partitions:
                     offset = offsets.get((name, each.partition_index))
                     if each.error_code == ErrorCode.NONE and offset is not None:
-                        self.tell(OffsetCommitted(name, each.partition_index, offset, short(member), short(client_id)))
+                        self.tell(
+                            OffsetCommitted(group, name, each.partition_index, offset, short(member), short(client_id))
+                        )
             return response
 
         return answered

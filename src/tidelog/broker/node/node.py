@@ -108,7 +108,7 @@ logger = logging.getLogger(__name__)
 A = TypeVar("A", bound=Response)
 
 # Any port is one below those that systems give out: one of these may have been chosen for a node that is yet to start.
-_HTTP_PORTS = (20_000, 32_000)
+_HTTP_PORTS = (12_000, 20_000)
 _HTTP_PORT_ATTEMPTS_MAX = 20
 
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - how such an address is known

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.model.trace import Trace
-from tidelog.model.trace_events import TransactionStateChanged
+from tidelog.model.trace_events import TransactionStateChanged, short
 
 if TYPE_CHECKING:
     from tidelog.coordination.transaction.metadata import TransactionMetadata
@@ -21,6 +21,7 @@ class TransactionTrace(Trace):
         """This is what the id has come to."""
         self.tell(
             TransactionStateChanged(
+                transactional_id=short(metadata.transactional_id),
                 state=metadata.state.display_name,
                 producer_id=metadata.producer_id,
                 producer_epoch=metadata.producer_epoch,
