@@ -93,7 +93,7 @@ class Stream:
 
     def until(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         deadline_s = time.monotonic() + DEADLINE_S
-        others = []
+        others: list[dict[str, Any]] = []
         while time.monotonic() < deadline_s:
             line = self.next()
             assert line is not None, ("the stream has ended", others)

@@ -13,7 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.cli.admin_session import QuestionError, RefusalError, administer, print_json, print_line
+from tidelog.cli.admin_session import (
+    EXIT_WRONG_QUESTION,
+    QuestionError,
+    RefusalError,
+    administer,
+    complain,
+    print_json,
+    print_line,
+)
 from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.xray.drawing import as_html, as_svg
 from tidelog.cli.xray.listening import Listening
@@ -57,12 +65,16 @@ class XrayOptions(NamedTuple):
 
 
 def show_xray(bootstrap: str, options: XrayOptions) -> int:
-    async def work(admin: AsyncAdmin) -> None:
+    try:
         partition, offset = _target(options)
         form = _form(options)
-        pages = NodePages(
-            await http_addresses(admin, _given(options.trace)), _token(options.token_file), options.authorities
-        )
+        given = _given(options.trace)
+        token = _token(options.token_file)
+    except QuestionError as error:
+        return complain(_COMMAND, str(error), EXIT_WRONG_QUESTION)
+
+    async def work(admin: AsyncAdmin) -> None:
+        pages = NodePages(await http_addresses(admin, given), token, options.authorities)
         if offset is not None:
             _print(await _told(admin, pages, partition, offset), form)
         else:
