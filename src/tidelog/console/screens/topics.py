@@ -35,6 +35,8 @@ PRODUCERS_MAX = 200
 GROUPS_MAX = 200
 _CONFIGS_MAX = 100
 _COUNT_MAX = 100_000
+_KNOWN_S = 3.0
+_KNOWN_LOOK_S = 0.05
 
 _SORTS = {
     "name": lambda row: row["name"],
@@ -235,6 +237,8 @@ async def create_topic(call: Call) -> Json:
     call.details |= {"topic": name, "partitions": partitions, "replication": replication, "configs": sorted(configs)}
     new = NewTopic(name, partitions or BROKER_DEFAULT, replication or BROKER_DEFAULT, configs)
     created = value_of((await call.view.admin.create_topics([new], validate_only=call.is_dry_run))[name])
+    if not call.is_dry_run:
+        await _until_known(call.view, name)
     call.view.sampler.sooner()
     return {
         "name": name,
@@ -243,6 +247,16 @@ async def create_topic(call: Call) -> Json:
         "configs": {key: value for key, value in created.configs.items() if key in configs},
         "applied": not call.is_dry_run,
     }
+
+
+async def _until_known(view: ClusterView, name: str) -> None:
+    """Brokers hear of a topic a moment after the controller has made it, and its screen is what a person looks at next."""
+    deadline_s = time.monotonic() + _KNOWN_S
+    while time.monotonic() < deadline_s:
+        found = (await view.admin.describe_topics([name]))[name]
+        if not isinstance(found, ClientError) and all(each.leader is not None for each in found.partitions):
+            return
+        await asyncio.sleep(_KNOWN_LOOK_S)
 
 
 async def delete_topic(call: Call) -> Json:
