@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import socket
 import sys
@@ -78,7 +79,8 @@ async def serve(options: ConsoleOptions, listening: socket.socket, ended: asynci
         # Reads the certificate, whose faults are the person's who named it.
         config.load()
     except OSError as error:
-        raise ServerError(f"the certificate cannot be used: {error}") from error
+        raise ServerError(f"{options.tls_certificate} cannot be served with: {error.strerror or error}") from error
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     server = _Server(config)
 
     async def end() -> None:
@@ -100,6 +102,11 @@ async def serve(options: ConsoleOptions, listening: socket.socket, ended: asynci
         await console.close()
         if console.play is not None:
             console.play.close()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """That streams are cut off at the end is how a console ends."""
+    return "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 async def _end_with(play: Play, ended: asyncio.Event) -> None:
