@@ -338,6 +338,18 @@ def test_a_read_only_console_changes_nothing(cluster: EmbeddedCluster) -> None:
         assert found.get("/topics/orders")["name"] == "orders"
 
 
+def test_one_console_shows_several_clusters(cluster: EmbeddedCluster) -> None:
+    with (
+        EmbeddedCluster() as other,
+        running_console(
+            ClusterOptions("east", cluster.bootstrap_servers, {}), ClusterOptions("west", other.bootstrap_servers, {})
+        ) as found,
+    ):
+        assert [each["name"] for each in found.begin().ask("GET", "/api/session").json["clusters"]] == ["east", "west"]
+        ids = [found.ask("GET", f"/api/c/{name}/overview").json["cluster_id"] for name in ("east", "west")]
+        assert ids == [cluster.cluster_id, other.cluster_id]
+
+
 def test_wrong_paths_bodies_and_clusters_are_told_in_a_sentence(browser: Browser) -> None:
     assert browser.ask("GET", "/api/nothing").json["error"]["code"] == "NOT_FOUND"
     assert browser.ask("GET", "/api/c/elsewhere/topics").json["error"]["message"].endswith("no cluster 'elsewhere'")

@@ -36,6 +36,11 @@ def test_an_empty_group_has_stopped() -> None:
     ]
 
 
+def test_a_group_whose_members_nobody_tells_is_not_called_empty() -> None:
+    streams = replace(GROUP, type=GroupType.STREAMS, members=())
+    assert "no members" not in why(replace(READING, member=None, is_shared=True), group=streams)
+
+
 def test_a_member_that_commits_nothing_has_stopped() -> None:
     stuck = replace(READING, stuck_s=35.0, commit_rate=0.0)
     assert "worker on /10.0.0.1 has committed nothing for 35 s" in reasons_of_partition(stuck)[0]

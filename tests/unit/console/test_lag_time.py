@@ -114,5 +114,7 @@ def test_a_commit_that_does_not_move_keeps_the_time_at_which_it_did() -> None:
     for second, offset in ((100, 10), (110, 20), (120, 20), (130, 20)):
         groups.committed("billing", {ORDERS: offset}, second)
     assert groups.groups["billing"].commits[ORDERS].moved_s == 110
-    groups.list([], 140)
+    groups.list([], 140, is_complete=False)
+    assert groups.groups["billing"].commits[ORDERS].moved_s == 110
+    groups.list([], 150)
     assert groups.groups == {}

@@ -82,8 +82,8 @@ async def offsets_of(
     }
 
 
-async def groups_of(requests: Requests) -> list[ListedGroup]:
-    """All groups, each with the node that has listed it: its coordinator."""
+async def groups_of(requests: Requests) -> tuple[list[ListedGroup], bool]:
+    """All groups, each with the node that has listed it: its coordinator. And whether every node has answered."""
 
     async def ask(node_id: int) -> ListGroupsResponse:
         answer = await requests.ask(
@@ -98,12 +98,13 @@ async def groups_of(requests: Requests) -> list[ListedGroup]:
 
     answers = await each_of(await requests.broker_ids(), ask)
     _raise_if_all_failed(answers.values())
-    return [
+    listed = [
         ListedGroup(each.group_id, each.group_type.lower() or "classic", each.protocol_type, each.group_state, node_id)
         for node_id, answer in answers.items()
         if not isinstance(answer, ClientError)
         for each in answer.groups
     ]
+    return listed, not any(isinstance(each, ClientError) for each in answers.values())
 
 
 async def commits_of(

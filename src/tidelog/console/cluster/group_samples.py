@@ -49,9 +49,9 @@ class GroupSamples:
         self._commits = 0
         self._watched: OrderedDict[str, dict[TopicPartition, SampleRing]] = OrderedDict()
 
-    def list(self, listed: Iterable[ListedGroup], now_s: float) -> None:
-        """The groups that there are now."""
-        groups: dict[str, SampledGroup] = {}
+    def list(self, listed: Iterable[ListedGroup], now_s: float, *, is_complete: bool = True) -> None:
+        """The groups that there are now; with those from before, where not all nodes have told theirs."""
+        groups: dict[str, SampledGroup] = {} if is_complete else dict(self.groups)
         found = list(listed)
         capacity = max(SAMPLES_PER_GROUP_MIN, min(SAMPLES_PER_GROUP_MAX, SAMPLES_MAX // max(1, 2 * len(found))))
         for each in found:

@@ -253,9 +253,9 @@ class Sampler:
         return sums
 
     async def _take_groups(self) -> None:
-        listed = await groups_of(self._admin.requests)
+        listed, is_complete = await groups_of(self._admin.requests)
         now_s = self._now_s()
-        self.groups.list(listed, now_s)
+        self.groups.list(listed, now_s, is_complete=is_complete)
         together: dict[int, list[str]] = {}
         single: list[str] = []
         for each in listed:
@@ -289,7 +289,9 @@ class Sampler:
         rates = [rate for each in leaders if (rate := self.partitions.rate(each, now_s)) is not None]
         if rates:
             self.series["records_in"].add(now_s, max(0.0, sum(rates)))
-        if self.log_dirs:
+        nodes = 0 if self.cluster is None else sum(not each.is_fenced for each in self.cluster.brokers)
+        if len(self.log_dirs) == nodes > 0:
+            # Of all nodes or of none: one that comes back is no growth.
             self.series["log_bytes"].add(now_s, sum(self.topic_bytes.values()))
             grown = self.series["log_bytes"].rate(now_s, 4 * SLOW_S)
             if grown is not None:

@@ -6,7 +6,15 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidelog.client.admin import GroupDescription, GroupMember, GroupType, OffsetSpec, ProducerState
+from tidelog.client.admin import (
+    GroupDescription,
+    GroupMember,
+    GroupState,
+    GroupType,
+    OffsetSpec,
+    PartitionLag,
+    ProducerState,
+)
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
 from tidelog.console.cluster.view import ClusterView
@@ -40,7 +48,7 @@ class PartitionFacts:
     """For how long the console has seen no new commit."""
     open_producer: OpenProducer | None
     is_shared: bool
-    """Of a share group, whose members have partitions together."""
+    """Of a share group, whose members have partitions together; of a streams group, whose members have tasks."""
     has_members: bool
 
 
@@ -50,6 +58,10 @@ class GroupFacts:
     partitions: tuple[PartitionFacts, ...]
     state_s: float | None
     """For how long the console has seen the group in its state."""
+
+    @property
+    def has_members(self) -> bool:
+        return has_members(self.group)
 
     @property
     def lag(self) -> int | None:
@@ -67,7 +79,11 @@ class GroupFacts:
 async def gather_facts(view: ClusterView, group: GroupDescription, now_s: float) -> GroupFacts:
     """Asked for now, beside what the samples tell."""
     sampler = view.sampler
-    lags = await view.admin.group_lag(group.group_id) if group.type is not GroupType.STREAMS else []
+    lags = await (
+        _committed_lag(view, group.group_id)
+        if group.type is GroupType.STREAMS
+        else view.admin.group_lag(group.group_id)
+    )
     lags = lags[:PARTITIONS_MAX]
     partitions = [each.partition for each in lags]
     stable = await view.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), read_committed=True)
@@ -109,11 +125,28 @@ async def gather_facts(view: ClusterView, group: GroupDescription, now_s: float)
                 sampler.partitions.rate(each.partition, now_s),
                 None if commit is None or commit.offset != each.committed else now_s - commit.moved_s,
                 open_producers.get(each.partition),
-                group.type is GroupType.SHARE,
-                bool(group.members),
+                group.type in {GroupType.SHARE, GroupType.STREAMS},
+                has_members(group),
             )
         )
     return GroupFacts(group, tuple(facts), None if sampled is None else now_s - sampled.state_since_s)
+
+
+def has_members(group: GroupDescription) -> bool:
+    """Also where no call tells who they are."""
+    return bool(group.members) or str(group.state) not in {GroupState.EMPTY, GroupState.DEAD}
+
+
+async def _committed_lag(view: ClusterView, group_id: str) -> list[PartitionLag]:
+    """Of a group whose members are not known."""
+    committed = await view.admin.list_group_offsets(group_id)
+    ends = await view.admin.list_offsets(dict.fromkeys(committed, OffsetSpec.LATEST))
+    return [
+        PartitionLag(
+            partition, each.offset, None if isinstance(end := ends[partition], ClientError) else end.offset, None
+        )
+        for partition, each in committed.items()
+    ]
 
 
 async def _open_producers(

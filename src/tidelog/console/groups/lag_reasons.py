@@ -78,14 +78,14 @@ def reasons_of_group(facts: GroupFacts) -> list[str]:
         reasons.append(f"Rebalancing: the group is {state}{since}; nobody commits meanwhile.")
     if not lag or lag < _LAG_MIN:
         return reasons
-    if not facts.group.members:
+    if not facts.has_members:
         reasons.append(f"Stopped: the group has no members{since}, and {lag} records wait.")
     lagging = [each for each in facts.partitions if each.lag]
     held = [each for each in lagging if each.open_producer is not None]
     reasons += [f"{each.partition}: {_transaction(each)}" for each in held[:3]]
     if len(held) > 3:
         reasons.append(f"So do open transactions in {len(held) - 3} more partitions.")
-    if facts.group.members:
+    if facts.has_members:
         reasons += _of_members(facts, lagging, lag)
     return reasons
 
