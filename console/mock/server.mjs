@@ -2,7 +2,7 @@
 //
 //     node mock/server.mjs [PORT]      then http://127.0.0.1:PORT, or `npx vite` beside it for a page that reloads by itself
 //
-// TOPICS and GROUPS in the environment say how many there are, FAULTS=1 lets a follower fall behind now and then.
+// MOCK_TOPICS and MOCK_GROUPS in the environment say how many there are.
 import { createServer } from "node:http";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -11,8 +11,8 @@ const port = Number(process.argv[2] ?? 8787);
 const built = new URL("../../src/tidelog/console/static/", import.meta.url);
 const TYPES = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const topicsWanted = Number(process.env.TOPICS ?? 24);
-const groupsWanted = Number(process.env.GROUPS ?? 9);
+const topicsWanted = Number(process.env.MOCK_TOPICS ?? 24);
+const groupsWanted = Number(process.env.MOCK_GROUPS ?? 9);
 const began = Date.now();
 
 const NAMES = ["orders", "payments", "shipments", "accounts", "clicks", "inventory", "audit", "returns"];

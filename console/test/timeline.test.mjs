@@ -81,6 +81,11 @@ test("a failover moves the crown and the in-sync set", () => {
   assert.deepEqual(timeline.picture.isr, [2, 3]);
 });
 
+test("the beat of a coordinator on the leader's node says nothing of the partition", () => {
+  const timeline = timelineOf({ type: "heartbeat", node: 1, leo: 12, hw: 11, lso: 11 }, { type: "heartbeat", node: 1, leo: -1, hw: -1, lso: -1 }, { type: "hello", node: 1, group: "g", state: "Stable" });
+  assert.deepEqual([timeline.picture.leos[1], timeline.picture.hw, timeline.picture.lso], [12, 11, 11]);
+});
+
 test("memory is bounded, and the picture before the oldest event that is kept stays true", () => {
   const timeline = new Timeline();
   timeline.begin(START);

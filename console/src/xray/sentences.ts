@@ -10,7 +10,7 @@ export function sentence(event: TraceEvent): string {
 export function colourOf(type: string): string {
   if (/produce/.test(type)) return "var(--accent)";
   if (/hw_moved|lso_moved/.test(type)) return "var(--good)";
-  if (/isr|role|truncated|refused|gap|dropped|ended/.test(type)) return "var(--bad)";
+  if (/isr|role|truncated|refused|gap|dropped|^ended/.test(type)) return "var(--bad)";
   if (/fetch_answered|offset_committed|rebalanced/.test(type) && !/follower/.test(type)) return "var(--warn)";
   if (/appended|marker|index/.test(type)) return "var(--text)";
   return "var(--muted)";

@@ -261,13 +261,15 @@ function apply(before: Picture, event: TraceEvent): Picture {
   switch (event.type) {
     case "hello":
     case "heartbeat": {
-      const isLeader = event.type === "hello" && event.topic !== undefined ? event.role === "leader" : event.node === before.leader;
-      const end = int(event, "leo");
-      const told = { ...before, leos: leo(event.node, end !== null && end >= 0 ? end : null) };
+      // A coordinator says hello and beats too, and knows of no offset: -1.
+      const end = int(event, "leo") ?? -1;
+      if (end < 0) return before;
+      const isLeader = event.type === "hello" ? event.role === "leader" : event.node === before.leader;
+      const told = { ...before, leos: leo(event.node, end) };
       if (!isLeader) return told;
       return {
         ...told,
-        hw: Math.max(0, int(event, "hw") ?? before.hw), lso: Math.max(0, int(event, "lso") ?? before.lso), logStart: int(event, "log_start") ?? before.logStart,
+        hw: int(event, "hw") ?? before.hw, lso: int(event, "lso") ?? before.lso, logStart: int(event, "log_start") ?? before.logStart,
         isr: (event.isr as number[] | undefined) ?? before.isr, replicas: (event.replicas as number[] | undefined) ?? before.replicas,
         leader: event.role === "leader" ? event.node : before.leader, epoch: int(event, "leader_epoch") ?? before.epoch,
       };
