@@ -86,6 +86,19 @@ test("the beat of a coordinator on the leader's node says nothing of the partiti
   assert.deepEqual([timeline.picture.leos[1], timeline.picture.hw, timeline.picture.lso], [12, 11, 11]);
 });
 
+test("what a follower copies at once does not hide the leader's batches", () => {
+  const append = (offset) => ({ type: "appended", node: 1, by: "leader", base_offset: offset, last_offset: offset, leo: offset + 1 });
+  const copy = { type: "appended", node: 2, by: "follower", base_offset: 8, last_offset: 12, leo: 13 };
+  assert.deepEqual(timelineOf(append(10), append(11), append(12), copy).batches.map((batch) => batch.base), [10, 11, 12]);
+  assert.deepEqual(timelineOf(copy, append(10), append(11)).batches.map((batch) => batch.base), [10, 11]);
+});
+
+test("a fetch goes to the lane of the group whose client has committed", () => {
+  const fetched = { type: "fetch_answered", node: 1, client_id: "c", from_offset: 10, to_offset: 11 };
+  const timeline = timelineOf(fetched, { type: "offset_committed", node: 2, group: "g", client_id: "c", offset: 11 }, { ...fetched, from_offset: 11, to_offset: 12 });
+  assert.deepEqual(timeline.tokens.filter((token) => token.kind === "record").map((token) => token.to), ["readers", "g:g"]);
+});
+
 test("memory is bounded, and the picture before the oldest event that is kept stays true", () => {
   const timeline = new Timeline();
   timeline.begin(START);

@@ -17,10 +17,12 @@ export type Frame = { readonly event: TraceEvent; readonly shown: number; readon
 export type Batch = {
   readonly base: number; readonly last: number; readonly shown: number; readonly kind: "data" | "transactional" | "marker";
   gone: number;
+  readonly isCopy: boolean;
 };
 
 const EVENTS_MAX = 6000;
 const BATCHES_MAX = 3000;
+const CLIENTS_MAX = 500;
 const TOKEN_MS = 520;
 
 export const EMPTY: Picture = { leader: -1, epoch: null, replicas: [], isr: [], leos: {}, hw: 0, lso: 0, logStart: 0, commits: {} };
@@ -39,6 +41,7 @@ export class Timeline {
   frames: Frame[] = [];
   tokens: Token[] = [];
   batches: Batch[] = [];
+  private groups = new Map<string, string>();
   start: Picture = EMPTY;
   /** How many events no longer are kept. */
   forgotten = 0;
@@ -124,14 +127,16 @@ export class Timeline {
         const last = frame.last ?? first;
         if (event.by !== "follower") {
           const kind = event.by === "marker" ? "marker" : event.is_transactional ? "transactional" : "data";
-          if (this.batches.at(-1)?.base !== first) this.batches.push({ base: first, last, shown, kind, gone: Infinity });
+          if (this.batches.at(-1)?.isCopy) this.batches = this.batches.filter((batch) => !batch.isCopy || batch.last < first);
+          if (this.batches.at(-1)?.base !== first) this.batches.push({ base: first, last, shown, kind, gone: Infinity, isCopy: false });
           if (this.batches.length > BATCHES_MAX) this.batches.splice(0, BATCHES_MAX / 2);
         } else {
           // It arrives when it is appended, not later.
           const sent = this.tokens.findLast((one) => one.kind === "record" && one.to === node && one.first <= last && one.last >= first);
           if (sent && sent.end > shown) sent.end = Math.max(sent.begin + 80, shown);
-          if (!this.batches.some((batch) => batch.base === first)) {
-            this.batches.push({ base: first, last, shown, kind: "data", gone: Infinity });
+          // What a follower copies at once may be many batches: the leader's are the true ones where they are known.
+          if (!this.batches.some((batch) => batch.base <= last && first <= batch.last)) {
+            this.batches.push({ base: first, last, shown, kind: "data", gone: Infinity, isCopy: true });
             this.batches.sort((a, b) => a.base - b.base);
           }
         }
@@ -157,12 +162,13 @@ export class Timeline {
       case "fetch_answered": {
         const first = int(event, "from_offset");
         const to = int(event, "to_offset");
-        if (first !== null && to !== null && to > first) token("record", node, readerOf(event), first, to - 1, shown, shown + TOKEN_MS);
+        if (first !== null && to !== null && to > first) token("record", node, this.readerOf(event), first, to - 1, shown, shown + TOKEN_MS);
         break;
       }
       case "offset_committed": {
         const offset = int(event, "offset");
-        if (offset !== null) token("commit", readerOf(event), readerOf(event), offset, offset, shown, shown + TOKEN_MS);
+        if (event.group && event.client_id && this.groups.size < CLIENTS_MAX) this.groups.set(String(event.client_id), String(event.group));
+        if (offset !== null) token("commit", this.readerOf(event), this.readerOf(event), offset, offset, shown, shown + TOKEN_MS);
         break;
       }
       case "truncated": {
@@ -171,6 +177,12 @@ export class Timeline {
         break;
       }
     }
+  }
+
+  /** The lane of who reads. A fetch names a client; of which group it is, its commits tell. */
+  private readerOf(event: TraceEvent): string {
+    const group = event.group ?? this.groups.get(String(event.client_id));
+    return group ? `g:${String(group)}` : "readers";
   }
 
   private forget(): void {
@@ -250,10 +262,6 @@ export class Timeline {
     }
     return found;
   }
-}
-
-export function readerOf(event: TraceEvent): string {
-  return event.group ? `g:${String(event.group)}` : "readers";
 }
 
 function apply(before: Picture, event: TraceEvent): Picture {
