@@ -12,7 +12,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.console import Browser, running_console
+from tests.support.console import Browser, path_of, running_console
 from tests.support.consumer_scenarios import wait_for
 from tests.support.schema_registry import schema_registry
 from tidelog import Admin, Consumer, Producer
@@ -229,6 +229,24 @@ def test_a_group_tells_its_lag_and_why(browser: Browser) -> None:
     history = browser.get("/groups/billing/lag?minutes=5")
     assert history["lag"][-1] == found["lag"]
     assert browser.refused("/groups/nobody") == (404, "GROUP_ID_NOT_FOUND")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_are_told_with_how_many_members_they_have(
+    browser: Browser, cluster: EmbeddedCluster, protocol: str
+) -> None:
+    group = f"team/{protocol}"
+    settings = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": group, "group_protocol": protocol}
+    with Consumer("orders", **settings) as consumer:
+        consumer.poll(timeout_ms=10_000, max_records=1)
+        wait_for(
+            lambda: [row["members"] for row in browser.get(f"/groups?search={group}")["rows"]] == [1], "it has a member"
+        )
+        [row] = browser.get("/groups?sort=members&desc=1&limit=1")["rows"]
+        assert row["members"] == 1
+        found = browser.get(f"/groups/{path_of(group)}")
+        assert (found["type"], found["members"][0]["assignment"]) == (protocol, {"orders": [0, 1, 2]})
+        assert browser.get(f"/groups/{path_of(group)}/lag")["t"]
 
 
 def test_an_open_transaction_is_named_as_what_holds_a_group(browser: Browser, cluster: EmbeddedCluster) -> None:

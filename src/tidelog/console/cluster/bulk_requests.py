@@ -5,9 +5,9 @@ What a node does not answer, or refuses, is left out: the next round asks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.client.admin.outcomes import each_of
 from tidelog.client.admin.records import ListOffsetsRequestMaker, OffsetSpec
@@ -15,10 +15,18 @@ from tidelog.client.admin.requests import OneBroker, Requests
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError, UnsupportedError, refusal
 from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tidelog.wire.messages.group_admin import ListGroupsRequest, ListGroupsResponse
+from tidelog.wire.messages.group_admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from tidelog.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from tidelog.wire.messages.list_offsets import ListOffsetsResponse
+from tidelog.wire.messages.share_groups import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from tidelog.wire.schema import Request
 
 # A request of so many has some hundred kilobytes, and a node answers it in some ten milliseconds.
 PARTITIONS_PER_REQUEST = 5_000
@@ -145,6 +153,49 @@ async def commits_of(
         for group in answer.groups
         if not group.error_code
     }
+
+
+async def members_of(requests: Requests, groups: Iterable[ListedGroup]) -> dict[str, int]:
+    """How many members groups have. Those of which nobody tells are left out, as streams groups."""
+    together: dict[tuple[int, str], list[str]] = {}
+    for each in groups:
+        if each.type in _DESCRIBERS:
+            together.setdefault((each.coordinator, each.type), []).append(each.group_id)
+    chunks = [
+        (node_id, kind, tuple(ids[start : start + GROUPS_PER_REQUEST]))
+        for (node_id, kind), ids in together.items()
+        for start in range(0, len(ids), GROUPS_PER_REQUEST)
+    ]
+
+    async def ask(chunk: tuple[int, str, tuple[str, ...]]) -> dict[str, int]:
+        node_id, kind, ids = chunk
+        request, response = _DESCRIBERS[kind]
+        answer = await requests.ask(OneBroker(node_id), request(list(ids)), response)
+        return {each.group_id: len(each.members) for each in answer.groups if not each.error_code}
+
+    answers = await each_of(chunks, ask)
+    return {
+        group_id: count
+        for answer in answers.values()
+        if not isinstance(answer, ClientError)
+        for group_id, count in answer.items()
+    }
+
+
+_DESCRIBERS: Mapping[str, tuple[Callable[[list[str]], Request], type[Any]]] = {
+    "classic": (
+        lambda ids: DescribeGroupsRequest(groups=ids, include_authorized_operations=False),
+        DescribeGroupsResponse,
+    ),
+    "consumer": (
+        lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        ConsumerGroupDescribeResponse,
+    ),
+    "share": (
+        lambda ids: ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        ShareGroupDescribeResponse,
+    ),
+}
 
 
 async def fetch_bytes(

@@ -20,6 +20,7 @@ SAMPLES_PER_GROUP_MIN = 8
 COMMITS_MAX = 200_000
 # Groups that somebody looks at, whose partitions have a history each.
 WATCHED_MAX = 50
+EMPTY = "Empty"
 WATCHED_PARTITIONS_MAX = 200
 
 
@@ -38,6 +39,8 @@ class SampledGroup:
     commits: dict[TopicPartition, Commit] = field(default_factory=dict)
     lag: int | None = None
     lag_seconds: float | None = None
+    members: int | None = None
+    """None where nobody has told since its state has changed."""
     state_since_s: float = 0.0
 
 
@@ -60,6 +63,9 @@ class GroupSamples:
                 known = SampledGroup(each, SampleRing(capacity), SampleRing(capacity), state_since_s=now_s)
             elif known.listed.state != each.state:
                 known.state_since_s = now_s
+                known.members = None
+            if each.state == EMPTY:
+                known.members = 0
             known.listed = each
             known.lags.capacity = known.ages.capacity = capacity
             groups[each.group_id] = known

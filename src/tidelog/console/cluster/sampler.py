@@ -27,8 +27,8 @@ from tidelog.client.admin import (
 from tidelog.client.admin.async_admin import AsyncAdmin
 from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import AuthenticationError, ClientError, NotReachedError, UnsupportedError
-from tidelog.console.cluster.bulk_requests import commits_of, fetch_bytes, groups_of, offsets_of
-from tidelog.console.cluster.group_samples import GroupSamples
+from tidelog.console.cluster.bulk_requests import commits_of, fetch_bytes, groups_of, members_of, offsets_of
+from tidelog.console.cluster.group_samples import EMPTY, GroupSamples
 from tidelog.console.cluster.lag_time import LagTimes
 from tidelog.console.cluster.partition_samples import PartitionSamples
 from tidelog.console.cluster.sample_ring import SampleRing
@@ -46,6 +46,7 @@ UNWATCHED_S = 120.0
 UNWATCHED_ROUND_S = 10.0
 _COST_FACTOR = 5
 _ROUND_MAX_S = 60.0
+_NOT_LET_IN = 401
 
 # The series of a cluster; the plots show an hour.
 SERIES_SAMPLES = 1_800
@@ -114,10 +115,14 @@ class Sampler:
             await self._take()
             self.round_cost_s = max(time.monotonic() - begun_s, _COST_FACTOR * (time.process_time() - computed_s))
             self.round += 1
+            problem = self.problems.get("cluster")
             async with self._news:
                 self._news.notify_all()
             watched = self._now_s() - self._asked_s <= UNWATCHED_S
             least_s = ROUND_S if watched else UNWATCHED_ROUND_S
+            if problem is not None and problem.status == _NOT_LET_IN:
+                # A password that is not good any more: asking again and again may lock the user out.
+                least_s = _ROUND_MAX_S
             wait_s = min(_ROUND_MAX_S, max(least_s, self.round_cost_s))
             self._sooner.clear()
             try:
@@ -142,6 +147,7 @@ class Sampler:
             await self._part("min_isr", self._take_min_isr)
             await self._part("addresses", self._take_addresses)
         await self._part("groups", self._take_groups)
+        await self._part("members", lambda: self._take_members(everywhere=is_slow))
         await self._part("lag_seconds", self.times.fetch_wanted)
         self._take_series()
 
@@ -271,6 +277,18 @@ class Sampler:
         shares = {each.group_id for each in listed if each.type == "share"}
         for group_id in single[:SINGLE_GROUPS_MAX]:
             self.groups.committed(group_id, await self._single(group_id, is_share=group_id in shares), now_s)
+
+    async def _take_members(self, *, everywhere: bool) -> None:
+        """Of groups that have changed their state; of all that have any from time to time."""
+        wanted = [
+            each.listed
+            for each in self.groups.groups.values()
+            if each.members is None or (everywhere and each.listed.state != EMPTY)
+        ]
+        for group_id, count in (await members_of(self._admin.requests, wanted)).items():
+            group = self.groups.groups.get(group_id)
+            if group is not None:
+                group.members = count
 
     async def _single(self, group_id: str, *, is_share: bool) -> dict[TopicPartition, int]:
         try:

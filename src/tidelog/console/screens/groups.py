@@ -29,6 +29,8 @@ _SORTS = {
     "group": lambda row: row["group"],
     "type": lambda row: row["type"],
     "state": lambda row: row["state"],
+    "protocol": lambda row: row["protocol"],
+    "members": lambda row: row["members"],
     "lag": lambda row: row["lag"],
     "lag_seconds": lambda row: row["lag_seconds"],
     "coordinator": lambda row: row["coordinator"],
@@ -51,7 +53,7 @@ async def list_groups(call: Call) -> Json:
             "type": each.listed.type,
             "protocol": each.listed.protocol_type,
             "state": each.listed.state,
-            "members": None,
+            "members": each.members,
             "lag": each.lag,
             "lag_seconds": each.lag_seconds,
             "coordinator": each.listed.coordinator,
@@ -62,11 +64,6 @@ async def list_groups(call: Call) -> Json:
         and (not state or each.listed.state.lower() == state)
     ]
     total, shown = page(rows, call.query, sorts=_SORTS, default="group")
-    described = await call.view.admin.describe_groups([row["group"] for row in shown])
-    for row in shown:
-        found = described[row["group"]]
-        if not isinstance(found, ClientError):
-            row["members"] = len(found.members)
     return {"total": total, "rows": shown}
 
 
@@ -283,8 +280,9 @@ async def delete_group(call: Call) -> Json:
 
 ROUTES = [
     get("/groups", list_groups),
-    get("/groups/{group}", show_group),
-    change("DELETE", "/groups/{group}", delete_group, "delete group"),
-    get("/groups/{group}/lag", show_lag),
-    change("POST", "/groups/{group}/offsets", change_offsets, "change offsets"),
+    # Names of groups may hold slashes.
+    get("/groups/{group:path}/lag", show_lag),
+    change("POST", "/groups/{group:path}/offsets", change_offsets, "change offsets"),
+    get("/groups/{group:path}", show_group),
+    change("DELETE", "/groups/{group:path}", delete_group, "delete group"),
 ]

@@ -88,6 +88,7 @@ class PartitionFeed:
         self._sources: dict[str, dict[str, Json]] = {}
         self._state: dict[str, Json] = {}
         self._turns: list[asyncio.Task[None]] = []
+        self._dials = 0
 
     @property
     def is_watched(self) -> bool:
@@ -159,16 +160,19 @@ class PartitionFeed:
             if url is None:
                 self._source(source, node_id, traced=False, reason="the node does not say where it tells")
             else:
+                # Each stream numbers its lines from the start.
+                self._dials += 1
+                stream = f"{source} #{self._dials}"
                 try:
-                    await self._take_lines(source, node_id, url, query)
+                    await self._take_lines(source, stream, node_id, url, query)
                     reason = "the node has ended the stream"
                 except NodeHttpError as error:
                     reason = str(error)
-                self._put(self._merge.lost(source, reason, time.monotonic()))
+                self._put(self._merge.lost(stream, reason, time.monotonic()))
                 self._source(source, node_id, traced=False, reason=reason)
             await asyncio.sleep(_REDIAL_S)
 
-    async def _take_lines(self, source: str, node_id: int, url: str, query: dict[str, str]) -> None:
+    async def _take_lines(self, source: str, stream: str, node_id: int, url: str, query: dict[str, str]) -> None:
         async for line in self._access.lines(url, "/trace", query):
             try:
                 told = msgspec.json.decode(line)
@@ -181,7 +185,7 @@ class PartitionFeed:
             if "group" in query:
                 # Only the first line of a group names it.
                 told["group"] = query["group"]
-            self._put(self._merge.feed(source, [told], time.monotonic()))
+            self._put(self._merge.feed(stream, [told], time.monotonic()))
 
     def _source(self, source: str, node_id: int, *, traced: bool, reason: str | None) -> None:
         before = self._sources.get(source)
