@@ -13,7 +13,7 @@ from tests.support.command_line import json_lines, tidelog
 from tests.support.command_process import CommandProcess
 from tests.support.console import Browser
 from tests.support.consumer_scenarios import wait_for
-from tidelog import Admin, Consumer
+from tidelog import Admin, Consumer, Producer
 
 
 def console_of(up: CommandProcess) -> Browser:
@@ -61,6 +61,7 @@ def test_a_record_is_followed_a_follower_held_and_a_leader_killed(tmp_path: Path
             wait_for(lambda: len(browser.get("/topics?search=orders")["rows"]) == 1, "the console knows the topic")
             follows_a_record(browser, tmp_path)
             follows_a_commit(browser, admin)
+            follows_a_transaction(browser, bootstrap)
             holds_a_follower(browser)
             survives_a_leader(browser, admin)
         pid = console_pid(up)
@@ -133,6 +134,28 @@ def follows_a_commit(browser: Browser, admin: Admin) -> None:
         committed = until(single(stream), "offset_committed", found)
     assert (committed["group"], committed["topic"], committed["offset"]) == ("billing", "orders", 1)
     assert not any(each.get("is_gap") for each in found)
+
+
+def follows_a_transaction(browser: Browser, bootstrap: str) -> None:
+    found: list[Any] = []
+    with (
+        browser.events("/xray/live?topic=orders&partition=0") as stream,
+        Producer(bootstrap_servers=bootstrap, transactional_id="payments-1") as producer,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"paid", partition=0).result()
+        for name, value in stream:
+            found += value["events"] if name == "events" else ()
+            if name == "source" and value["source"] == "transaction payments-1" and value["traced"]:
+                break
+        producer.commit_transaction()
+        events = single(stream)
+        while len({each["type"] for each in found} & {"marker", "transaction_state", "lso_moved"}) < 3:
+            found.append(next(events))
+    states = [each["state"] for each in found if each["type"] == "transaction_state"]
+    assert "PrepareCommit" in states or "CompleteCommit" in states
+    assert all(each["commit"] for each in found if each["type"] == "marker")
 
 
 def holds_a_follower(browser: Browser) -> None:

@@ -38,6 +38,10 @@ WAITING_MAX = 5_000
 EVENTS_PER_MESSAGE = 1_000
 # Groups whose commits are listened to.
 GROUPS_MAX = 2
+# Transactions whose ends are listened to.
+TRANSACTIONS_MAX = 2
+# For so long after it was seen to be open: its end is told by then.
+_ENDED_S = 10.0
 
 _TURN_S = 0.1
 _POLL_S = 0.5
@@ -89,6 +93,8 @@ class PartitionFeed:
         self._state: dict[str, Json] = {}
         self._turns: list[asyncio.Task[None]] = []
         self._dials = 0
+        self._transactions: dict[str, tuple[int, float]] = {}
+        """The coordinators of those that were open when the partition was looked at last, and until when they are listened to."""
 
     @property
     def is_watched(self) -> bool:
@@ -127,6 +133,7 @@ class PartitionFeed:
         for task in (*self._turns, *self._listeners.values()):
             task.cancel()
         self._turns, self._listeners, self._sources, self._state = [], {}, {}, {}
+        self._transactions = {}
         self._merge = TraceMerge()
 
     def state(self) -> Json:
@@ -252,18 +259,24 @@ class PartitionFeed:
             "lso": None if isinstance(last_stable, ClientError) else last_stable.offset,
         }
         before, self._state = self._state, state
+        if state["lso"] is not None and state["lso"] != state["hw"]:
+            await self._find_transactions()
         self._follow(description)
         if state != before:
             self._tell(("state", self.state()))
 
     def _follow(self, description: PartitionDescription) -> None:
-        """A listener for each replica, and for the coordinators of some groups."""
+        """A listener for each replica, and for the coordinators of some groups and transactions."""
         topic, index = self._partition
         wanted: dict[str, tuple[int, dict[str, str]]] = {
             f"node {node_id}": (node_id, {"topic": topic, "partition": str(index)}) for node_id in description.replicas
         }
         for group_id, coordinator in self._groups():
             wanted[f"group {group_id}"] = (coordinator, {"group": group_id})
+        now_s = time.monotonic()
+        self._transactions = {name: each for name, each in self._transactions.items() if each[1] > now_s}
+        for transactional_id, (coordinator, _) in self._transactions.items():
+            wanted[f"transaction {transactional_id}"] = (coordinator, {"transactional_id": transactional_id})
         for source in [each for each in self._listeners if each not in wanted]:
             self._listeners.pop(source).cancel()
             self._sources.pop(source, None)
@@ -273,6 +286,18 @@ class PartitionFeed:
                 self._listeners.pop(source).cancel()
             if source not in self._listeners:
                 self._listeners[source] = self._begin(self._listen(source, node_id, query), f"listens to {source}")
+
+    async def _find_transactions(self) -> None:
+        """Those that are open here: their coordinators tell how they end."""
+        producers = (await self._view.admin.describe_producers([self._partition]))[self._partition]
+        if isinstance(producers, ClientError):
+            return
+        open_ids = [each.producer_id for each in producers if each.transaction_start_offset is not None]
+        if not open_ids:
+            return
+        for each in await self._view.admin.list_transactions(producer_ids=sorted(open_ids)):
+            if each.transactional_id in self._transactions or len(self._transactions) < TRANSACTIONS_MAX:
+                self._transactions[each.transactional_id] = (each.coordinator, time.monotonic() + _ENDED_S)
 
     def _groups(self) -> list[tuple[str, int]]:
         """Those that committed for the partition last."""
