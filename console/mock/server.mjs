@@ -244,4 +244,6 @@ createServer(async (request, response) => {
     return response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(data));
   }
   response.writeHead(404, { "Content-Type": "application/json" }).end(JSON.stringify({ error: { code: "NOT_FOUND", message: `The mock has no ${request.method} ${path}.`, advice: "" } }));
-}).listen(port, "127.0.0.1", () => console.log(`http://127.0.0.1:${port}`));
+}).listen(port, "127.0.0.1", function () {
+  console.log(`http://127.0.0.1:${this.address().port}`);
+});

@@ -24,9 +24,12 @@ from playwright.sync_api import expect
 from tests.repo.test_links import ROOT
 from tests.support.apache_kafka import require
 from tests.support.command_process import CommandProcess
+from tests.support.console import running_console
 from tests.support.console_pages import MISSING, NARROW, WIDE, Chrome, Pages, browser, chromium
 from tidelog import Admin, Producer
 from tidelog.client.admin import NewTopic
+from tidelog.console.options import ClusterOptions
+from tidelog.testing import EmbeddedCluster
 
 pytestmark = pytest.mark.compat
 
@@ -293,6 +296,50 @@ def test_the_tour_makes_its_topic_and_sees_what_it_did(live: Live, chrome: Chrom
             tour.get_by_role("button", name=re.compile(rf"^Step {step}:")).click()
             pages.sees(f"{step} of 10", within=tour)
         assert pages.errors == []
+
+
+def test_a_person_logs_in_as_a_user_of_the_cluster_sees_what_that_one_may_and_logs_out(chrome: Chrome) -> None:
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
+    with EmbeddedCluster(security="scram") as cluster:
+        cluster.create_topic("orders")
+        password = str(cluster.librdkafka_properties("alice")["sasl.password"])
+        given = ClusterOptions("cluster", cluster.bootstrap_servers, login)
+        with running_console(given) as console, chrome.pages(console.port) as pages:
+            pages.open("topics")
+            pages.sees("Log in to cluster")
+            pages.main.get_by_label("User").fill("alice")
+            pages.main.get_by_label("Password").fill("a guess")
+            pages.press("Log in")
+            expect(pages.page.get_by_role("alert")).to_be_visible()
+            pages.main.get_by_label("Password").fill(password)
+            pages.press("Log in")
+            pages.sees("orders")
+            assert password not in pages.page.content()
+            pages.press("Log out")
+            pages.sees("Log in to cluster")
+            assert pages.errors == []
+
+
+def test_a_table_of_15000_groups_has_few_of_them_in_the_document(chrome: Chrome) -> None:
+    environment = {**os.environ, "MOCK_GROUPS": "15000"}
+    arguments = [require("node", "nodejs"), "mock/server.mjs", "0"]
+    with subprocess.Popen(arguments, cwd=ROOT / "console", env=environment, stdout=subprocess.PIPE, text=True) as mock:
+        try:
+            assert mock.stdout is not None
+            port = int(mock.stdout.readline().rpartition(":")[2])
+            with chrome.pages(port, "dev") as pages:
+                pages.open("groups")
+                pages.sees("15,000")
+                table = pages.page.get_by_role("table", name="Groups")
+                table.evaluate("table => { table.scrollTop = table.scrollHeight }")
+                # The last by name.
+                pages.sees("team-9-reader-9969")
+                assert table.get_by_role("row").count() < 80
+                pages.page.get_by_label("Filter by name").fill("reader-12345")
+                pages.sees("team-25-reader-12345")
+                assert pages.errors == []
+        finally:
+            mock.terminate()
 
 
 def test_the_page_says_that_its_server_is_gone_and_the_cluster_does_not_notice(tmp_path: Path, chrome: Chrome) -> None:
