@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -50,4 +51,5 @@ def test_the_source_is_well_typed(place: Path) -> None:
 
 
 def test_the_timeline_of_the_x_ray_passes_its_tests(place: Path) -> None:
-    assert "\n# fail 0\n" in npm(place, "test", "--", "--test-reporter=tap")
+    # How Node.js says it depends on its release; npm fails where a test did.
+    assert re.search(r"\bpass [1-9]\d*\n.*\bfail 0\n", npm(place, "test"), re.DOTALL)
