@@ -26,6 +26,7 @@ from tidelog.wire.messages.group_admin import (
 from tidelog.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from tidelog.wire.messages.list_offsets import ListOffsetsResponse
 from tidelog.wire.messages.share_groups import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from tidelog.wire.messages.streams_groups import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from tidelog.wire.schema import Request
 
 # A request of so many has some hundred kilobytes, and a node answers it in some ten milliseconds.
@@ -156,7 +157,7 @@ async def commits_of(
 
 
 async def members_of(requests: Requests, groups: Iterable[ListedGroup]) -> dict[str, int]:
-    """How many members groups have. Those of which nobody tells are left out, as streams groups."""
+    """How many members groups have. Those of which nobody tells are left out."""
     together: dict[tuple[int, str], list[str]] = {}
     for each in groups:
         if each.type in _DESCRIBERS:
@@ -190,6 +191,10 @@ _DESCRIBERS: Mapping[str, tuple[Callable[[list[str]], Request], type[Any]]] = {
     "consumer": (
         lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
         ConsumerGroupDescribeResponse,
+    ),
+    "streams": (
+        lambda ids: StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        StreamsGroupDescribeResponse,
     ),
     "share": (
         lambda ids: ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),

@@ -12,7 +12,6 @@ from tidelog.client.admin import (
     GroupState,
     GroupType,
     OffsetSpec,
-    PartitionLag,
     ProducerState,
 )
 from tidelog.client.consumer.topic_partition import TopicPartition
@@ -48,7 +47,7 @@ class PartitionFacts:
     """For how long the console has seen no new commit."""
     open_producer: OpenProducer | None
     is_shared: bool
-    """Of a share group, whose members have partitions together; of a streams group, whose members have tasks."""
+    """Of a share group, whose members have partitions together."""
     has_members: bool
 
 
@@ -79,12 +78,7 @@ class GroupFacts:
 async def gather_facts(view: ClusterView, group: GroupDescription, now_s: float) -> GroupFacts:
     """Asked for now, beside what the samples tell."""
     sampler = view.sampler
-    lags = await (
-        _committed_lag(view, group.group_id)
-        if group.type is GroupType.STREAMS
-        else view.admin.group_lag(group.group_id)
-    )
-    lags = lags[:PARTITIONS_MAX]
+    lags = (await view.admin.group_lag(group.group_id))[:PARTITIONS_MAX]
     partitions = [each.partition for each in lags]
     stable = await view.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), read_committed=True)
     lsos = {each: found.offset for each, found in stable.items() if not isinstance(found, ClientError)}
@@ -125,7 +119,7 @@ async def gather_facts(view: ClusterView, group: GroupDescription, now_s: float)
                 sampler.partitions.rate(each.partition, now_s),
                 None if commit is None or commit.offset != each.committed else now_s - commit.moved_s,
                 open_producers.get(each.partition),
-                group.type in {GroupType.SHARE, GroupType.STREAMS},
+                group.type is GroupType.SHARE,
                 has_members(group),
             )
         )
@@ -133,20 +127,8 @@ async def gather_facts(view: ClusterView, group: GroupDescription, now_s: float)
 
 
 def has_members(group: GroupDescription) -> bool:
-    """Also where no call tells who they are."""
+    """Also in the moment in which those that were listed are not described yet."""
     return bool(group.members) or str(group.state) not in {GroupState.EMPTY, GroupState.DEAD}
-
-
-async def _committed_lag(view: ClusterView, group_id: str) -> list[PartitionLag]:
-    """Of a group whose members are not known."""
-    committed = await view.admin.list_group_offsets(group_id)
-    ends = await view.admin.list_offsets(dict.fromkeys(committed, OffsetSpec.LATEST))
-    return [
-        PartitionLag(
-            partition, each.offset, None if isinstance(end := ends[partition], ClientError) else end.offset, None
-        )
-        for partition, each in committed.items()
-    ]
 
 
 async def _open_producers(

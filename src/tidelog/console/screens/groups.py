@@ -71,22 +71,7 @@ async def show_group(call: Call) -> Json:
     group_id = call.path("group")
     sampler = await call.view.sampled()
     sampler.groups.watch(group_id)
-    try:
-        group = await call.view.admin.describe_group(group_id)
-    except RefusedError as error:
-        listed = sampler.groups.groups.get(group_id)
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND or listed is None:
-            raise
-        # A kind of group whose members no call of ours describes: a streams group.
-        group = GroupDescription(
-            group_id,
-            GroupType(listed.listed.type) if listed.listed.type in set(GroupType) else GroupType.UNKNOWN,
-            listed.listed.state,  # type: ignore[arg-type]
-            listed.listed.protocol_type,
-            "",
-            listed.listed.coordinator,
-            (),
-        )
+    group = await call.view.admin.describe_group(group_id)
     facts = await gather_facts(call.view, group, time.time())
     return {
         "group": group_id,
