@@ -54,6 +54,7 @@ FREELIST = 64
 
 HELPERS = (
     "all_fit32",
+    "all_fit8",
     "array_length",
     "bytes_length",
     "fits8",
@@ -64,6 +65,7 @@ HELPERS = (
     "int16",
     "int32",
     "int32_list",
+    "int8_list",
     "int64",
     "is_uuid",
     "length_bytes",
@@ -73,6 +75,7 @@ HELPERS = (
     "put64",
     "put_bytes",
     "put_int32_list",
+    "put_int8_list",
     "put_length",
     "put_string",
     "put_uuid",
@@ -632,6 +635,9 @@ class Writer:
         if element is INT32:
             source.add(f"self.{field.name} = int32_list(data, at, n)", "at += 4 * n")
             return
+        if element is INT8:
+            source.add(f"self.{field.name} = int8_list(data, at, n)", "at += n")
+            return
         source.add("items = []")
         with source.block("while n > 0:"):
             source.add("n -= 1")
@@ -824,6 +830,8 @@ class Writer:
         name = f"self.{field.name}"
         if element is INT32:
             return [f"if not all_fit32({name}):", "    return -1", f"total += 4 * len({name})"]
+        if element is INT8:
+            return [f"if not all_fit8({name}):", "    return -1", f"total += len({name})"]
         if element is STRING:
             return [
                 f"for text_item in {name}:",
@@ -852,7 +860,8 @@ class Writer:
         there = [f"inner = {value}.size({self._sizing(struct)})", "if inner < 0:", "    return -1", "total += inner"]
         if nullable == "False":
             if is_lazy(field):
-                raise TypeError(f"{self.planned.name}.{field.name}: only tagged structs are made late")
+                with self.source.block(f"if {value} is None:"):
+                    self.source.add(f"{value} = {struct.__name__}()")
             self._or_null(value, "False", there, [])
         else:
             self._or_null(value, nullable, ["total += 1", *there], ["total += 1"])
@@ -1016,6 +1025,8 @@ class Writer:
     def _write_items(self, field: Field, element: WireType, flexible: str) -> list[str]:
         if element is INT32:
             return [f"at = put_int32_list(out, at, self.{field.name})"]
+        if element is INT8:
+            return [f"at = put_int8_list(out, at, self.{field.name})"]
         if element is STRING:
             return [f"for text_item in self.{field.name}:", f"    at = put_string(out, at, text_item, {flexible})"]
         assert isinstance(element, StructOf)
@@ -1195,6 +1206,12 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "groups_classic": ("HeartbeatRequest", "HeartbeatResponse"),
     "headers": ("RequestHeader", "ResponseHeader"),
     "produce": ("ProduceRequest", "ProduceResponse"),
+    "share_fetch": (
+        "ShareFetchRequest",
+        "ShareFetchResponse",
+        "ShareAcknowledgeRequest",
+        "ShareAcknowledgeResponse",
+    ),
     "transactions": (
         "AddPartitionsToTxnRequest",
         "AddPartitionsToTxnResponse",

@@ -6,5 +6,5 @@ that want the types: `tidelog.wire.messages.fetch.FetchRequest` is the class tha
 
 # The modules of `tidelog.wire.messages` that have such classes.
 FAMILIES = frozenset(
-    ("consumer_groups", "fetch", "group_offsets", "groups_classic", "headers", "produce", "transactions")
+    ("consumer_groups", "fetch", "group_offsets", "groups_classic", "headers", "produce", "share_fetch", "transactions")
 )

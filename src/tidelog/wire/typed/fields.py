@@ -150,6 +150,32 @@ def put_int32_list(out: Room, at: Size, numbers: list[int]) -> Size:
     return at + 4 * len(numbers)
 
 
+def int8_list(data: Data, at: Size, count: Size) -> list[int]:
+    numbers: list[int] = []
+    while count > 0:
+        numbers.append(int8(data, at))
+        at += 1
+        count -= 1
+    return numbers
+
+
+def all_fit8(numbers: list[int]) -> bool:
+    place: Size = len(numbers)
+    while place > 0:
+        place -= 1
+        if not isinstance(numbers[place], int) or numbers[place] < -0x80 or numbers[place] > 0x7F:
+            return False
+    return True
+
+
+def put_int8_list(out: Room, at: Size, numbers: list[int]) -> Size:
+    place: Size = 0
+    while place < len(numbers):
+        put8(out, at + place, numbers[place])
+        place += 1
+    return at + place
+
+
 # --- lengths ---------------------------------------------------------------------------------------------------------------
 
 

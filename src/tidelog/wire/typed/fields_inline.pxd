@@ -103,6 +103,32 @@ cdef inline Py_ssize_t put_int32_list(unsigned char *out, Py_ssize_t at, list nu
     return c_put_int32_list(out, at, numbers)
 
 
+cdef inline list int8_list(const unsigned char *data, Py_ssize_t at, Py_ssize_t count):
+    cdef list numbers = []
+    while count > 0:
+        numbers.append(int8(data, at))
+        at += 1
+        count -= 1
+    return numbers
+
+
+cdef inline bint all_fit8(list numbers) noexcept:
+    cdef Py_ssize_t place = len(numbers)
+    while place > 0:
+        place -= 1
+        if not isinstance(numbers[place], int) or numbers[place] < -0x80 or numbers[place] > 0x7F:
+            return False
+    return True
+
+
+cdef inline Py_ssize_t put_int8_list(unsigned char *out, Py_ssize_t at, list numbers) noexcept:
+    cdef Py_ssize_t place = 0
+    while place < len(numbers):
+        put8(out, at + place, numbers[place])
+        place += 1
+    return at + place
+
+
 cdef inline (long long, Py_ssize_t) uvarint(const unsigned char *data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef long long byte
     cdef long long value = 0
