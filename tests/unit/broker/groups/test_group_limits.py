@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.broker.groups.group_limits import group_config_problem, group_limits, share_delivery_limits, share_limits
-from tidelog.coordination.group_settings import ConsumerGroupLimits, ShareGroupLimits
+from tidelog.broker.groups.group_limits import (
+    group_config_problem,
+    group_limits,
+    share_delivery_limits,
+    share_limits,
+    streams_limits,
+)
+from tidelog.coordination.group_settings import ConsumerGroupLimits, ShareGroupLimits, StreamsGroupLimits
 from tidelog.model.broker_config import BROKER_KEYS
 
 DEFAULTS = BROKER_KEYS.parse({})
@@ -47,10 +53,35 @@ def test_its_own_values_are_kept_within_the_bounds() -> None:
             {"share.partition.max.record.locks": "4001"},
             "share.partition.max.record.locks must be less than or equal to group.share.max.partition.max.record.locks",
         ),
+        ({"streams.initial.rebalance.delay.ms": "600000"}, None),
+        (
+            {"streams.heartbeat.interval.ms": "15001"},
+            "streams.heartbeat.interval.ms must be less than or equal to group.streams.max.heartbeat.interval.ms",
+        ),
+        (
+            {"streams.session.timeout.ms": "44999"},
+            "streams.session.timeout.ms must be greater than or equal to group.streams.min.session.timeout.ms",
+        ),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
     ],
 )
 def test_is_refused_in_the_words_of_kafka(own: dict[str, str], problem: str | None) -> None:
     assert group_config_problem(DEFAULTS, own) == problem
+
+
+def test_a_streams_group_goes_by_its_own_values_within_the_bounds() -> None:
+    own = {
+        "streams.session.timeout.ms": "90000",
+        "streams.heartbeat.interval.ms": "1",
+        "streams.num.standby.replicas": "7",
+        "streams.initial.rebalance.delay.ms": "90000",
+    }
+
+    assert streams_limits(DEFAULTS, {}) == StreamsGroupLimits(45_000, 5_000, 1_000, 3_000, 0)
+    assert streams_limits(DEFAULTS, own) == StreamsGroupLimits(60_000, 5_000, 1_000, 90_000, 2)
 
 
 def test_a_share_group_goes_by_its_own_values_within_the_bounds() -> None:
