@@ -160,7 +160,8 @@ public class StreamsOracle {
             answer.set("records", records(result.records()));
             answer.put("response", hex(result.response().data()));
             ArrayNode missing = answer.putArray("missing");
-            new TreeMap<>(result.response().creatableTopics()).forEach((name, topic) -> missing.add(name));
+            new TreeMap<>(result.response().creatableTopics())
+                .forEach((name, topic) -> missing.addArray().add(name).add(topic.numPartitions()));
         } catch (Exception error) {
             if (Errors.forException(error) == Errors.UNKNOWN_SERVER_ERROR) {
                 error.printStackTrace();

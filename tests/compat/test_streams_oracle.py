@@ -42,6 +42,7 @@ pytestmark = pytest.mark.compat
 SOURCE: Path = REPOSITORY / "tests" / "compat" / "StreamsOracle.java"
 ASSIGNMENTS = 400
 HISTORIES = 40
+TOPOLOGIES_ASKED = 1_500
 STEPS = 120
 # Java's tables hold these in this order if they begin with the first one.
 NAMES = [chr(64 + number) for number in range(12)]
@@ -256,7 +257,7 @@ class Histories:
         assert _plain(answer) == _plain(expected)
         assert sorted(written) == sorted(theirs["records"])
         assert [_kind(key) for key, _ in written] == [_kind(key) for key, _ in theirs["records"]]
-        assert self.ours.missing == theirs["missing"]
+        assert list(map(list, zip(self.ours.missing, self.ours.missing_counts, strict=True))) == theirs["missing"]
         self._remember(request, expected)
 
     def _remember(self, request: wire.StreamsGroupHeartbeatRequest, answer: wire.StreamsGroupHeartbeatResponse) -> None:
@@ -333,3 +334,56 @@ def _in_order(detail: str) -> str:
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_the_same_requests_make_the_same_records_and_answers(oracle: StreamsOracle, seed: int) -> None:
     Histories(oracle, seed).run()
+
+
+# Topologies
+
+
+def _some_topology(random: Random) -> wire.Topology:
+    """Subtopologies that read what is there, and what others of them write, with and without a count of its own."""
+    inner = [f"inner-{number}" for number in range(5)]
+    counts = {name: random.choice((0, 0, 0, 2, 3)) for name in inner}
+    parts = []
+    for number in range(random.randint(1, 5)):
+        sources = random.sample(["words", "others", "single"], random.randint(0, 2))
+        read = random.sample(inner, random.randint(0 if sources else 1, 2))
+        together = []
+        if random.random() < 0.4:
+            places = random.sample(range(len(sources)), random.randint(0, len(sources)))
+            others = random.sample(range(len(read)), random.randint(0, len(read)))
+            together.append((places, others))
+        parts.append(
+            part(
+                str(number),
+                sources,
+                changelogs=[info(f"log-{number}")] if random.random() < 0.5 else [],
+                repartitioned=[info(name, counts[name]) for name in read],
+                sinks=random.sample(inner, random.randint(0, 3)),
+                together=together,
+            )
+        )
+    return topology(*parts)
+
+
+def test_topologies_need_the_same_topics_and_are_refused_alike(oracle: StreamsOracle) -> None:
+    random = Random(4)
+    topics = some_topics(words=3, others=3, single=1)
+    outcomes: set[str] = set()
+    for _ in range(TOPOLOGIES_ASKED):
+        oracle.ask({"do": "new", "now": 1_000_000, "config": CONFIG, "topics": _named(topics)})
+        driver = StreamsGroupDriver(topics=topics)
+        request = join("@", _some_topology(random), process="@")
+        answer = driver.send(request)
+        theirs = oracle.ask({"do": "heartbeat", "now": 1_000_000, "request": encode(request, 0).hex()})
+        if "code" in theirs:
+            outcomes.add(f"refused with {theirs['code']}")
+            assert (answer.error_code, answer.error_message) == (theirs["code"], theirs["message"])
+            continue
+        expected = decode(wire.StreamsGroupHeartbeatResponse, 0, bytes.fromhex(theirs["response"]))
+        outcomes |= {f"status {each.status_code}" for each in expected.status or ()}
+        assert list(map(list, zip(driver.missing, driver.missing_counts, strict=True))) == theirs["missing"]
+        # Of several topics that do not fit, or are missing, Kafka names some in the order of its tables.
+        assert [each.status_code for each in answer.status or ()] == [
+            each.status_code for each in expected.status or ()
+        ]
+    assert {"refused with 130", "status 2", "status 3"} <= outcomes

@@ -142,7 +142,8 @@ class StreamsGroupDriver:
             self.streams.replay(decode_coordinator_record(CoordinatorLog.CONSUMER_OFFSETS, *row))
         self.streams.loaded(self.topics, self.now_ms)
         self.missing: list[str] = []
-        """The internal topics that the last heartbeat found missing."""
+        self.missing_counts: list[int] = []
+        """The internal topics that the last heartbeat found missing, and how many partitions they need."""
 
     def restarted(self) -> StreamsGroupDriver:
         """Another coordinator, from what the log says."""
@@ -192,6 +193,7 @@ class StreamsGroupDriver:
     def send(self, request: StreamsGroupHeartbeatRequest, caller: Caller = CALLER) -> StreamsGroupHeartbeatResponse:
         result: HeartbeatResult = self.carry_out(self.streams.heartbeat(request, caller, self.now_ms))
         self.missing = [topic.name for topic in result.missing_topics]
+        self.missing_counts = [topic.partitions for topic in result.missing_topics]
         return result.response
 
     def join(

@@ -16,13 +16,15 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelog.coordination.streams.partition_counts import PartitionCounts, TopicsProblemError
+from tidelog.coordination.streams.partition_counts import InvalidTopologyError, PartitionCounts, TopicsProblemError
 from tidelog.coordination.streams.topology import InternalTopic, Subtopology, Topology
 from tidelog.coordination.topics_view import TopicsView
 from tidelog.model.ids import TopicName
 from tidelog.wire.messages.streams_groups import Status as StatusAnswer, StreamsGroupDescribeTopology
 
 _SHOWN_MAX = 3
+# What one member has is one record, which has to fit into a batch; and a few bytes of topology stand for thousands of tasks.
+TASKS_MAX = 100_000
 
 
 class StatusCode(IntEnum):
@@ -88,6 +90,7 @@ def configure(topology: Topology, topics: TopicsView) -> ConfiguredTopology:
         return _impossible(topology, Status(StatusCode.MISSING_SOURCE_TOPICS, detail))
     try:
         counts = PartitionCounts(topology, topics)
+        _check_size(topology, counts)
         configured = {name: _configured(part, counts) for name, part in sorted(topology.subtopologies.items())}
         created = _missing_topics(configured, topics)
     except TopicsProblemError as problem:
@@ -97,6 +100,12 @@ def configure(topology: Topology, topics: TopicsView) -> ConfiguredTopology:
         detail = f"Internal topics are missing: {_summary(list(created))}"
         status = Status(StatusCode.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(topology.epoch, configured, created, status)
+
+
+def _check_size(topology: Topology, counts: PartitionCounts) -> None:
+    task_count = sum(counts.most_read(part) for part in topology.subtopologies.values())
+    if task_count > TASKS_MAX:
+        raise InvalidTopologyError(f"The topology has {task_count} tasks, and may have {TASKS_MAX}.")
 
 
 def _impossible(topology: Topology, status: Status) -> ConfiguredTopology:

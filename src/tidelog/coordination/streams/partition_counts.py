@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from heapq import heappop, heappush
 
 from tidelog.coordination.streams.topology import InternalTopic, Subtopology, Topology
 from tidelog.coordination.topics_view import TopicsView
@@ -61,24 +62,7 @@ class PartitionCounts:
                     raise InvalidTopologyError(f"The number of partitions of {topic.name} must not be negative.")
                 if topic.partitions:
                     counts[topic.name] = topic.partitions
-        waiting = True
-        while waiting:
-            waiting, progressed = False, False
-            for part in self._parts:
-                for sink in part.repartition_sink_topics:
-                    if sink in counts:
-                        continue
-                    count = self._largest_known(part, counts)
-                    if count is None:
-                        waiting = True
-                    else:
-                        counts[sink] = count
-                        progressed = True
-            if waiting and not progressed:
-                raise InvalidTopologyError(
-                    "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
-                    "that cannot be resolved."
-                )
+        self._spread(counts)
         for part in self._parts:
             if any(topic.name not in counts for topic in part.repartition_source_topics):
                 raise InvalidTopologyError(
@@ -86,6 +70,35 @@ class PartitionCounts:
                     "never used as a sink topic."
                 )
         return counts
+
+    def _spread(self, counts: dict[TopicName, int]) -> None:
+        """Give the repartition topics that each subtopology writes the largest count that is known of what it reads.
+
+        As Kafka goes through all subtopologies, round after round, until nothing is open; but one that cannot tell yet is looked
+        at again only when something that it reads is known, where it comes in that round or in the next.
+        """
+        readers: dict[TopicName, list[int]] = {}
+        for index, part in enumerate(self._parts):
+            for topic in part.repartition_source_topics:
+                readers.setdefault(topic.name, []).append(index)
+        # By round and place. Each is in here once for the first round, and once for each topic that it reads.
+        due = [(0, index) for index in range(len(self._parts))]
+        while due:
+            turn, index = heappop(due)
+            part = self._parts[index]
+            open_sinks = [sink for sink in part.repartition_sink_topics if sink not in counts]
+            count = self._largest_known(part, counts) if open_sinks else None
+            if count is None:
+                continue
+            for sink in dict.fromkeys(open_sinks):
+                counts[sink] = count
+                for reader in readers.get(sink, ()):
+                    heappush(due, (turn if reader > index else turn + 1, reader))
+        if any(sink not in counts for part in self._parts for sink in part.repartition_sink_topics):
+            raise InvalidTopologyError(
+                "Failed to compute number of partitions for all repartition topics. There may be loops in the topology that "
+                "cannot be resolved."
+            )
 
     def _largest_known(self, part: Subtopology, counts: Mapping[TopicName, int]) -> int | None:
         known = [counts[topic.name] for topic in part.repartition_source_topics if topic.name in counts]
@@ -98,7 +111,11 @@ class PartitionCounts:
         repartitioned: dict[TopicName, InternalTopic] = {
             topic.name: topic for part in self._parts for topic in part.repartition_source_topics
         }
-        fixed = sorted(name for name, topic in repartitioned.items() if topic.partitions)
+        # Kafka looks at all repartition topics that ask for a count, also at those of other groups.
+        fixed = {name: self._of(name) for name, topic in sorted(repartitioned.items()) if topic.partitions}
+        fixed_count = next(iter(fixed.values()), None)
+        if any(count != fixed_count for count in fixed.values()):
+            fixed_count = None
         for part in self._parts:
             try:
                 groups = part.copartitioned()
@@ -108,20 +125,28 @@ class PartitionCounts:
                 ) from None
             for group in groups:
                 if group:
-                    self.decided.update(self._agreed(group, repartitioned, fixed))
+                    self.decided.update(self._agreed(group, repartitioned, fixed, fixed_count))
 
     def _agreed(
-        self, group: Collection[TopicName], repartitioned: Collection[TopicName], fixed: Collection[TopicName]
+        self,
+        group: Collection[TopicName],
+        repartitioned: Collection[TopicName],
+        fixed: Collection[TopicName],
+        fixed_count: int | None,
     ) -> dict[TopicName, int]:
+        """The count of each repartition topic of a group. `fixed_count` is what all `fixed` ones have, None where they differ."""
         internal = {name: self._of(name) for name in sorted(group) if name in repartitioned}
         external = {name: self._of(name) for name in sorted(group) if name not in repartitioned}
         if external:
-            count = _same(external, external)
-        elif fixed:
-            # Kafka looks at all repartition topics that ask for a count here, also those of other groups.
-            count = _same({name: self._of(name) for name in fixed}, internal)
-        else:
+            count = next(iter(external.values()))
+            if any(each != count for each in external.values()):
+                raise _differing(external)
+        elif not fixed:
             count = max(internal.values())
+        elif fixed_count is None:
+            raise _differing(internal)
+        else:
+            count = fixed_count
         for name, asked in internal.items():
             if name in fixed and asked != count:
                 raise TopicsProblemError(
@@ -131,10 +156,6 @@ class PartitionCounts:
         return dict.fromkeys(internal, count)
 
 
-def _same(counts: Mapping[TopicName, int], told: Mapping[TopicName, int]) -> int:
-    """The one count that all have; the error tells of some of them."""
-    found = next(iter(counts.values()))
-    if any(count != found for count in counts.values()):
-        text = ", ".join(f"{name}={count}" for name, count in told.items())
-        raise TopicsProblemError(f"Following topics do not have the same number of partitions: [{{{text}}}]")
-    return found
+def _differing(counts: Mapping[TopicName, int]) -> TopicsProblemError:
+    text = ", ".join(f"{name}={count}" for name, count in counts.items())
+    return TopicsProblemError(f"Following topics do not have the same number of partitions: [{{{text}}}]")

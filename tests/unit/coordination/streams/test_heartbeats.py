@@ -372,6 +372,10 @@ def test_topics_that_do_not_fit_each_other_are_told_of(of: object, topics: objec
                 "because a repartition source topic is never used as a sink topic."
             ),
         ),
+        (
+            topology(*(part(str(number)) for number in range(25_001))),
+            "The topology has 100004 tasks, and may have 100000.",
+        ),
         (topology(part(), epoch=-1), "Topology epoch must be non-negative."),
         (topology(part("0"), part("0")), "Each subtopology needs an id of its own."),
         (
@@ -636,3 +640,17 @@ def test_a_member_that_missed_that_tasks_were_taken_from_it_is_told_again(ready:
     clients.beat("a")
 
     assert clients.told == {"a": ({"0": (0, 1)}, {}), "b": ({"0": (2, 3)}, {})}
+
+
+def test_a_long_chain_of_repartition_topics_costs_no_more_than_its_length(ready: StreamsGroupDriver) -> None:
+    links = 4_000
+    chain = [part(f"{links:05}", sinks=[f"t{links}"])] + [
+        part(f"{number:05}", [], repartitioned=[info(f"t{number + 1}")], sinks=[f"t{number}"])
+        for number in reversed(range(links))
+    ]
+    chain.reverse()
+    answer = ready.join("m", topology(*chain))
+
+    assert codes(answer) == [StatusCode.MISSING_INTERNAL_TOPICS]
+    assert set(ready.missing_counts) == {4}
+    assert len(ready.missing) == links
