@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.client.share.async_share_consumer import AsyncShareConsumer
     from tidelog.client.share.records import SharedRecord
     from tidelog.client.share.share_consumer import ShareConsumer
+    from tidelog.client.tables import read, write
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,8 @@ __all__ = [
     "SharedRecord",
     "TopicPartition",
     "__version__",
+    "read",
+    "write",
 ]
 
 # A broker imports this package too and must not pay for the clients: each is imported when it is first asked for.
@@ -63,6 +66,8 @@ _PUBLIC = {
     "ShareConsumer": "tidelog.client.share.share_consumer",
     "SharedRecord": "tidelog.client.share.records",
     "TopicPartition": "tidelog.client.consumer.topic_partition",
+    "read": "tidelog.client.tables",
+    "write": "tidelog.client.tables",
 }
 
 

@@ -186,10 +186,13 @@ class AsyncConsumer(AsyncClosedAtExit):
 
         A `pattern` matches whole names: with `group_protocol="classic"` it is Python's and matched here, with `"consumer"`
         it is RE2's and matched by the coordinator. A listener, or the functions given, hear of partitions that come and go.
+
+        Without a group all partitions are this consumer's, also those that the topics get later: these are read from their
+        beginning, the others from where `auto_offset_reset` says. Nobody is to be listened to then.
         """
         self._check_open()
-        if self._group is None:
-            raise ConsumerStateError("subscribing needs a group_id; without a group, choose partitions with assign()")
+        if self._group is None and (listener or on_assigned or on_revoked or on_lost):
+            raise ConfigError("without a group_id all partitions are this consumer's: there is nothing to listen to")
         if listener is not None and (on_assigned or on_revoked or on_lost):
             raise ConfigError("give a listener or functions, not both")
         names = [topics] if isinstance(topics, str) else names_of(topics, "topics")
@@ -198,7 +201,7 @@ class AsyncConsumer(AsyncClosedAtExit):
         if pattern is None:
             changed = self._subscription.subscribe(names)
             self._metadata.add_topics(names)
-        elif self._options.group_protocol == "consumer":
+        elif self._options.group_protocol == "consumer" and self._group is not None:
             written = pattern if isinstance(pattern, str) else pattern.pattern
             changed = self._subscription.subscribe_server_pattern(written)
         else:
@@ -206,7 +209,9 @@ class AsyncConsumer(AsyncClosedAtExit):
             self._metadata.want_all_topics()
             self._match_pattern()
         self._listener = listener or CallbackListener(on_assigned, on_revoked, on_lost)
-        if changed:
+        if self._group is None:
+            self._take_whole_topics()
+        elif changed:
             self._group.subscription_changed()
 
     def assign(self, partitions: Iterable[Partition]) -> None:
@@ -558,6 +563,8 @@ class AsyncConsumer(AsyncClosedAtExit):
         if self._subscription.mode is Mode.PATTERN and self._match_pattern() and self._group is not None:
             self._group.subscription_changed()
             self._news()
+        if self._group is None and self._subscription.uses_group:
+            self._take_whole_topics()
         self._subscription.leaders_changed(
             {
                 each.partition: topic.partitions[each.partition.partition].leader_epoch
@@ -573,6 +580,27 @@ class AsyncConsumer(AsyncClosedAtExit):
                 self._news()
         self._fetcher.send_fetches()
         self._positions.begin_round()
+
+    def _take_whole_topics(self) -> None:
+        """Without a group: all partitions of the topics that are subscribed to, as far as the metadata tells."""
+        subscription, topics = self._subscription, self._metadata.topics
+        wanted = {
+            TopicPartition(name, each.index)
+            for name in subscription.topics
+            if (topic := topics.get(name)) is not None
+            for each in topic.partitions
+        }
+        had, known = subscription.assignment, subscription.assigned_topics
+        if wanted == had:
+            return
+        subscription.share_out(wanted)
+        for partition in sorted(wanted - had):
+            assigned = subscription.of(partition)
+            assigned.is_of(topics[partition.topic].id)
+            if partition.topic in known:
+                # It was not there when the topic was begun with: nothing of it has been passed over.
+                assigned.await_reset(EARLIEST_TIMESTAMP)
+        self._news()
 
     def _match_pattern(self) -> bool:
         internal_too = not self._options.exclude_internal_topics

@@ -163,7 +163,7 @@ class ClassicGroup(Group):
         for partition in revoked:
             subscription.of(partition).is_revoking = True
         await self._parts.owner.tell_revoked(revoked)
-        subscription.assign_from_group(difference(owned, revoked))
+        subscription.share_out(difference(owned, revoked))
 
     async def _take(self, assigned: Assigned) -> None:
         """The new generation's part: give up what is not in it, then take what is new."""
@@ -179,7 +179,7 @@ class ClassicGroup(Group):
             await self._parts.owner.tell_revoked(revoked)
             # Others get these only in a rebalance in which this member does not own them.
             self.member.rejoin("partitions were given up")
-        subscription.assign_from_group(assigned.partitions)
+        subscription.share_out(assigned.partitions)
         self._parts.metadata.add_topics({each.topic for each in assigned.partitions})
         await self._parts.owner.tell_assigned(added)
 
@@ -188,7 +188,7 @@ class ClassicGroup(Group):
         self._is_prepared = False
         self._pending = None
         lost = sorted(self._parts.subscription.assignment)
-        self._parts.subscription.assign_from_group(())
+        self._parts.subscription.share_out(())
         if lost:
             await self._parts.owner.tell_lost(lost)
 

@@ -121,7 +121,7 @@ class ConsumerGroup(Group):
         if not self.member.needs_reconciling:
             # Fenced while the callback ran: what is left is lost, as the next round says.
             return
-        subscription.assign_from_group(target)
+        subscription.share_out(target)
         metadata.add_topics({each.topic for each in target})
         await self._parts.owner.tell_assigned(added)
         by_id: dict[bytes, list[int]] = {}
@@ -132,7 +132,7 @@ class ConsumerGroup(Group):
 
     async def _give_up_lost(self) -> None:
         lost = sorted(self._parts.subscription.assignment)
-        self._parts.subscription.assign_from_group(())
+        self._parts.subscription.share_out(())
         if lost:
             await self._parts.owner.tell_lost(lost)
 

@@ -242,8 +242,8 @@ class Subscription:
 
     # What it has.
 
-    def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group's new assignment."""
+    def share_out(self, partitions: Iterable[TopicPartition]) -> None:
+        """What is this consumer's of what it is subscribed to: the group's new assignment, or without a group all."""
         self._set(partitions)
 
     def _set(self, partitions: Iterable[tuple[str, int]]) -> None:
