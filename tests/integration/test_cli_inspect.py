@@ -292,8 +292,7 @@ def test_a_node_starts_without_what_it_does_not_use() -> None:
     code = (
         "import atexit, sys; from tidelog.cli.main import main; "
         "unused = ('typer', 'click', 'rich', 'argparse', 'email', 'importlib.metadata', 'difflib', 'shutil', 'pyarrow', 'numpy', "
-        "'tidelog.client', 'tidelog.simulation', 'tidelog.spark', 'tidelog.testing', 'tidelog.cli.commands', "
-        "'tidelog.wire.messages.internal.streams_group_records'); "
+        "'tidelog.client', 'tidelog.console', 'tidelog.simulation', 'tidelog.spark', 'tidelog.testing', 'tidelog.cli.commands'); "
         "atexit.register(lambda: print([name for name in unused if name in sys.modules])); "
         "sys.argv[1:] = ['broker', '--set', 'listeners=PLAINTEXT://:nine']; main()"
     )

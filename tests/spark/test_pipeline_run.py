@@ -340,6 +340,10 @@ def test_the_types_of_a_schema_are_sparks(spark: SparkSession) -> None:
 
 
 def test_the_examples_have_no_mistake(spark: SparkSession) -> None:
-    for path in sorted((Path(__file__).resolve().parents[2] / "examples" / "pipelines").glob("*.py")):
+    folder = Path(__file__).resolve().parents[2] / "examples" / "pipelines"
+    # Some of them are programs that read what a pipeline has written.
+    files = [path for path in sorted(folder.glob("*.py")) if "Pipeline(" in path.read_text()]
+    assert len(files) > 5
+    for path in files:
         for pipeline in load_pipelines(path).pipelines:
             assert plan_pipeline(spark, pipeline)

@@ -99,7 +99,8 @@ class NodeProcesses:
                     line = self._processes[key.data].stdout.readline().decode(errors="replace")  # type: ignore[union-attr]
                     if not line:
                         raise ClusterError(f"node {key.data} could not start: {_end_of(self._paths[key.data])}")
-                    addresses[key.data] = line.strip().rpartition(" ")[2]
+                    # The last two words: where clients find it, and where watchers do.
+                    *_, addresses[key.data], _ = line.split()
                     selector.unregister(key.fileobj)
         return addresses
 

@@ -20,12 +20,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.client.consumer.errors import ConsumerStateError
-from tidelog.client.consumer.records import ConsumerRecord
 from tidelog.client.consumer.topic_partition import TopicPartition, topic_partition
 from tidelog.model.ids import ZERO_UUID
+
+if TYPE_CHECKING:
+    # Spark's processes read options, and with them this module, before they need any record.
+    from tidelog.client.consumer.records import ConsumerRecord
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
