@@ -115,7 +115,7 @@ class _Reading:
                 yield from (self._histogram if kind == _HISTOGRAM else self._number)(name, point, shared, change)
 
     def _number(self, name: str, data: memoryview, shared: list[tuple[str, str]], change: Change) -> Iterator[Point]:
-        attributes = list(shared)
+        attributes = self._shared_by_one(shared)
         value: float = 0
         for field, raw in self._fields(data):
             if field == 4:
@@ -127,7 +127,7 @@ class _Reading:
         yield Point(name, tuple(sorted(attributes)), value, change)
 
     def _histogram(self, name: str, data: memoryview, shared: list[tuple[str, str]], change: Change) -> Iterator[Point]:
-        attributes = list(shared)
+        attributes = self._shared_by_one(shared)
         count, total = 0, 0.0
         for field, raw in self._fields(data):
             if field == 4:
@@ -161,15 +161,23 @@ class _Reading:
                 return repr(_double(raw))
         return ""
 
+    def _shared_by_one(self, shared: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """They lie there once, and are read again for every point that has them."""
+        self._count(len(shared))
+        return list(shared)
+
+    def _count(self, fields: int) -> None:
+        self._fields_left -= fields
+        if self._fields_left < 0:
+            raise OtlpError(f"there are more than {FIELDS_MAX} fields")
+
     # Protocol Buffers.
 
     def _fields(self, data: memoryview) -> Iterator[Field]:
         """Number and raw value of each field: a number of a varint, the bytes of all else."""
         position, end = 0, len(data)
         while position < end:
-            self._fields_left -= 1
-            if self._fields_left < 0:
-                raise OtlpError(f"there are more than {FIELDS_MAX} fields")
+            self._count(1)
             tag, position = _varint(data, position)
             kind = tag & 7
             if kind == _VARINT:

@@ -100,6 +100,9 @@ class PushedMetrics:
 
 def _series_of(point: Point) -> _Series | None:
     """None for a point whose name or attributes are longer than is shown."""
+    # Looked at before they are joined: points share their attributes, and each of thousands would copy a megabyte.
+    if any(len(key) + len(value) > ATTRIBUTES_CHARACTERS_MAX for key, value in point.attributes):
+        return None
     attributes = _joined(point.attributes)
     if not point.name or len(point.name) > NAME_CHARACTERS_MAX or len(attributes) > ATTRIBUTES_CHARACTERS_MAX:
         return None

@@ -101,3 +101,14 @@ def test_bytes_of_any_kind_are_read_or_refused(data: bytes) -> None:
             read_metrics(each)
         except OtlpError:
             continue
+
+
+def test_what_points_share_counts_for_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a push of some hundred kilobytes becomes gigabytes: all of its points with all that they share."""
+    monkeypatch.setattr(otlp_metrics, "FIELDS_MAX", 1_000)
+    few = metrics_data([gauge("g", *[number(1)] * 20)], {f"k{index}": "v" for index in range(20)})
+    assert len(read_metrics(few)) == 20
+    for kind in (gauge("g", *[number(1)] * 40), b"".join([field(1, "h"), field(9, field(1, b"") * 40)])):
+        data = metrics_data([kind], {f"k{index}": "v" for index in range(40)})
+        with pytest.raises(OtlpError, match="more than 1000 fields"):
+            read_metrics(data)
