@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import io
 import json
 import time
@@ -17,6 +18,7 @@ from tests.support.consumer_scenarios import wait_for
 from tests.support.schema_registry import schema_registry
 from tidelog import Admin, Consumer, Producer
 from tidelog.console.options import ClusterOptions
+from tidelog.console.screens import ROUTES
 from tidelog.spark.formats.registry_framing import frame, protobuf_frame
 from tidelog.spark.sink.audit_entry import AuditEntry, PartitionRange, SinkAudit, encode_audit, encode_audit_key
 from tidelog.spark.sink.sink_decisions import AUDIT_TOPIC
@@ -336,7 +338,8 @@ def test_a_console_answers_under_its_own_names_alone(browser: Browser) -> None:
 def test_no_other_site_can_ask_or_change(browser: Browser) -> None:
     path = "/api/c/cluster/topics"
     assert browser.ask("GET", path, **{"Sec-Fetch-Site": "cross-site"}).status == 403
-    assert browser.ask("POST", path, {"name": "stolen"}, Origin="http://evil.example").status == 403
+    for origin in ("http://evil.example", "null", "http://["):
+        assert browser.ask("POST", path, {"name": "stolen"}, Origin=origin).status == 403, origin
     assert browser.ask("POST", path, {"name": "stolen"}, **{"X-Tidelog-Console": "guessed"}).json["error"]["code"] == (
         "CSRF_TOKEN_MISSING"
     )
@@ -351,8 +354,11 @@ def test_no_other_site_can_ask_or_change(browser: Browser) -> None:
 def test_a_read_only_console_changes_nothing(cluster: EmbeddedCluster) -> None:
     with running_console(ClusterOptions("cluster", cluster.bootstrap_servers, {}), is_read_only=True) as found:
         found.begin()
-        assert found.refused("/topics", {"name": "never"}) == (409, "READ_ONLY")
-        assert found.refused("/topics/orders", method="DELETE") == (409, "READ_ONLY")
+        changes = [(method, each.path) for each in ROUTES for method in (each.methods or set()) - {"GET", "HEAD"}]
+        assert len(changes) >= 12
+        for method, path in changes:
+            asked = path.partition("{cluster}")[2].replace(":path", "").replace("{topic}", "orders")
+            assert found.refused(asked, {"name": "never"}, method=method) == (409, "READ_ONLY"), asked
         assert found.get("/topics/orders")["name"] == "orders"
 
 
@@ -376,6 +382,30 @@ def test_wrong_paths_bodies_and_clusters_are_told_in_a_sentence(browser: Browser
         == "the body of the request is no JSON object"
     )
     assert browser.ask("GET", "/../../etc/passwd").status == 404
+
+
+def test_whatever_somebody_sends_is_refused_in_a_sentence(browser: Browser) -> None:
+    nested = b"[" * 100_000 + b"]" * 100_000
+    changes = [(method, each.path) for each in ROUTES for method in (each.methods or set()) - {"GET", "HEAD"}]
+    connection = http.client.HTTPConnection("127.0.0.1", browser.port, timeout=30)
+    for method, path in [*changes, ("POST", "/api/session/{cluster}/login")]:
+        if method == "DELETE":
+            continue
+        asked = path.replace("{cluster}", "cluster").replace(":path", "").replace("{topic}", "orders")
+        connection.request(method, asked, nested, browser.headers)
+        response = connection.getresponse()
+        error = json.loads(response.read())["error"]
+        assert 400 <= response.status < 500, (path, error)
+        assert error["message"]
+    connection.close()
+    long = "a" * 40_000
+    assert browser.refused(f"/topics/{long}") == (400, "BAD_REQUEST")
+    assert browser.refused(f"/groups/{long}") == (400, "BAD_REQUEST")
+    assert browser.refused(f"/transactions/{long}") == (400, "BAD_REQUEST")
+    assert browser.refused("/topics", {"name": "new", "replication": 70_000, "dry_run": True}) == (400, "BAD_REQUEST")
+    offsets = {"topic": "orders", "dry_run": True}
+    for wrong in ({"to": "time", "value": 10**25}, {"to": "latest", "partitions": [True]}, {"to": ["latest"]}):
+        assert browser.refused("/groups/billing/offsets", {**offsets, **wrong}) == (400, "BAD_REQUEST"), wrong
 
 
 def test_a_cluster_that_is_down_is_told_and_the_console_stays() -> None:

@@ -427,7 +427,10 @@ class Connections:
             request = made if isinstance(made, Request) else made(version)
             parts = self._encode(connection, request, version)
         except WireError as error:
-            self._loop.call_soon(asked.callback, ClientError(f"the request cannot be sent: {error}"))
+            unsendable = ClientError(f"the request cannot be sent: {error}")
+            # Whoever hands it on can tell that the question was wrong, and no node was asked.
+            unsendable.__cause__ = error
+            self._loop.call_soon(asked.callback, unsendable)
             return
         except ClientError as error:
             self._loop.call_soon(asked.callback, error)

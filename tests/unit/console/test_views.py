@@ -48,6 +48,22 @@ def test_the_sessions_of_a_user_share_a_view_and_others_do_not() -> None:
     with_views(work)
 
 
+def test_one_user_does_not_take_the_streams_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "USES_MAX", 2)
+
+    async def work(views: Views) -> None:
+        async with views.used(CLUSTER, login("alice")), views.used(CLUSTER, login("alice")):
+            with pytest.raises(ApiError, match="2 pages and streams of this user"):
+                async with views.used(CLUSTER, login("alice")):
+                    pass
+            async with views.used(CLUSTER, login("bob")):
+                pass
+        async with views.used(CLUSTER, login("alice")) as view:
+            assert view.uses == 1
+
+    with_views(work)
+
+
 def test_what_nobody_uses_is_closed_but_not_what_everybody_sees() -> None:
     async def work(views: Views) -> None:
         async with views.used(CLUSTER, login("alice")) as alice, views.used(OPEN, None) as everybody:

@@ -21,6 +21,8 @@ from tidelog.console.serving.sessions import Login
 
 # Each has connections to all nodes and samples of its own.
 VIEWS_MAX = 32
+# Requests and streams under way of one user: others have connections to the console left.
+USES_MAX = 200
 IDLE_S = 15 * 60.0
 _LOOK_S = 30.0
 
@@ -52,6 +54,10 @@ class Views:
     async def used(self, cluster: ClusterOptions, login: Login | None) -> AsyncIterator[ClusterView]:
         """A user's view, open for as long as it is used."""
         view = await self._open(cluster, login)
+        if view.uses >= USES_MAX:
+            raise ApiError(
+                503, "TOO_MANY_STREAMS", f"{USES_MAX} pages and streams of this user are under way", "close some"
+            )
         view.uses += 1
         try:
             yield view

@@ -52,9 +52,9 @@ class Page(NamedTuple):
 async def chosen_partitions(view: ClusterView, topic: str, written: str | None) -> list[TopicPartition]:
     """`all`, or numbers with commas. ApiError for partitions that there are not."""
     described = await view.admin.describe_topic(topic)
-    there = [each.index for each in described.partitions]
+    there = {each.index for each in described.partitions}
     if written in {None, "", "all"}:
-        chosen = there
+        chosen = sorted(there)
     else:
         assert written is not None
         numbers = written.split(",")

@@ -216,10 +216,10 @@ async def _apply(call: Call, group_id: str, targets: Mapping[TopicPartition, int
 
 
 def _chosen(topic: TopicDescription, given: Any) -> list[TopicPartition]:
-    there = [each.index for each in topic.partitions]
+    there = {each.index for each in topic.partitions}
     if given is None:
-        chosen = there
-    elif isinstance(given, list) and all(isinstance(each, int) and each in there for each in given):
+        chosen = sorted(there)
+    elif isinstance(given, list) and all(type(each) is int and each in there for each in given):
         chosen = sorted(set(given))
     else:
         raise wrong_question(f"partitions are numbers of topic {topic.name}, which has {len(there)}, or null for all")

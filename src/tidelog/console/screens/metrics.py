@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tidelog.console.console import Console
+from tidelog.console.serving.api_error import ApiError
 from tidelog.model.metrics_text import CONTENT_TYPE, number_text
 
 # Lines; the groups that lag most come first.
@@ -25,8 +27,9 @@ async def show_metrics(request: Request) -> Response:
     for cluster in console.options.clusters:
         if not cluster.needs_login:
             # Whoever scrapes keeps the samples going.
-            async with console.views.used(cluster, None):
-                pass
+            with suppress(ApiError):
+                async with console.views.used(cluster, None):
+                    pass
     return StreamingResponse(_pieces(console), media_type=CONTENT_TYPE)
 
 

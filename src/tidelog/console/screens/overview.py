@@ -119,7 +119,8 @@ async def show_quorum(call: Call) -> Json:
 async def show_history(call: Call) -> Json:
     """The console's own samples: of the cluster, of one topic, or of one group. What was not seen is null."""
     sampler = await call.view.sampled()
-    wanted = [each for each in call.query.get("series", "records_in").split(",") if each]
+    # Each once, however often it is named: that of a topic is counted over all of its partitions.
+    wanted = dict.fromkeys(each for each in call.query.get("series", "records_in").split(",") if each)
     minutes = whole(call.query, "minutes", 60, at_least=1, at_most=_MINUTES_MAX)
     now_s = time.time()
     first_s = max(now_s - minutes * 60, sampler.partitions.first_s or now_s)

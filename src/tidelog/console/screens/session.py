@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from tidelog.console.cluster.views import MECHANISMS
 from tidelog.console.console import Console
 from tidelog.console.serving.answers import json_answer
 from tidelog.console.serving.api_error import ApiError, api_error_of, wrong_question
-from tidelog.console.serving.call import check_change, cluster_of, peer_of
+from tidelog.console.serving.call import check_change, cluster_of, object_of, peer_of
 from tidelog.console.serving.sessions import Session
 
 _BODY_BYTES_MAX = 65_536
@@ -35,8 +34,11 @@ async def log_in(request: Request) -> Response:
         if not cluster.needs_login:
             raise wrong_question(f"nobody has to log in to {cluster.name}")
         body = await _body(request)
-        user, password = str(body.get("username", "")), str(body.get("password", ""))
-        mechanism = str(body.get("mechanism") or cluster.mechanism or MECHANISMS[0]).upper()
+        user, password = body.get("username", ""), body.get("password", "")
+        mechanism = body.get("mechanism") or cluster.mechanism or MECHANISMS[0]
+        if not (isinstance(user, str) and isinstance(password, str) and isinstance(mechanism, str)):
+            raise wrong_question("mechanism, username and password of a login are text")
+        mechanism = mechanism.upper()
         try:
             login = await console.views.login(cluster, mechanism, user, password)
         except ClientError as error:
@@ -91,10 +93,7 @@ async def _body(request: Request) -> dict[str, Any]:
         read += piece
         if len(read) > _BODY_BYTES_MAX:
             raise ApiError(413, "TOO_LARGE", "a login is smaller than that")
-    try:
-        return msgspec.json.decode(bytes(read), type=dict[str, Any])
-    except msgspec.MsgspecError:
-        raise wrong_question("a login is a JSON object with mechanism, username and password") from None
+    return object_of(bytes(read))
 
 
 def _answer(console: Console, session: Session) -> Response:

@@ -17,6 +17,7 @@ from tidelog.client.errors import (
 )
 from tidelog.client.kafka_properties import in_kafka_names
 from tidelog.model.errors import ErrorCode
+from tidelog.wire.errors import WireError
 
 _NOT_THERE = frozenset(
     {
@@ -70,6 +71,9 @@ def login_needed(cluster: str) -> ApiError:
 def api_error_of(error: ClientError) -> ApiError:
     """What a client's error is over HTTP."""
     sentence = in_kafka_names(str(error))
+    if isinstance(error.__cause__, WireError):
+        # A name longer, a number larger than the protocol has: nobody but the person was asked.
+        return wrong_question(sentence)
     if isinstance(error, AuthenticationError):
         return ApiError(
             401, "LOGIN_NEEDED", sentence, "log in again, with the name and password of a user of the cluster"

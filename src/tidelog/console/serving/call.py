@@ -58,18 +58,24 @@ class Call:
             read += piece
             if len(read) > BODY_BYTES_MAX:
                 raise ApiError(413, "TOO_LARGE", f"a request has at most {BODY_BYTES_MAX} bytes")
-        try:
-            decoded = msgspec.json.decode(bytes(read)) if read else {}
-        except msgspec.DecodeError:
-            raise wrong_question("the body of the request is no JSON") from None
-        if not isinstance(decoded, dict):
-            raise wrong_question("the body of the request is no JSON object")
+        decoded = object_of(bytes(read)) if read else {}
         self.is_dry_run = decoded.get("dry_run") is True
         return decoded
 
     async def is_gone(self) -> bool:
         """Whether nobody waits for the answer any more."""
         return await self._request.is_disconnected()
+
+
+def object_of(data: bytes) -> dict[str, Any]:
+    """The JSON object of a body. ApiError for anything else, also for one that is nested without end."""
+    try:
+        decoded = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise wrong_question("the body of the request is no JSON") from None
+    if not isinstance(decoded, dict):
+        raise wrong_question("the body of the request is no JSON object")
+    return decoded
 
 
 Endpoint = Callable[[Call], Awaitable[Json]]
