@@ -73,6 +73,19 @@ def test_a_wrong_password_is_refused_and_in_the_audit_without_it(console: Browse
     assert "guessed-secret" not in json.dumps(entries)
 
 
+def test_what_others_have_changed_is_for_those_who_may_describe_the_cluster(
+    console: Browser, cluster: EmbeddedCluster
+) -> None:
+    alice, admin = logged_in(console, cluster, "alice"), logged_in(console, cluster, "admin")
+    admin.change("PUT", "/topics/secret/configs", {"retention.ms": "86400000"})
+    assert alice.refused("/topics/orders/partitions", {"count": 1}) == (403, "TOPIC_AUTHORIZATION_FAILED")
+    assert "secret" in json.dumps(admin.get("/audit"))
+    for entries in (alice.get("/audit"), alice.ask("GET", "/api/audit").json):
+        assert "add partitions" in {each["action"] for each in entries}
+        assert {each["user"] for each in entries} == {"alice"}
+        assert "secret" not in json.dumps(entries)
+
+
 def test_each_person_may_do_what_their_user_may(console: Browser, cluster: EmbeddedCluster) -> None:
     alice, admin = logged_in(console, cluster, "alice"), logged_in(console, cluster, "admin")
     assert [row["name"] for row in alice.get("/topics")["rows"]] == ["described", "orders"]

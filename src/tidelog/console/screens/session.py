@@ -68,12 +68,16 @@ async def log_out(request: Request) -> Response:
 
 
 async def show_audit(request: Request) -> Response:
-    """Of the clusters that this session may look at."""
+    """Of the clusters that this session may look at; where people log in, what its own user has changed."""
     console: Console = request.app.state.console
     session = console.session_of(request)
-    logins = set() if session is None else set(session.logins)
-    clusters = [each.name for each in console.options.clusters if not each.needs_login or each.name in logins]
-    return json_answer(console.audit.newest(clusters))
+    logins = {} if session is None else session.logins
+    users = {
+        each.name: logins[each.name].user if each.needs_login else None
+        for each in console.options.clusters
+        if not each.needs_login or each.name in logins
+    }
+    return json_answer(console.audit.newest(users))
 
 
 def _audit(console: Console, request: Request, user: str, action: str, outcome: str) -> None:

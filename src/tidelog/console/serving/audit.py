@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,13 @@ class Audit:
             sys.stderr.write(f"audit: {line.decode()}")
             sys.stderr.flush()
 
-    def newest(self, clusters: Iterable[str]) -> list[Mapping[str, Any]]:
-        """Of these clusters, the newest first."""
-        wanted = frozenset(clusters)
-        return [each for each in reversed(self._entries) if each["cluster"] in wanted]
+    def newest(self, clusters: Mapping[str, str | None]) -> list[Mapping[str, Any]]:
+        """Of these clusters, the newest first: all of a cluster, or what one user has changed."""
+        return [
+            each
+            for each in reversed(self._entries)
+            if each["cluster"] in clusters and clusters[each["cluster"]] in {None, each["user"]}
+        ]
 
     def close(self) -> None:
         if self._file is not None:

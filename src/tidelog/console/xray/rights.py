@@ -1,6 +1,7 @@
-"""Whether a user may see what nodes tell of a topic: Describe and Read of it, as the cluster itself says.
+"""Whether a user may see what the cluster itself does not tell: Describe and Read of a topic, Describe of the cluster.
 
-The nodes' own pages know no users. So the cluster is asked first, as this user, what the user may do with the topic.
+The nodes' own pages know no users, and neither does the audit log. So the cluster is asked first, as this user, what the user
+may do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from tidelog.console.cluster.view import ClusterView
 from tidelog.model.acl import AclOperation
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
+from tidelog.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 _NEEDED = (1 << AclOperation.DESCRIBE) | (1 << AclOperation.READ)
@@ -37,3 +39,12 @@ async def check_rights(view: ClusterView, topic: str) -> None:
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         f"topic {topic}: what happens to its records is for those who may read it (TOPIC_AUTHORIZATION_FAILED)",
     )
+
+
+async def may_describe_cluster(view: ClusterView) -> bool:
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=False)
+    answer = await view.admin.requests.ask(ANYONE, request, DescribeClusterResponse)
+    if answer.error_code:
+        raise refusal(answer.error_code, answer.error_message)
+    operations = answer.cluster_authorized_operations
+    return operations != _NOT_TOLD and bool(operations & (1 << AclOperation.DESCRIBE))
