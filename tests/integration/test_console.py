@@ -6,6 +6,7 @@ import base64
 import http.client
 import io
 import json
+import signal
 import time
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.command_process import CommandProcess
 from tests.support.console import Browser, path_of, running_console
 from tests.support.consumer_scenarios import wait_for
 from tests.support.schema_registry import schema_registry
@@ -413,6 +415,16 @@ def test_a_cluster_that_is_down_is_told_and_the_console_stays() -> None:
         found.begin()
         assert found.refused("/topics") == (504, "NETWORK_EXCEPTION")
         assert found.ask("GET", "/api/session").status == 200
+
+
+def test_a_console_ends_without_a_word_while_pages_are_open(cluster: EmbeddedCluster) -> None:
+    arguments = ("console", "--port", "0", "--bootstrap", cluster.bootstrap_servers, "--name", "cluster")
+    with CommandProcess(*arguments) as running:
+        found = Browser(int(running.ready_line().split()[1].rstrip("/").rpartition(":")[2]))
+        with found.events("/events") as events:
+            assert next(events)[0] == "overview"
+            running.send(signal.SIGINT)
+            assert running.end() == (0, "")
 
 
 # By a schema registry, and by the accounts of pipelines.

@@ -105,8 +105,9 @@ async def serve(options: ConsoleOptions, listening: socket.socket, ended: asynci
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """That streams are cut off at the end is how a console ends."""
-    return "timeout graceful shutdown exceeded" not in record.getMessage()
+    """That streams are cut off at the end is how a console ends; each would be told of with a traceback."""
+    is_cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cut_off and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 async def _end_with(play: Play, ended: asyncio.Event) -> None:
