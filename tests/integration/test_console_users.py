@@ -142,6 +142,18 @@ def test_one_user_for_everybody_needs_no_login(cluster: EmbeddedCluster) -> None
         assert browser.refused("/topics/secret/records") == (403, "TOPIC_AUTHORIZATION_FAILED")
 
 
+def test_a_stream_ends_when_the_right_to_read_is_taken_away(console: Browser, cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("taken")
+    alice = logged_in(console, cluster, "alice")
+    with alice.events("/xray/live?topic=taken&partition=0") as events:
+        assert next(name for name, _ in events if name != "source") == "state"
+        with Admin(**cluster.client_options("admin")) as admin:
+            denied = AclBinding(ResourceType.TOPIC, "taken", "User:alice", AclOperation.READ, PermissionType.DENY)
+            assert set(admin.create_acls([denied]).values()) == {None}
+        *_, (name, told) = events
+        assert (name, told["error"]["code"]) == ("problem", "TOPIC_AUTHORIZATION_FAILED")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

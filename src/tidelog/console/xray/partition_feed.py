@@ -24,9 +24,10 @@ from tidelog.client.consumer.topic_partition import TopicPartition
 from tidelog.client.errors import ClientError
 from tidelog.console.cluster.view import ClusterView
 from tidelog.console.serving.answers import Event, Json
-from tidelog.console.serving.api_error import ApiError
+from tidelog.console.serving.api_error import ApiError, api_error_of
 from tidelog.console.trace_merge import Merged, TraceMerge
 from tidelog.console.xray.node_http import NodeHttp, NodeHttpError
+from tidelog.console.xray.rights import check_rights
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,13 @@ class Watcher:
         self._news = asyncio.Event()
 
     def put(self, event: Event) -> None:
+        """What has been told of the same thing and still waits is of no use any more: a tab that does not read has it once."""
+        subject = _subject(event)
+        kept = self._waiting if subject is None else [each for each in self._waiting if _subject(each) != subject]
+        if len(kept) == len(self._waiting) >= WAITING_MAX:
+            self._dropped += 1
+            return
+        self._waiting = kept
         self._waiting.append(event)
         self._news.set()
 
@@ -79,6 +87,12 @@ class Watcher:
             waiting.append(("gap", {"node": None, "dropped": self._dropped, "reason": reason}))
             self._dropped = 0
         return waiting
+
+
+def _subject(event: Event) -> str | None:
+    """Of what an event tells how it is now; None for one that tells what has happened."""
+    name, told = event
+    return f"source {told['source']}" if name == "source" else name if name == "state" else None
 
 
 class PartitionFeed:
@@ -230,12 +244,23 @@ class PartitionFeed:
     async def _polls(self) -> None:
         while True:
             try:
+                # They may have been taken away since the stream began; the nodes would go on to tell.
+                await check_rights(self._view, self._partition.topic)
                 await self._poll()
             except ClientError as error:
+                if _is_refused(error):
+                    self._refuse(error)
+                    return
                 self._source("protocol", -1, traced=False, reason=str(error))
             else:
                 self._source("protocol", -1, traced=True, reason=None)
             await asyncio.sleep(_POLL_S)
+
+    def _refuse(self, error: ClientError) -> None:
+        """Nothing more for those who watch: their streams end with the reason."""
+        for task in self._listeners.values():
+            task.cancel()
+        self._tell(("problem", api_error_of(error).as_json()))
 
     async def _poll(self) -> None:
         admin, partition = self._view.admin, self._partition
@@ -310,6 +335,10 @@ class PartitionFeed:
         return [(group_id, coordinator) for _, group_id, coordinator in moved[:GROUPS_MAX]]
 
 
+def _is_refused(error: ClientError) -> bool:
+    return error.code is not None and error.code.name.endswith("AUTHORIZATION_FAILED")
+
+
 def event_of(merged: Merged) -> dict[str, Json]:
     event: dict[str, Json] = {
         **merged.line,
@@ -353,3 +382,5 @@ async def follow(feed: PartitionFeed) -> AsyncIterator[Event]:
         while True:
             for event in await watcher.next():
                 yield event
+                if event[0] == "problem":
+                    return
