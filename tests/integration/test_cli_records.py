@@ -224,3 +224,58 @@ def test_a_cluster_that_is_not_there_is_one_sentence_with_what_to_do(shell: Shel
     assert shell.refused(command, "t", "--bootstrap", "here:there", code=2).startswith(
         f"tidelog {command}: 'here:there'"
     )
+
+
+def test_records_are_looked_for_by_pattern_and_by_expression(shell: Shell, topic: str) -> None:
+    lines = "".join(f'c{i}|{{"amount": {i}, "shop": "{"north" if i % 2 else "south"}"}}\n' for i in range(20))
+    shell.run("produce", topic, "--key-separator", "|", "--partition", "0", "--header", "h=x", text=lines.encode())
+
+    assert shell.lines("consume", topic, "--grep", "^c1[23]$", "--format", r"%k\n") == ["c12", "c13"]
+    assert shell.lines(
+        "consume", topic, "--filter", "json.amount > 16 and json.shop == 'north'", "--format", r"%o\n"
+    ) == [
+        "17",
+        "19",
+    ]
+    assert shell.lines("consume", topic, "--grep", "north", "--filter", "headers.h == 'x'", "--count", "2", "--keys")[
+        1
+    ].startswith("c3\t")
+    assert len(shell.lines("consume", topic, "--from-time", "-1h")) == 20
+    assert shell.lines("consume", topic, "--from-time", "-0s") == []
+    assert "column 6: only json and headers have fields" in shell.refused(
+        "consume", topic, "--filter", "1 == key.a", code=2
+    )
+
+
+def test_a_group_commits_what_it_passed_over_and_no_more(shell: Shell, topic: str) -> None:
+    shell.run("produce", topic, "--partition", "0", text=b"".join(b"%d\n" % i for i in range(10)))
+
+    first = shell.lines("consume", topic, "--group", topic, "--filter", "int(value) % 4 == 3", "--count", "1")
+    second = shell.lines("consume", topic, "--group", topic)
+
+    assert (first, second) == (["3"], ["4", "5", "6", "7", "8", "9"])
+
+
+def test_topics_are_chosen_by_pattern(shell: Shell, topic: str, cluster: EmbeddedCluster) -> None:
+    cluster.create_topic(f"{topic}.eu")
+    shell.run("produce", f"{topic}.eu", text=b"eu\n")
+    shell.run("produce", topic, text=b"all\n")
+
+    assert sorted(shell.lines("consume", f"^{topic}.*", "--format", r"%t=%s\n")) == [f"{topic}.eu=eu", f"{topic}=all"]
+    assert (
+        shell.refused("consume", "^nothing-of-this-name") == "tidelog consume: no topic matches ^nothing-of-this-name"
+    )
+
+
+def test_records_go_into_a_new_file(shell: Shell, topic: str, tmp_path: Path) -> None:
+    shell.run("produce", topic, text=b"one\n\xff\n")
+    file = tmp_path / "records"
+
+    shell.refused("consume", f"{topic}:9", "--output", str(file))
+    assert not file.exists()
+    assert shell.lines("consume", topic, "--output", str(file)) == []
+    assert file.read_bytes() == b"one\n\xff\n"
+    assert "exists: give another --output" in shell.refused("consume", topic, "-o", str(file), code=2)
+    assert shell.lines("consume", topic, "-o", str(file), "--force", "--count", "1") == []
+    assert file.read_bytes() == b"one\n"
+    assert "cannot be written" in shell.refused("consume", topic, "-o", str(tmp_path / "no" / "file"))

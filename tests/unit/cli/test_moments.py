@@ -25,7 +25,16 @@ def test_a_time_is_in_utc_unless_it_says_otherwise(text: str, timestamp_ms: int)
     assert parse_time(text) == timestamp_ms
 
 
-@pytest.mark.parametrize("text", ["", "now", "-1", "2026-13-01", "1960-01-01", "1" * 19, "٣", "2026-11-16T25:00"])
+@pytest.mark.parametrize(
+    ("text", "ago_ms"), [("-1h", 3_600_000), ("-30m", 1_800_000), (" -PT2S", 2_000), ("-9999w", 10**12)]
+)
+def test_a_time_may_be_so_long_ago(text: str, ago_ms: int) -> None:
+    assert parse_time(text, now_ms=lambda: 10**12) == 10**12 - ago_ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now", "-1", "-", "--1h", "-1y", "- 1h", "2026-13-01", "1960-01-01", "1" * 19, "٣", "2026-11-16T25:00"]
+)
 def test_what_is_no_time_is_one_sentence(text: str) -> None:
     with pytest.raises(QuestionError, match="is not a time: expected"):
         parse_time(text)

@@ -66,7 +66,7 @@ def reset_offsets_(
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: only what comes from now on.")] = False,
     to_time: Annotated[
         str | None,
-        typer.Option("--to-time", metavar="TIME", help="As 2026-11-16T08:00:00Z, or milliseconds since 1970."),
+        typer.Option("--to-time", metavar="TIME", help="As 2026-11-16T08:00:00Z, milliseconds since 1970, or -1h ago."),
     ] = None,
     by_duration: Annotated[
         str | None, typer.Option("--by-duration", metavar="DURATION", help="So long ago: PT1H30M, 90m or 7d.")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from tidelog.cli.admin_session import QuestionError, RefusalError, remark
@@ -50,50 +51,79 @@ class ConsumeOptions:
     group_protocol: str = "classic"
     read_committed: bool = False
     form: OutputFormat = field(default_factory=OutputFormat)
+    grep: str | None = None
+    expression: str | None = None
+    """Both say which records are shown; the others are read, and committed, all the same."""
+    output: str | None = None
+    """A file instead of standard output: a new one, unless `overwrites`."""
+    overwrites: bool = False
 
 
 def consume(bootstrap: str, topics: Sequence[str], options: ConsumeOptions) -> int:
     def work(admin: Admin) -> int:
         check_options(topics, options)
         chosen = _partitions(admin, topics)
-        if options.share is not None:
-            return _consume_shared(admin, bootstrap, chosen, options.share, options)
-        out = sys.stdout.buffer
-        own: dict[str, Any] = {
-            "bootstrap_servers": bootstrap,
-            "group_id": options.group,
-            "group_protocol": options.group_protocol,
-            "enable_auto_commit": False,
-            "allow_auto_create_topics": False,
-            "auto_offset_reset": "latest" if options.start == END else "earliest",
-            "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
-        }
-        with Consumer(**{"client_id": "tidelog-consume", **login_settings(ConsumerOptions), **own}) as consumer:
-            commit = None if options.group is None else consumer.commit
-            reading = _Reading(consumer.poll, commit, options, out)
-            with _until_interrupted(out):
-                if options.group is None:
-                    _assign(admin, consumer, chosen, options)
-                    ends = consumer.end_offsets(chosen)
-                    reading.run(lambda: _is_read(consumer, ends))
-                else:
-                    consumer.subscribe(sorted({each.topic for each in chosen}))
-                    reading.run(_GroupEnd(admin, consumer, options.group))
-        return 0
+        with _output(options) as out:
+            return _consume_chosen(admin, bootstrap, chosen, options, out)
 
     return with_cluster(_COMMAND, bootstrap, work)
 
 
-def _consume_shared(
-    admin: Admin, bootstrap: str, chosen: Sequence[TopicPartition], group: str, options: ConsumeOptions
+def _consume_chosen(
+    admin: Admin, bootstrap: str, chosen: Sequence[TopicPartition], options: ConsumeOptions, out: BinaryIO
 ) -> int:
-    out = sys.stdout.buffer
+    if options.share is not None:
+        return _consume_shared(admin, bootstrap, chosen, options.share, options, out)
+    own: dict[str, Any] = {
+        "bootstrap_servers": bootstrap,
+        "group_id": options.group,
+        "group_protocol": options.group_protocol,
+        "enable_auto_commit": False,
+        "allow_auto_create_topics": False,
+        "auto_offset_reset": "latest" if options.start == END else "earliest",
+        "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
+    }
+    with Consumer(**{"client_id": "tidelog-consume", **login_settings(ConsumerOptions), **own}) as consumer:
+        commit = None if options.group is None else consumer.commit
+        reading = _Reading(consumer.poll, commit, options, out)
+        with _until_interrupted(out):
+            if options.group is None:
+                _assign(admin, consumer, chosen, options)
+                ends = consumer.end_offsets(chosen)
+                reading.run(lambda: _is_read(consumer, ends))
+            else:
+                consumer.subscribe(sorted({each.topic for each in chosen}))
+                reading.run(_GroupEnd(admin, consumer, options.group))
+    return 0
+
+
+def _consume_shared(
+    admin: Admin, bootstrap: str, chosen: Sequence[TopicPartition], group: str, options: ConsumeOptions, out: BinaryIO
+) -> int:
     at_once_max = _POLL_RECORDS if options.count is None else max(1, min(_POLL_RECORDS, options.count))
     shared = SharedReading(admin, bootstrap, group, chosen, at_once_max=at_once_max, is_exact=options.count is not None)
     with shared.consumer, _until_interrupted(out):
         shared.begin()
         _Reading(shared.poll, shared.commit, options, out).run(shared.is_over)
     return 0
+
+
+@contextmanager
+def _output(options: ConsumeOptions) -> Iterator[BinaryIO]:
+    """Where records go. A file is made once it is known what to read, and complete once each record that is committed is in."""
+    if options.output is None:
+        yield sys.stdout.buffer
+        return
+    path = Path(options.output)
+    # A device or a pipe is there already, and loses nothing.
+    writes_over = options.overwrites or (path.exists() and not path.is_file())
+    try:
+        with path.open("wb" if writes_over else "xb") as file:
+            yield file
+    except FileExistsError:
+        raise QuestionError(f"{path} exists: give another --output, or --force to write over it") from None
+    except OSError as error:
+        raise RefusalError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -110,7 +140,14 @@ def _until_interrupted(out: BinaryIO) -> Iterator[None]:
 
 def check_options(topics: Iterable[str], options: ConsumeOptions) -> None:
     """QuestionError where options contradict each other."""
-    has_partitions = any(indexes is not None for indexes in parse_topics(topics).values())
+    names, patterns = _told_apart(topics)
+    if not names and not patterns:
+        raise QuestionError("no topic is given")
+    _topic_patterns(patterns)
+    has_partitions = any(indexes is not None for indexes in parse_topics(names).values())
+    _filter(options)
+    renderer(options.form)
+    _check_output(options)
     if options.start is not None and options.start_time is not None:
         raise QuestionError("--from and --from-time contradict each other")
     _offset(options.start)
@@ -126,6 +163,40 @@ def check_options(topics: Iterable[str], options: ConsumeOptions) -> None:
         raise QuestionError(
             "a group goes on where it has committed: change that with `tidelog groups reset-offsets`, or leave out --group"
         )
+
+
+def _check_output(options: ConsumeOptions) -> None:
+    form = options.form
+    if form.text is not None and (form.as_json or form.keys or form.headers or form.times or form.offsets):
+        raise QuestionError(
+            "--format says all that is shown: leave out --json, --keys, --headers, --times and --offsets"
+        )
+    if options.overwrites and options.output is None:
+        raise QuestionError("--force is about the file of --output, which is not given")
+    if options.output is not None and not options.overwrites and Path(options.output).is_file():
+        raise QuestionError(f"{options.output} exists: give another --output, or --force to write over it")
+
+
+def _filter(options: ConsumeOptions) -> Callable[[Row], bool] | None:
+    """Whether a record is shown; None where all are."""
+    if options.grep is None and options.expression is None:
+        return None
+    # Only for those who look for something.
+    from tidelog.cli.records.record_expression import grep, record_filter  # noqa: PLC0415
+
+    if options.expression is None:
+        return grep(options.grep or "")
+    takes = record_filter(options.expression)
+    if options.grep is None:
+        return takes
+    occurs = grep(options.grep)
+    return lambda record: occurs(record) and takes(record)
+
+
+def _told_apart(topics: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names with their partitions, and patterns: as to kcat and librdkafka, what begins with ^ is one."""
+    names = [each for each in topics if not each.startswith("^")]
+    return names, [each for each in topics if each.startswith("^")]
 
 
 def _check_shared(options: ConsumeOptions, *, has_partitions: bool) -> None:
@@ -160,6 +231,7 @@ class _Reading:
         self._options = options
         self._out = out
         self._render = renderer(options.form)
+        self._takes = _filter(options)
         self._remaining = options.count
         self._clock = SystemClock()
 
@@ -168,7 +240,9 @@ class _Reading:
         follows = self._options.follow or self._options.start == END
         last_ms = self._clock.monotonic_ms()
         while self._remaining is None or self._remaining > 0:
-            limit = _POLL_RECORDS if self._remaining is None else min(_POLL_RECORDS, self._remaining)
+            # What is read for a group is committed: not more than can be shown.
+            is_bounded = self._remaining is not None and (self._takes is None or self._commit is not None)
+            limit = min(_POLL_RECORDS, self._remaining or 0) if is_bounded else _POLL_RECORDS
             rows = self._poll(_POLL_MS, limit)
             now_ms = self._clock.monotonic_ms()
             if rows:
@@ -181,10 +255,11 @@ class _Reading:
                 return
 
     def _print(self, rows: Sequence[Row]) -> None:
-        self._out.writelines(map(self._render, rows))
+        shown = rows if self._takes is None else [row for row in rows if self._takes(row)][: self._remaining]
+        self._out.writelines(map(self._render, shown))
         self._out.flush()
         if self._remaining is not None:
-            self._remaining -= len(rows)
+            self._remaining -= len(shown)
         if self._commit is not None:
             self._commit()
 
@@ -225,7 +300,8 @@ def _is_read(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
 
 
 def _partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
-    topics = parse_topics(texts)
+    names, patterns = _told_apart(texts)
+    topics = parse_topics([*names, *_matching(admin, patterns)])
     described = admin.describe_topics(topics)
     chosen = []
     for name, indexes in topics.items():
@@ -235,6 +311,26 @@ def _partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
                 raise RefusalError(f"topic {name} has no partition {index}")
             chosen.append(TopicPartition(name, index))
     return chosen
+
+
+def _matching(admin: Admin, patterns: Sequence[str]) -> list[str]:
+    """The topics of these patterns, as they are now. RefusalError where there is none of one."""
+    found: list[str] = []
+    there = [each.name for each in admin.list_topics() if not each.is_internal] if patterns else []
+    for pattern, matches in _topic_patterns(patterns).items():
+        matching = [name for name in there if matches(name)]
+        if not matching:
+            raise RefusalError(f"no topic matches {pattern}")
+        found += matching
+    return found
+
+
+def _topic_patterns(patterns: Sequence[str]) -> dict[str, Callable[[str], bool]]:
+    if not patterns:
+        return {}
+    from tidelog.cli.records.record_expression import topic_pattern  # noqa: PLC0415 - as above
+
+    return {pattern: topic_pattern(pattern) for pattern in patterns}
 
 
 def _assign(admin: Admin, consumer: Consumer, partitions: Sequence[TopicPartition], options: ConsumeOptions) -> None:

@@ -2,6 +2,7 @@
 
 the value alone                      as it is in a file or a pipe; on a terminal with what it might act on escaped
 with --offsets --times --headers --keys        orders-0@17  2026-11-16T08:00:00.000Z  name=text  key  value, tabs between
+with --format                        a text of one's own, see `record_format`
 with --json                          everything, one object a line; bytes that are no UTF-8 as {"base64": ...}
 
 What is not printable, tabs apart, is shown on a terminal as \\x1b or \\u202e; within JSON as \\u001b, which reads back.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tidelog.cli.records.record_format import format_renderer
 from tidelog.cli.rendering import Json, bytes_as_json, json_line, time_as_text
 from tidelog.client.consumer.records import ConsumerRecord
 
@@ -31,6 +33,8 @@ class OutputFormat:
     as_json: bool = False
     separator: bytes = b"\t"
     is_terminal: bool = False
+    text: str | None = None
+    """In the letters of `record_format`, instead of all above."""
 
 
 def renderer(form: OutputFormat) -> Callable[[Row], bytes]:
@@ -38,6 +42,8 @@ def renderer(form: OutputFormat) -> Callable[[Row], bytes]:
     if form.as_json:
         return _json_line_for_terminal if form.is_terminal else _json_line
     shown = _printable if form.is_terminal else _as_is
+    if form.text is not None:
+        return format_renderer(form.text, shown)
 
     def line(record: Row) -> bytes:
         cells = []

@@ -91,7 +91,10 @@ def produce_(
 def consume_(
     topics: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC[:PARTITION,...]", help="All partitions of a topic, or some."),
+        typer.Argument(
+            metavar="TOPIC[:PARTITION,...]",
+            help="All partitions of a topic, or some; ^PATTERN for all topics of such a name.",
+        ),
     ],
     start: Annotated[
         str | None,
@@ -103,7 +106,11 @@ def consume_(
     ] = None,
     start_time: Annotated[
         str | None,
-        typer.Option("--from-time", metavar="TIME", help="As 2026-11-16T08:00:00Z, or milliseconds since 1970."),
+        typer.Option(
+            "--from-time",
+            metavar="TIME",
+            help="As 2026-11-16T08:00:00Z, milliseconds since 1970, or -1h, -30m, -2d ago.",
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C. --from end does so too.")
@@ -127,6 +134,30 @@ def consume_(
     times: Annotated[bool, typer.Option("--times", help="Show timestamps.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Show topic, partition and offset.")] = False,
     separator: Annotated[str, typer.Option(metavar="TEXT", help="Between what is shown; a tab if not told.")] = "\t",
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="TEXT",
+            help="As '%t %p %o %k %v\\n': topic, partition, offset, key, value; %T time, %h headers, %K %S sizes.",
+        ),
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option("--grep", metavar="PATTERN", help="Only records with this regular expression in key or value."),
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPR",
+            help="Only records of which this holds, as json.amount > 10 and headers.shop == 'north'.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write into a new file instead of printing.")
+    ] = None,
+    overwrites: Annotated[bool, typer.Option("--force", help="Let --output write over a file that exists.")] = False,
     read_committed: Annotated[
         bool, typer.Option("--read-committed", help="Leave out records of transactions that did not commit.")
     ] = False,
@@ -147,9 +178,23 @@ def consume_(
         offsets,
         as_json,
         separator.replace("\\t", "\t").encode(errors="surrogateescape"),
-        sys.stdout.isatty(),
+        output is None and sys.stdout.isatty(),
+        text,
     )
     options = ConsumeOptions(
-        start, start_time, follow, count, timeout, group, share, group_protocol, read_committed, form
+        start,
+        start_time,
+        follow,
+        count,
+        timeout,
+        group,
+        share,
+        group_protocol,
+        read_committed,
+        form,
+        grep,
+        expression,
+        output,
+        overwrites,
     )
     exit_with(lambda: consume(bootstrap, topics, options))
