@@ -136,6 +136,29 @@ def test_the_cluster_is_described(command: Command, cluster: EmbeddedCluster) ->
 
 
 @pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["topics", "describe", "cargoes-1"], "tidelog topics: there is no topic cargoes-1; did you mean cargoes?"),
+        (["topics", "delete", "crgoes"], "tidelog topics: there is no topic crgoes; did you mean cargoes?"),
+        (["configs", "show", "topic", "cargos"], "tidelog configs: there is no topic cargos; did you mean cargoes?"),
+        (["groups", "reset-offsets", "g", "cargos", "--to-latest"], "there is no topic cargos; did you mean cargoes?"),
+        (["consume", "cargos"], "tidelog consume: there is no topic cargos; did you mean cargoes?"),
+        (
+            ["topics", "create", "x", "--config", "retenton.ms=1"],
+            "name: retenton.ms (INVALID_CONFIG); did you mean retention.ms?",
+        ),
+        (["configs", "set", "topic", "cargoes", "a=1", "retenton.ms=1"], "name: a (INVALID_CONFIG)"),
+        (["configs", "set", "topic", "cargoes", "cleanup.polcy=compact"], "did you mean cleanup.policy?"),
+        (["configs", "set", "topic", "cargoes", "cleanup.policy=x"], "cleanup.policy"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_proposed(command: Command, arguments: list[str], sentence: str) -> None:
+    assert command("topics", "create", "cargoes", "--if-not-exists").exit_code == 0
+
+    assert sentence in refused(command(*arguments), 1)
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
         (["cluster", "unregister", "1"], 1, "tidelog cluster: broker 1 still serves: stop it first"),

@@ -211,7 +211,10 @@ def test_a_topic_that_comes_about_is_told_of_and_so_is_how_many_records_are_in_i
 def test_a_topic_that_nobody_creates_is_said_at_once() -> None:
     with EmbeddedCluster(config={"auto.create.topics.enable": "false"}) as cluster:
         ran = run(cluster, "produce", "orders", text=b"1\n")
+        cluster.create_topic("orders")
+        nearly = run(cluster, "produce", "oders", text=b"1\n")
 
+    assert nearly.errors[0].endswith("`tidelog topics create oders` does; did you mean orders?")
     assert (ran.code, ran.out) == (1, b"")
     assert ran.errors == [
         (

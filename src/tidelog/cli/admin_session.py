@@ -12,7 +12,7 @@ from tidelog.cli.cluster_login import login_settings
 from tidelog.cli.rendering import Json, json_line, printable
 from tidelog.client.admin import AsyncAdmin
 from tidelog.client.admin.options import AdminOptions
-from tidelog.client.errors import ClientError, ConfigError, NotReachedError
+from tidelog.client.errors import ClientError, ConfigError, NotReachedError, UnknownTopicError
 from tidelog.client.kafka_properties import in_kafka_names
 
 EXIT_REFUSED = 1
@@ -66,7 +66,10 @@ def administer(
             except NotReachedError as error:
                 raise not_reached(error) from error
             lines.begun()
-            await work(admin)
+            try:
+                await work(admin)
+            except UnknownTopicError as error:
+                raise await _with_nearest_topic(admin, error) from error
 
     try:
         with ClientLines(command) as lines:
@@ -78,6 +81,16 @@ def administer(
     except (RefusalError, ClientError) as error:
         return complain(command, in_kafka_names(str(error)), EXIT_REFUSED)
     return 0
+
+
+async def _with_nearest_topic(admin: AsyncAdmin, error: UnknownTopicError) -> ClientError | RefusalError:
+    # Only for those who erred; and it needs this module.
+    from tidelog.cli.topic_names import with_nearest_topic  # noqa: PLC0415
+
+    try:
+        return with_nearest_topic(error, [each.name for each in await admin.list_topics()])
+    except ClientError:
+        return error
 
 
 def complain_later(errors: Sequence[ClientError]) -> None:

@@ -12,6 +12,7 @@ ClientError
 ├── BufferFullError           a producer's buffer had no room for a record in time
 ├── RecordTooLargeError       a record is larger than the producer may send
 └── RefusedError              the cluster understood, and said no; `code` is Kafka's
+    ├── UnknownTopicError         there is no such topic; `topic` is what it was called
     ├── DeliveryFailedError       a record was not written, or nobody knows whether it was
     ├── FencedError               a newer instance of this producer or member has taken over
     ├── CommitFailedError         offsets were not committed, since the group has gone on without this member
@@ -96,6 +97,14 @@ class RefusedError(ClientError):
     def __init__(self, code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+class UnknownTopicError(RefusedError):
+    """There is no topic of this name, or none that the client may know of."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+        self.topic = topic
 
 
 class DeliveryFailedError(RefusedError):

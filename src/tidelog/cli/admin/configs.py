@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 
 from tidelog.cli.admin_session import QuestionError, administer, parse_pairs, print_json, print_line, print_table
+from tidelog.cli.topic_names import with_nearest_settings
 from tidelog.client.admin import AsyncAdmin, ConfigEntry, ConfigSource, ResourceKind
+from tidelog.client.errors import RefusedError
 
 _COMMAND = "configs"
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -57,7 +59,12 @@ def change_configs(
         if resource is ResourceKind.TOPIC:
             # Clusters answer a change to a topic that does not exist in several ways; this is one sentence for all.
             await admin.describe_topic(name)
-        await admin.alter_config(resource, resource_name, set=pairs, delete=removed)
+        try:
+            await admin.alter_config(resource, resource_name, set=pairs, delete=removed)
+        except RefusedError as error:
+            raise (
+                with_nearest_settings(error, [*pairs, *removed]) if resource is ResourceKind.TOPIC else error
+            ) from None
         for key, value in pairs.items():
             print_line(f"{kind} {name}: {key}={value}")
         for key in removed:

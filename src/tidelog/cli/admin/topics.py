@@ -14,6 +14,7 @@ from tidelog.cli.admin_session import (
     print_table,
 )
 from tidelog.cli.rendering import Json
+from tidelog.cli.topic_names import with_nearest_settings
 from tidelog.client.admin import (
     BROKER_DEFAULT,
     AsyncAdmin,
@@ -71,16 +72,17 @@ def create_topic(
     if_not_exists: bool,
 ) -> int:
     async def work(admin: AsyncAdmin) -> None:
+        configs = parse_pairs(settings)
         try:
             await admin.create_topic(
                 name,
                 partitions=partitions or BROKER_DEFAULT,
                 replication_factor=replication_factor or BROKER_DEFAULT,
-                configs=parse_pairs(settings),
+                configs=configs,
             )
         except RefusedError as error:
             if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+                raise with_nearest_settings(error, configs) from None
             print_line(f"topic {name} exists already")
             return
         print_line(f"created topic {name}")

@@ -15,8 +15,9 @@ from tidelog.cli.admin_session import (
 )
 from tidelog.cli.client_lines import ClientLines
 from tidelog.cli.interrupts import EXIT_INTERRUPTED
+from tidelog.cli.topic_names import with_nearest_topic
 from tidelog.client.admin import Admin
-from tidelog.client.errors import ClientError, ConfigError, NotReachedError
+from tidelog.client.errors import ClientError, ConfigError, NotReachedError, UnknownTopicError
 from tidelog.client.kafka_properties import in_kafka_names
 
 
@@ -32,10 +33,20 @@ def with_cluster(command: str, bootstrap: str, work: Callable[[Admin], int]) -> 
             except NotReachedError as error:
                 raise not_reached(error) from error
             lines.begun()
-            return work(admin)
+            try:
+                return work(admin)
+            except UnknownTopicError as error:
+                raise _with_nearest_topic(admin, error) from error
     except (QuestionError, ConfigError) as error:
         return complain(command, in_kafka_names(str(error)), EXIT_WRONG_QUESTION)
     except (RefusalError, ClientError) as error:
         return complain(command, in_kafka_names(str(error)), EXIT_REFUSED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _with_nearest_topic(admin: Admin, error: UnknownTopicError) -> ClientError | RefusalError:
+    try:
+        return with_nearest_topic(error, [each.name for each in admin.list_topics()])
+    except ClientError:
+        return error

@@ -22,6 +22,7 @@ from tidelog.client.producer.options import ProducerOptions
 from tidelog.client.producer.producer import Producer
 from tidelog.client.producer.record_metadata import OnDelivery, RecordMetadata
 from tidelog.model.clock import SystemClock
+from tidelog.model.config import did_you_mean
 from tidelog.model.errors import ErrorCode
 
 _COMMAND = "produce"
@@ -100,8 +101,10 @@ def produce(bootstrap: str, topic: str, options: ProduceOptions) -> int:
             lines = _lines(options.files, stack)
             is_missing = _is_missing(admin, topic)
             if is_missing and _creates_no_topics(admin):
+                nearest = did_you_mean(topic, [each.name for each in admin.list_topics()])
                 raise RefusalError(
-                    f"there is no topic {topic}, and the cluster creates none by itself: `tidelog topics create {topic}` does"
+                    f"there is no topic {topic}, and the cluster creates none by itself: "
+                    f"`tidelog topics create {topic}` does{nearest}"
                 )
             own: dict[str, Any] = {
                 "bootstrap_servers": bootstrap,

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias, TypeVar
 
-from tidelog.client.errors import ClientError, RefusedError, refusal
+from tidelog.client.errors import ClientError, RefusedError, UnknownTopicError, refusal
 from tidelog.model.errors import ErrorCode
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def error_of(code: int, message: str | None = None, *, about: str = "") -> Refus
 
 
 def no_topic(name: str) -> RefusedError:
-    return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    return UnknownTopicError(name)
 
 
 def topic_error(name: str, code: int, message: str | None = None) -> RefusedError | None:
