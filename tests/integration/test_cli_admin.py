@@ -135,6 +135,23 @@ def test_the_cluster_is_described(command: Command, cluster: EmbeddedCluster) ->
     assert text.startswith(f"cluster {cluster.cluster_id}\nmetadata led by node 1 in epoch ")
 
 
+def test_the_cluster_may_be_named_before_the_command(cluster: EmbeddedCluster) -> None:
+    there = ["--bootstrap", cluster.bootstrap_servers]
+    nowhere = ["--bootstrap", "127.0.0.1:1"]
+
+    for arguments in (
+        [*there, "cluster", "describe", "--json"],
+        ["cluster", *there, "describe", "--json"],
+        [*nowhere, "cluster", *there, "describe", "--json"],
+        [*nowhere, "cluster", *nowhere, "describe", "--json", *there],
+    ):
+        assert json.loads(tidelog(*arguments).stdout)["cluster"] == cluster.cluster_id
+    assert "127.0.0.1:1" in refused(tidelog(*nowhere, "consume", "cargoes"), 1)
+    useless = tidelog(*there, "version")
+    assert (useless.exit_code, useless.stdout) == (2, "")
+    assert "this command talks to no cluster" in useless.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -6,17 +6,20 @@
 The file is Kafka's `client.properties`, and the keys are Kafka's. Both are added here, in one place, to each command that is
 declared with `--bootstrap`; what they come to is asked for by those who make a client (`cluster_login`). Where the file names
 `bootstrap.servers` and `--bootstrap` is not given, they are used.
+
+`--bootstrap` may also be typed before the command, behind `tidelog` or the word of a group; what is nearest to the command holds.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from tidelog.cli import cluster_login
 
 _BOOTSTRAP = "bootstrap"
+_BEFORE = "bootstrap_before"
 
 
 class ClusterCommand(TyperCommand):
@@ -30,7 +33,14 @@ class ClusterCommand(TyperCommand):
         super().__init__(name, **declared)
 
     def invoke(self, ctx: Any) -> Any:
+        before = ctx.meta.get(_BEFORE)
+        if before is not None and not self._is_of_cluster:
+            ctx.fail("no such option: --bootstrap, as this command talks to no cluster")
         if self._is_of_cluster:
+            source = ctx.get_parameter_source(_BOOTSTRAP)
+            if before is not None and source.name != "COMMANDLINE":
+                ctx.params[_BOOTSTRAP] = before
+                ctx.set_parameter_source(_BOOTSTRAP, type(source).COMMANDLINE)
             file, pairs = ctx.params.pop("command_config"), ctx.params.pop("command_property")
             code = cluster_login.take(_first_word(ctx), file, pairs or ())
             if code:
@@ -41,11 +51,33 @@ class ClusterCommand(TyperCommand):
         return super().invoke(ctx)
 
 
+class ClusterGroup(TyperGroup):
+    """Commands behind a word, which may have `--bootstrap` between the two."""
+
+    def __init__(self, **declared: Any) -> None:
+        declared["params"] = [*(declared.get("params") or ()), _bootstrap_before()]
+        super().__init__(**declared)
+
+    def invoke(self, ctx: Any) -> Any:
+        given = ctx.params.pop(_BEFORE)
+        if given is not None:
+            ctx.meta[_BEFORE] = given
+        return super().invoke(ctx)
+
+
 def _first_word(ctx: Any) -> str:
     """What is typed behind `tidelog`, by which a command names itself when it complains."""
     while ctx.parent is not None and ctx.parent.parent is not None:
         ctx = ctx.parent
     return ctx.info_name or ""
+
+
+def _bootstrap_before() -> TyperOption:
+    return TyperOption(
+        param_decls=[_BEFORE, "--bootstrap"],
+        metavar="HOST:PORT,...",
+        help="The cluster of a command that has this option, which may be typed here as well.",
+    )
 
 
 def _options() -> list[TyperOption]:

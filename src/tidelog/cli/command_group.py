@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import typer
 
+from tidelog.cli.cluster_command import ClusterGroup
 from tidelog.cli.exit_code import exit_code_of
 
 INT16_MAX = 2**15 - 1
@@ -16,7 +17,7 @@ INT64_MAX = 2**63 - 1
 
 def command_group(help_text: str) -> typer.Typer:
     """For commands that are typed after a word of their own, as in `tidelog topics list`."""
-    return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+    return typer.Typer(cls=ClusterGroup, help=help_text, no_args_is_help=True, rich_markup_mode=None)
 
 
 def exit_with(command: Callable[[], int]) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tidelog import __version__
-from tidelog.cli.cluster_command import ClusterCommand
+from tidelog.cli.cluster_command import ClusterCommand, ClusterGroup
 
 # In the order in which `--help` lists them: first the commands, each with the module whose `app` has it.
 COMMANDS = {
@@ -57,6 +57,7 @@ def all_commands() -> typer.Typer:
 def _command_line(names: tuple[str, ...]) -> typer.Typer:
     app = typer.Typer(
         name="tidelog",
+        cls=ClusterGroup,
         help="A distributed commit log that speaks Apache Kafka's protocol and keeps Apache Kafka's files.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
