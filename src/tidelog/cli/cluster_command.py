@@ -7,6 +7,9 @@ The file is Kafka's `client.properties`, and the keys are Kafka's. Both are adde
 declared with `--bootstrap`; what they come to is asked for by those who make a client (`cluster_login`). Where the file names
 `bootstrap.servers` and `--bootstrap` is not given, they are used.
 
+Where neither `--bootstrap` nor a file is given, by a variable neither, the profile in use is the file (`profiles`). Commands that
+declare no default for `--bootstrap` know their cluster without it, and `profile` itself is about others: both use none.
+
 `--bootstrap` may also be typed before the command, behind `tidelog` or the word of a group; what is nearest to the command holds.
 """
 
@@ -21,13 +24,17 @@ from tidelog.cli import cluster_login
 _BOOTSTRAP = "bootstrap"
 _BEFORE = "bootstrap_before"
 
+_WITHOUT_PROFILE = frozenset({"profile"})
+
 
 class ClusterCommand(TyperCommand):
     """A command as Typer makes it; one with `--bootstrap` gets the options of a login."""
 
     def __init__(self, name: str | None, **declared: Any) -> None:
         params = list(declared.get("params") or ())
-        self._is_of_cluster = any(each.name == _BOOTSTRAP for each in params)
+        declared_bootstrap = [each for each in params if each.name == _BOOTSTRAP]
+        self._is_of_cluster = bool(declared_bootstrap)
+        self._has_usual_cluster = any(each.default is not None for each in declared_bootstrap)
         if self._is_of_cluster:
             declared["params"] = [*params, *_options()]
         super().__init__(name, **declared)
@@ -42,7 +49,12 @@ class ClusterCommand(TyperCommand):
                 ctx.params[_BOOTSTRAP] = before
                 ctx.set_parameter_source(_BOOTSTRAP, type(source).COMMANDLINE)
             file, pairs = ctx.params.pop("command_config"), ctx.params.pop("command_property")
-            code = cluster_login.take(_first_word(ctx), file, pairs or ())
+            command = _first_word(ctx)
+            is_named = ctx.get_parameter_source(_BOOTSTRAP).name != "DEFAULT" or file is not None
+            takes_profile = self._has_usual_cluster and not is_named and command not in _WITHOUT_PROFILE
+            # A console of other clusters.
+            takes_profile = takes_profile and not ctx.params.get("clusters")
+            code = cluster_login.take(command, file, pairs or (), takes_profile=takes_profile)
             if code:
                 ctx.exit(code)
             servers = cluster_login.bootstrap_servers()

@@ -1,9 +1,14 @@
-"""What `--command-config` and `-X` say of the clients that a command makes. One command runs in a process, and has one of it."""
+"""What `--command-config` (or a profile in its place) and `-X` say of the clients that a command makes.
+
+One command runs in a process, and has one of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tidelog.cli import profiles
 
 # A file of keys has some hundred bytes; whatever has this many is another one.
 FILE_BYTES_MAX = 1_048_576
@@ -16,15 +21,21 @@ _LOG_IN_LATER = frozenset({"console"})
 _properties: dict[str, str] = {}
 
 
-def take(command: str, file: str | None, pairs: Sequence[str]) -> int:
-    """Read what was given, for the command that is about to run. The exit code, with a sentence on stderr if it is not 0."""
+def take(command: str, file: str | None, pairs: Sequence[str], *, takes_profile: bool = False) -> int:
+    """Read what was given, for the command that is about to run. The exit code, with a sentence on stderr if it is not 0.
+
+    `takes_profile`: the profile in use, if there is one, stands for the file.
+    """
     _properties.clear()
-    if file is None and not pairs:
+    profile = profiles.name_in_use() if takes_profile else None
+    if file is None and not pairs and profile is None:
         return 0
     # Only for those who log in.
     from tidelog.cli.admin_session import QuestionError, complain, remark  # noqa: PLC0415
 
     try:
+        if profile is not None:
+            file = _file_of(profile)
         _properties.update({} if file is None else read_properties_file(file))
         _properties.update(_pairs(pairs))
         unknown = _checked(_properties, logs_in_later=command in _LOG_IN_LATER)
@@ -33,6 +44,17 @@ def take(command: str, file: str | None, pairs: Sequence[str]) -> int:
     for key in unknown:
         remark(command, f"no client has {key}, which is ignored")
     return 0
+
+
+def _file_of(profile: str) -> str:
+    from tidelog.cli.admin_session import QuestionError  # noqa: PLC0415
+    from tidelog.model.config import did_you_mean  # noqa: PLC0415
+
+    there = profiles.names()
+    if profile not in there:
+        advice = did_you_mean(profile, there) or f", which is in use by {profiles.VARIABLE} or `tidelog profile use`"
+        raise QuestionError(f"there is no profile {profile}{advice}")
+    return profiles.path_of(profile)
 
 
 def bootstrap_servers() -> str | None:

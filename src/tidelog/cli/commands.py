@@ -30,6 +30,7 @@ COMMANDS = {
 }
 # Then the groups of commands, each with the module whose `app` it is.
 GROUPS = {
+    "profile": "tidelog.cli.profile_commands",
     "topics": "tidelog.cli.admin.topic_commands",
     "configs": "tidelog.cli.admin.config_commands",
     "quotas": "tidelog.cli.admin.quota_commands",

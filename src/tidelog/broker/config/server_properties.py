@@ -28,7 +28,16 @@ from tidelog.storage.properties import parse_properties, parse_properties_text
 VARIABLE_PREFIX = "TIDELOG_"
 
 # Variables that are about this program and not about a node.
-OWN_VARIABLES = frozenset({"TIDELOG_KERNELS", "TIDELOG_BUILD_KERNELS", "TIDELOG_KAFKA_DIR", "TIDELOG_BOOTSTRAP"})
+OWN_VARIABLES = frozenset(
+    {
+        "TIDELOG_KERNELS",
+        "TIDELOG_BUILD_KERNELS",
+        "TIDELOG_KAFKA_DIR",
+        "TIDELOG_BOOTSTRAP",
+        "TIDELOG_COMMAND_CONFIG",
+        "TIDELOG_PROFILE",
+    }
+)
 
 
 class ServerProperties(Struct, frozen=True):
