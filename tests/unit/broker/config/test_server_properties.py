@@ -57,6 +57,8 @@ def test_a_setting_goes_before_a_variable_and_a_variable_before_the_file() -> No
             "TIDELOG_LOG_DIRS": "/variable",
             "PATH": "/bin",
             "TIDELOG_KERNELS": "python",
+            "TIDELOG_COMMAND_CONFIG": "client.properties",
+            "TIDELOG_PROFILE": "production",
         },
         ["log.dirs=/set"],
     )
