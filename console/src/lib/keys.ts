@@ -19,11 +19,12 @@ function isTyping(target: EventTarget | null): boolean {
 }
 
 export function listenToKeys(acts: { search: () => void; sheet: () => void; go: (parts: string[]) => void; theme: () => void }): () => void {
-  let pending = 0;
+  // When `g` was pressed; long ago at first, which 0 is not: a page is 0 ms old when it opens.
+  let pending = -Infinity;
   function onKey(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
     if (performance.now() - pending < 1200) {
-      pending = 0;
+      pending = -Infinity;
       const place = PLACES.find(([key]) => key === event.key);
       if (place) {
         event.preventDefault();
