@@ -199,7 +199,10 @@ def test_questions_without_an_answer_have_another_exit_code_than_a_difference(tm
     ]
 
     assert [(each.exit_code, each.stderr.removeprefix("tidelog pipeline: ")) for each in found] == [
-        (2, "'soon' is not a time: expected one as in 2026-11-16T08:00:00Z, milliseconds since 1970, or -1h for an hour ago\n"),
+        (
+            2,
+            "'soon' is not a time: expected one as in 2026-11-16T08:00:00Z, milliseconds since 1970, or -1h for an hour ago\n",
+        ),
         (2, "a: sink: encode is 'xml'; it can be json or columns\n"),
         (2, f"there is no file {tmp_path / 'none.py'}\n"),
         (2, "b: sink: encode is 'xml'; it can be json or columns\n"),
