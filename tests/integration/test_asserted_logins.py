@@ -152,8 +152,9 @@ def test_an_assertion_of_another_key_is_refused_with_the_providers_words_until_t
 ) -> None:
     given = login(sasl_bootstrap(node), provider, tmp_path)
     key_file(tmp_path, STRANGERS)
-    with pytest.raises(AuthenticationError, match='"invalid_client" - "Signature verification failed"') as caught:
-        Admin(**given).list_topics()
+    words = '"invalid_client" - "Signature verification failed"'
+    with Admin(**given) as admin, pytest.raises(AuthenticationError, match=words) as caught:
+        admin.list_topics()
     assert "hush" not in str(caught.value)
 
     key_file(tmp_path, KEY)
